@@ -115,7 +115,9 @@ class TrustReader {
       const bool leads_out = std::any_of(
           recipes.begin(), recipes.end(),
           [&](const std::string& recipe) { return leads_out_of(folder_of(recipe), path); });
-      if (!leads_out) out_.named.readable.push_back(path);
+      if (leads_out) continue;
+      out_.named.readable.push_back(path);
+      out_.read.push_back(path);
     }
   }
 
@@ -147,6 +149,7 @@ class TrustReader {
     if (value_of("--read", value)) {
       if (!path_exists(value)) throw UsageError(fmt::format("--read {}: no such path", value));
       out_.named.readable.emplace_back(value);
+      out_.read.emplace_back(value);
       return true;
     }
     for (const auto& [name, to] : {std::pair{"--limit-seconds", &out_.limits.seconds},

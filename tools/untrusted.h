@@ -18,6 +18,7 @@ struct TrustOptions {
   bool by_default = false;  // because of the recipe, without --untrusted
   std::string foreign;      // recipes of strangers, each with what shows it
   FileAccess named;         // what the command line names, and the folders of the recipes
+  std::vector<std::filesystem::path> read;  // those of --read and --set alone
   SandboxLimits limits;
 };
 

@@ -18,10 +18,12 @@
 
 #include "core/base/called_as.h"
 #include "core/base/error.h"
+#include "core/base/file_access.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/recipe_hint.h"
 #include "tools/untrusted.h"
 
 namespace xrun {
@@ -53,9 +55,16 @@ void print_help() {
 }
 
 [[noreturn]] void throw_unknown(const std::string& name) {
+  if (is_settings_file(name)) throw UsageError(settings_file_text(name));
   std::vector<std::string> names = {"help"};
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
+  // A recipe's own name comes before the name of a command that is only near.
+  if (const std::string recipe = nearest_recipe(name);
+      recipe == name || (near.empty() && !recipe.empty())) {
+    throw UsageError(fmt::format("there is no command \"{}\"; a recipe is a Lua file: {}", name,
+                                 recipe_command(recipe)));
+  }
   if (near.empty() && (name == "train" || !nearest_name(name, {"train"}).empty())) {
     throw UsageError(
         fmt::format("there is no command \"{}\"; a recipe trains: xrun RECIPE.lua", name));
@@ -88,6 +97,7 @@ int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (is_recipe(argument)) return run_engine(argc, argv);
+    if (is_settings_file(argument)) throw UsageError(settings_file_text(argument));
     if (find_command(argument) == nullptr) continue;
     throw UsageError(fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
   }
@@ -134,6 +144,7 @@ int dispatch(int argc, char** argv) {
 int run(int argc, char** argv) {
   std::vector<char*> arguments(argv, argv + argc);
   const TrustOptions trust = take_trust_options(arguments);
+  set_named_paths(trust.read);
   if (trust.untrusted) {
     if (!is_untrusted_child()) return run_untrusted(trust, argv);
     enter_untrusted(trust);
@@ -175,6 +186,10 @@ std::filesystem::path tokenizer_folder(const std::string& name) {
 }  // namespace xrun
 
 int main(int argc, char** argv) {
+  // Commands to copy begin as the user called the program; the wrapper ./xrun has set its own name.
+  if (argc > 0 && std::strchr(argv[0], '/') != nullptr) {
+    setenv("XRUN_CALLED_AS", argv[0], /*overwrite=*/0);
+  }
   signal(SIGXFSZ, SIG_IGN);  // a file beyond the system's limit is an error of its write
   try {
     return xrun::finish(xrun::run(argc, argv));

@@ -20,6 +20,17 @@ inline std::string called_as(bool elsewhere = false) {
                                       : text);
 }
 
+// Set by xrun launch for its ranks: "launch -n 4".
+constexpr const char* kLaunchedAs = "XRUN_LAUNCHED_AS";
+
+// Returns what stands before the recipe in a command that runs it like this process: "xrun", in a
+// rank of xrun launch "xrun launch -n 4".
+inline std::string run_called_as() {
+  const char* launched = std::getenv(kLaunchedAs);
+  return called_as() +
+         (launched == nullptr || *launched == '\0' ? "" : std::string(" ") + launched);
+}
+
 // Returns the file of the running program; its libraries and recipes are beside it.
 inline std::filesystem::path program_path() {
   return std::filesystem::read_symlink("/proc/self/exe");

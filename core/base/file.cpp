@@ -72,7 +72,13 @@ bool fails_here(const char* operation, int code = ENOSPC) {
 // Reads errno, so it must be the first call after the failure.
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   const int code = errno;
-  const char* hint = code == ENOSPC ? "; free some space" : "";
+  std::string hint = code == ENOSPC ? "; free some space" : "";
+  // A recipe that is not trusted is not told where it is.
+  if (code == ENOENT && path.is_relative() && !file_access_limited()) {
+    std::error_code removed;
+    hint =
+        fmt::format("; the current folder is {}", std::filesystem::current_path(removed).string());
+  }
   throw FileError(
       code, fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
 }

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::unique_ptr<const FileAccess> limits;
+std::vector<fs::path> paths_named;
 
 // The path without links; "" if it has none.
 fs::path resolved(const fs::path& path) {
@@ -65,6 +66,10 @@ void limit_file_access(const FileAccess* access) {
 }
 
 bool file_access_limited() { return limits != nullptr; }
+
+void set_named_paths(std::vector<fs::path> paths) { paths_named = std::move(paths); }
+
+const std::vector<fs::path>& named_paths() { return paths_named; }
 
 void check_read(const fs::path& path) {
   if (!limits) return;

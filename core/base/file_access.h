@@ -20,6 +20,11 @@ void limit_file_access(const FileAccess* access);
 // True once the access is limited: this process works for a recipe that is not trusted.
 bool file_access_limited();
 
+// The paths that --read and --set name, set once by main before anything is opened: a bundle's
+// missing inputs are looked for there too. They allow nothing by themselves.
+void set_named_paths(std::vector<std::filesystem::path> paths);
+const std::vector<std::filesystem::path>& named_paths();
+
 // Throws Error, with the way to allow it, if the path is not among those that may be
 // read (written), after all links in it are resolved. Without limits: no check.
 void check_read(const std::filesystem::path& path);

@@ -18,6 +18,12 @@
 namespace xrun {
 namespace {
 
+// "; here it is `optim.lr`" for a name of another library, or "".
+std::string foreign_text(std::string_view name) {
+  const std::string hint = foreign_name_hint(name);
+  return hint.empty() ? "" : "; " + hint;
+}
+
 // "; the engine's key of that name is `optim.lr`", "; here it is `optim.lr`" for a name of another
 // library, or "".
 std::string elsewhere(std::string_view name) {
@@ -27,8 +33,7 @@ std::string elsewhere(std::string_view name) {
     const std::string last = dot == std::string::npos ? field.path : field.path.substr(dot + 1);
     if (last == name) return fmt::format("; the engine's key of that name is `{}`", field.path);
   }
-  const std::string hint = foreign_name_hint(name);
-  return hint.empty() ? "" : "; " + hint;
+  return foreign_text(name);
 }
 
 class ConfigCheck {
@@ -100,6 +105,21 @@ class ConfigCheck {
                        shell_word(value.scalar.as_string()));
   }
 
+  // "; did you mean valid = { fraction = 0.2 }?" for a number or text in place of a table.
+  static std::string member_hint(const std::string& path, const ConfigField& field,
+                                 const Literal& value) {
+    const Json json = literal_json(value);
+    if (path == "batch" && !value.is_table) return foreign_text("batch_size");
+    const std::string meant = meant_member(field, json);
+    if (meant.empty()) return "";
+    if (value.line == kSetLine) {
+      const std::string text = json.is_string() ? shell_word(json.as_string()) : dump_json(json);
+      return fmt::format("; did you mean --set {}={}?", meant, text);
+    }
+    return fmt::format("; did you mean {} = {{ {} = {} }}?", path, meant.substr(path.size() + 1),
+                       dump_json(json));
+  }
+
   // Recursive: tables and lists of tables are checked to their leaves, each in its place.
   void check_known(const std::string& path, const Literal& value) {
     const ConfigField* field = find_config_field(path);
@@ -107,8 +127,8 @@ class ConfigCheck {
     if (field != nullptr && !fits(*field, json)) {
       const std::string word = path.substr(path.rfind('.') + 1);
       fail(value, word,
-           fmt::format("{}: got {}, wanted {}{}", path, dump_json(json), wanted_text(*field),
-                       element_hint(path, *field, value)));
+           fmt::format("{}: got {}, wanted {}{}{}", path, dump_json(json), wanted_text(*field),
+                       element_hint(path, *field, value), member_hint(path, *field, value)));
     }
     // Lists of tables have fields of elements, "data[].path", found as "data.1.path".
     const bool elements = field != nullptr && field->kind == FieldKind::kList &&
@@ -190,7 +210,9 @@ class ConfigCheck {
                            recipe_.config_name, near);
       }
     }
-    std::string hint = did_you_mean(entry.key, config_field_names(""));
+    // A known name before a near one: lora_r is another library's, and near `lora`.
+    std::string hint = foreign_text(entry.key);
+    if (hint.empty()) hint = did_you_mean(entry.key, config_field_names(""));
     if (hint.empty()) hint = elsewhere(entry.key);
     return fmt::format("`{}` is never read: no line says `{}.{}`{}", entry.key, recipe_.config_name,
                        entry.key, hint);

@@ -227,6 +227,17 @@ bool fits(const ConfigField& field, const Json& value) {
   return false;
 }
 
+std::string meant_member(const ConfigField& table, const Json& value) {
+  // A step has one size, and the unit of the rows, which the config does not know, names it.
+  if (table.kind != K::kTable || table.path == "batch") return "";
+  if (!value.is_number() && !value.is_string()) return "";
+  for (const std::string& name : config_field_names(table.path)) {
+    const std::string path = table.path + "." + name;
+    if (fits(*find_config_field(path), value)) return path;
+  }
+  return "";
+}
+
 namespace {
 
 // Checks the members of a table against the fields inside `path`.
@@ -252,8 +263,9 @@ void check_names(const Json& table, const std::string& path,
 // For tables that a recipe passes at run time; config.cpp checks the literals.
 void check_fields(const Json& value, const std::string& path) {
   if (const ConfigField* field = find_config_field(path)) {
-    XRUN_CHECK(fits(*field, value), "{}: got {}, wanted {}", path, dump_json(value),
-               wanted_text(*field));
+    const std::string meant = fits(*field, value) ? "" : meant_member(*field, value);
+    XRUN_CHECK(fits(*field, value), "{}: got {}, wanted {}{}", path, dump_json(value),
+               wanted_text(*field), meant.empty() ? "" : "; did you mean `" + meant + "`?");
   }
   if (value.is_object()) {
     const std::vector<std::string> names = config_field_names(path);

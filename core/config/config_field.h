@@ -87,6 +87,10 @@ std::string wanted_text(const ConfigField& field);
 // elements are not tables of the engine's.
 std::string element_example(std::string_view path);
 
+// The member of a table that a number or text in its place must have meant, the first one that
+// takes it: "valid.fraction" for 0.2, "save.every" for 100; "" if there is none.
+std::string meant_member(const ConfigField& table, const Json& value);
+
 // True if a value fits the field: type, range, choices.
 bool fits(const ConfigField& field, const Json& value);
 

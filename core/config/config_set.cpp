@@ -54,11 +54,13 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     const std::string where = path.empty() ? "" : path + ".";
     const std::string first = path + ".1." + key;
     const bool of_element = list && find_config_field(first) != nullptr;
-    std::string hint = of_element ? "; elements of a list have numbers: " + first
-                                  : did_you_mean(key, known, where);
-    if (const std::string foreign = foreign_name_hint(key); hint.empty() && !foreign.empty()) {
-      hint = "; " + foreign;
-    }
+    const std::string near = did_you_mean(key, known, where), foreign = foreign_name_hint(key);
+    // At the top a known name comes before a near one: lora_r is another library's, and near
+    // `lora`.
+    const bool is_foreign = !foreign.empty() && (path.empty() || near.empty());
+    std::string hint = of_element   ? "; elements of a list have numbers: " + first
+                       : is_foreign ? "; " + foreign
+                                    : near;
     if (const std::string full = unique_path(key); hint.empty() && !full.empty()) {
       hint = "; it is `" + full + "`";
     }
@@ -87,6 +89,14 @@ std::string kind_of(const Literal& literal) {
   return literal.scalar.is_number() ? "a number" : "text";
 }
 
+// "; its keys: updates.epochs, updates.groups" for a recipe's own table, or "".
+std::string own_keys(const std::string& path, const Literal& table) {
+  if (!table.is_table || table.is_list()) return "";
+  std::vector<std::string> keys;
+  for (const Literal::Entry& entry : table.entries) keys.push_back(path + "." + entry.key);
+  return keys.empty() ? "" : "; its keys: " + listed(keys, 8);
+}
+
 // The type that is wanted decides how the text is read.
 Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Literal& before,
                   const std::string& set) {
@@ -104,8 +114,9 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
   // A literal of another type is text where text is wanted: --set name=3.
   if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
   if (engine || kind_of(value) == kind_of(before)) return value;
-  throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}", set, path, kind_of(before),
-                               literal_origin(recipe, before), text.empty() ? "nothing" : text));
+  throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}{}", set, path, kind_of(before),
+                               literal_origin(recipe, before), text.empty() ? "nothing" : text,
+                               own_keys(path, before)));
 }
 
 // The whole subtree came from --set, whatever it replaced.

@@ -1,4 +1,5 @@
-// The names of TRL 1.16, Transformers and Axolotl that no key of the engine replaces, by name.
+// The names of TRL 1.16, Transformers and Axolotl that need a sentence, by name: no key of the
+// engine replaces them, or the key alone would not be enough.
 
 #include "core/config/foreign_names.h"
 
@@ -10,7 +11,7 @@
 namespace xrun {
 namespace {
 
-constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
+constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"CPOTrainer", "xrun recipes/simpo.lua trains with SimPO"},
     {"DPOTrainer", "xrun recipes/dpo.lua trains with DPO"},
     {"GRPOTrainer", "xrun recipes/grpo.lua trains with GRPO; docs/recipes.md lists its family"},
@@ -23,6 +24,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
     {"batch_size",
      "it is `batch.pairs`, `batch.sequences` or `batch.prompts`, the size of one step; `batch.max_tokens` bounds a micro-batch"},
     {"beta", "it is a key of the recipe, as in recipes/dpo.lua and recipes/grpo.lua"},
+    {"bf16", "it is `dtype`: --set dtype=bf16"},
     {"compile", "nothing is compiled; leave it out"},
     {"cpo_alpha", "a recipe adds its losses: recipes/simpo.lua plus a term (docs/objectives.md)"},
     {"dataset", "the files are `data`: --set data.1.path=FILE"},
@@ -37,9 +39,13 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
      "recipes/dapo.lua and gspo.lua have it as `clip_high`, recipes/cispo.lua as `cap`"},
     {"evaluation_strategy", "`valid.every` is the number of steps between evaluations"},
     {"flash_attention", "there is one attention, on packed rows"},
+    {"fp16", "it is `dtype`, which is fp32 or bf16; nothing trains in fp16"},
     {"fsdp", "`dist.level` shards the state over ranks (docs/distributed.md)"},
     {"generation_batch_size",
      "a step answers `batch.prompts` prompts, each `sampling.samples` times"},
+    {"gradient_accumulation_steps",
+     "nothing accumulates: `batch` has the size of a whole step (`batch.pairs`, `batch.sequences` or "
+     "`batch.prompts`), which is cut into micro-batches of `batch.max_tokens` tokens"},
     {"group_by_length", "rows are always packed, so lengths need no groups"},
     {"hub_model_id", "upload the run's folder hf/ yourself: hf upload"},
     {"importance_sampling_level", "\"sequence\" is recipes/gspo.lua"},
@@ -69,6 +75,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
     {"output_dir", "the run's folder is the option --run DIR"},
     {"packing", "rows are always packed; segments never see each other"},
     {"padding_free", "rows are always packed, without padding"},
+    {"per_device_train_batch_size",
+     "it is `batch.pairs`, `batch.sequences` or `batch.prompts`: the size of a whole step, on all "
+     "devices; `batch.max_tokens` bounds a micro-batch"},
     {"precompute_ref_log_probs", "policy:reference() keeps its log-probs in the cache"},
     {"push_to_hub", "upload the run's folder hf/ yourself: hf upload"},
     {"ref_model", "the recipe makes it: policy:reference()"},
@@ -100,19 +109,18 @@ constexpr std::pair<std::string_view, std::string_view> kForeignWithoutKey[] = {
 
 }  // namespace
 
-// An engine's key first: `path` is then where it is in a config.
 std::string foreign_name_hint(std::string_view name, std::string* path) {
-  if (path != nullptr) path->clear();
+  std::string key;
   for (const ConfigField& field : config_fields()) {
-    if (std::find(field.foreign.begin(), field.foreign.end(), name) == field.foreign.end())
-      continue;
-    if (path != nullptr) *path = field.path;
-    return "here it is `" + field.path + "`";
+    const bool is_its =
+        std::find(field.foreign.begin(), field.foreign.end(), name) != field.foreign.end();
+    if (is_its) key = field.path;
   }
-  for (const auto& [known, advice] : kForeignWithoutKey) {
+  if (path != nullptr) *path = key;
+  for (const auto& [known, advice] : kForeignSentences) {
     if (name == known) return std::string(advice);
   }
-  return "";
+  return key.empty() ? "" : "here it is `" + key + "`";
 }
 
 }  // namespace xrun

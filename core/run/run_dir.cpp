@@ -16,6 +16,7 @@
 #include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
+#include "core/run/checkpoint.h"
 #include "core/run/machine.h"
 #include "core/run/record/run_digests.h"
 #include "core/run/record/run_files.h"
@@ -218,6 +219,7 @@ void RunDir::add_resume() {
   for (const auto& difference : changed_) fields.push_back(difference.path);
   Json resume = Json::object();
   resume.set("at", time_text(kDateTime));
+  resume.set("step", newest_checkpoint(checkpoints()).value_or(0));
   resume.set("changed", std::move(fields));
   Json resumes = Json::array();
   if (const Json* earlier = record_.find("resumes")) resumes = *earlier;

@@ -44,6 +44,44 @@ std::filesystem::path unused_metrics_name(const std::filesystem::path& dir) {
   }
 }
 
+// The length that a configuration gives: steps where it has them, else epochs.
+struct RunLength {
+  std::string key;
+  int64_t count = 0;
+  std::string text() const { return counted(count, key.substr(0, key.size() - 1)); }
+};
+
+RunLength length_of(const Json& config) {
+  for (const char* key : {"steps", "epochs"}) {
+    const Json* count = config.find(key);
+    if (count != nullptr && count->is_int()) return {key, count->as_int()};
+  }
+  return {};
+}
+
+// The folder's name does not have the length, so a start of another length finds the run of the
+// first. Returns the refusal of a start that differs in its length alone; "" for any other start.
+std::string other_length_text(const std::filesystem::path& dir, const RunIdentity& now,
+                              bool finished) {
+  RunIdentity before;
+  try {
+    before = read_identity(dir);
+  } catch (const Error&) {
+    return "";  // a damaged run is refused without its length
+  }
+  const RunLength had = length_of(before.config), wanted = length_of(now.config);
+  const bool known = !had.key.empty() && had.key == wanted.key && had.count != wanted.count;
+  if (!known || !identity_differences(before, now).empty()) return "";
+  const std::string fix =
+      wanted.count > had.count
+          ? fmt::format("--resume --set {}={} lengthens it, --run DIR starts another", wanted.key,
+                        wanted.count)
+          : "a resume cannot shorten it; --run DIR starts another";
+  return fmt::format(
+      "{}: this folder holds {} with the same settings but {}, and this start has {}; {}",
+      dir.string(), finished ? "a finished run" : "a run", had.text(), wanted.text(), fix);
+}
+
 }  // namespace
 
 void RunDir::read_run(const RunDirOptions& options) {
@@ -59,7 +97,10 @@ void RunDir::read_run(const RunDirOptions& options) {
   const bool logged = std::filesystem::file_size(file("metrics.jsonl"), none) > 0 && !none;
   if (!options.resume && (saved || logged)) {
     const Json* done = record_.find("finished");
-    if (done != nullptr && done->is_bool() && done->as_bool()) {
+    const bool ended = done != nullptr && done->is_bool() && done->as_bool();
+    const std::string other_length = other_length_text(path_, identity_, ended);
+    if (!other_length.empty()) throw UsageError(other_length);
+    if (ended) {
       throw UsageError(fmt::format(
           "{0}: this folder holds a finished run; xrun report {0} shows it, --resume --set steps=N "
           "trains it further, --run DIR trains in another folder",
@@ -103,7 +144,11 @@ void RunDir::note_repeated_steps() {
   if (done != nullptr && done->is_bool() && done->as_bool()) return;
   const int64_t first = newest_checkpoint(checkpoints()).value_or(0);
   const int64_t last = last_logged_step(file("metrics.jsonl"));
-  if (last < first) return;
+  // After --steps every step is saved; what the end logged, an evaluation say, has the next step.
+  const Json *limit = record_.find("steps_limit"), *steps = record_.find("steps");
+  const bool all_saved = limit != nullptr && limit->is_int() && steps != nullptr &&
+                         steps->is_int() && steps->as_int() == first;
+  if (last < first || (all_saved && last == first)) return;
   notices_.push_back(fmt::format("{} logged after the last save and {} repeated",
                                  last == first ? fmt::format("step {} was", first)
                                                : fmt::format("steps {} to {} were", first, last),

@@ -76,9 +76,23 @@ void add_data(LocalInput& input, const std::string& name) {
 
 // ---- looking for a locked input
 
-bool is_locked_file(const fs::path& file, const LockedFile& locked) {
-  if (!is_file(file) || size_of(file) != locked.bytes) return false;
-  return file_sha256(file) == locked.sha256;
+bool may_read(const fs::path& file) {
+  try {
+    check_read(file);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// How files compare with the locked ones; a later value is the better find.
+enum class Match { kAbsent, kOther, kRefused, kLocked };
+
+Match match(const fs::path& file, const LockedFile& locked) {
+  if (!is_file(file)) return Match::kAbsent;
+  if (size_of(file) != locked.bytes) return Match::kOther;
+  if (!may_read(file)) return Match::kRefused;
+  return file_sha256(file) == locked.sha256 ? Match::kLocked : Match::kOther;
 }
 
 // The files in the extracted bundles that have a digest.
@@ -103,7 +117,7 @@ std::vector<fs::path> bundled_files(const std::string& sha256) {
 std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFolders& models) {
   const auto first = [&](const std::vector<fs::path>& files) -> std::optional<fs::path> {
     for (const fs::path& file : files) {
-      if (is_locked_file(file, locked)) return fs::absolute(file);
+      if (match(file, locked) == Match::kLocked) return fs::absolute(file);
     }
     return std::nullopt;
   };
@@ -115,6 +129,68 @@ std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFold
     if (auto file = first(xxh3_store().files_with(locked.xxh3))) return file;
   }
   return first(cached);
+}
+
+// The best find below a path: the files in the order of wanted_files.
+struct NearFiles {
+  Match match = Match::kAbsent;
+  std::vector<fs::path> files;
+};
+
+// The files of an input that the bundle does not have.
+std::vector<const LockedFile*> wanted_files(const LockedInput& input) {
+  std::vector<const LockedFile*> wanted;
+  for (const LockedFile& file : input.files) {
+    if (file.member.empty()) wanted.push_back(&file);
+  }
+  return wanted;
+}
+
+// The folder of the input's name, "" if it has none; of a model the name itself.
+fs::path named_folder(const LockedInput& input) {
+  if (input.kind == InputKind::kModel) return input.name;
+  if (input.kind == InputKind::kData) return split_glob(input.name).first;
+  return fs::path(input.name).parent_path();
+}
+
+// As good as the worst of its files: half an input would fail later, with a worse message.
+NearFiles files_in(const fs::path& folder, const LockedInput& input) {
+  NearFiles found{Match::kLocked, {}};
+  for (const LockedFile* locked : wanted_files(input)) {
+    const fs::path file = folder / locked->name;
+    found.match = std::min(found.match, match(file, *locked));
+    found.files.push_back(file);
+  }
+  return found;
+}
+
+// A folder may hold the input's own folders ("recipes/data/pairs.jsonl") or its files alone; a path
+// of --read may be the file itself.
+NearFiles files_below(const fs::path& root, const LockedInput& input) {
+  NearFiles best;
+  const auto take = [&](NearFiles found) {
+    if (found.match > best.match) best = std::move(found);
+  };
+  const std::vector<const LockedFile*> wanted = wanted_files(input);
+  if (is_file(root)) {
+    if (wanted.size() == 1) take({match(root, *wanted[0]), {root}});
+    return best;
+  }
+  const fs::path named = named_folder(input);
+  if (named.is_relative() && !named.empty()) take(files_in(root / named, input));
+  if (input.kind == InputKind::kModel) take(files_in(root / named.filename(), input));
+  take(files_in(root, input));
+  return best;
+}
+
+const char* match_text(Match match) {
+  switch (match) {
+    case Match::kAbsent: return "no such file";
+    case Match::kOther: return "has other bytes";
+    case Match::kRefused: return "is there, but a recipe that is not trusted may not read it";
+    case Match::kLocked: return "found";
+  }
+  return "";
 }
 
 // Replaces a link by one rename, so that another process never misses it.
@@ -189,23 +265,36 @@ void add_unlocked(const LockedInput& input, std::vector<Difference>& out) {
   }
 }
 
-std::string missing_text(const LockedInput& input, const std::string& reason) {
-  const std::string size = format_bytes(static_cast<double>(input.bytes()));
-  if (input.kind == InputKind::kModel) {
-    return fmt::format("model \"{}\" ({}) is neither in the bundle nor in a cache: {}", input.name,
-                       size, reason);
+fs::path folder_or_dot(const fs::path& folder) { return folder.empty() ? fs::path(".") : folder; }
+
+// Collects where a missing input was looked for.
+class MissingText {
+ public:
+  void add(const std::string& place, Match match, const std::vector<fs::path>& files) {
+    if (match == Match::kAbsent) return add_line(place, match_text(match));
+    // One file, so that no more is allowed than is needed; of several their folder.
+    const fs::path path = files.size() == 1 ? files[0] : folder_or_dot(files[0].parent_path());
+    add_line(path.string(), match_text(match));
+    if (match == Match::kRefused && allow_.empty()) allow_ = path;
   }
-  const LockedFile& file = input.files.front();
-  const std::string fix =
-      file_access_limited()
-          ? "put the file there; a recipe that is not trusted reads its own folder, --read FOLDER "
-            "names another one"
-          : fmt::format("link the file there: ln -s FILE {}", shell_word(input.name));
-  return fmt::format(
-      "{} \"{}\" ({}, SHA-256 {}) is neither in the bundle nor known here; {}; a bundle made with "
-      "--with-data has it",
-      input_kind_name(input.kind), input.name, size, file.sha256, fix);
-}
+  void add_line(const std::string& place, const std::string& what) {
+    looked_ += fmt::format("\n  {}: {}", place, what);
+  }
+
+  void write(const LockedInput& input, FoundInput& out) const {
+    const LockedFile& file = *wanted_files(input).front();
+    const std::string digest = input.kind == InputKind::kModel ? "" : ", SHA-256 " + file.sha256;
+    out.missing = fmt::format("{} \"{}\" ({}{}) is not in the bundle and was not found:{}",
+                              input_kind_name(input.kind), input.name,
+                              format_bytes(static_cast<double>(input.bytes())), digest, looked_);
+    out.allow = allow_.string();
+    out.file = file.name;
+  }
+
+ private:
+  std::string looked_;
+  fs::path allow_;  // what --read has to name, if it is known
+};
 
 }  // namespace
 
@@ -244,46 +333,91 @@ LocalInput measure_input(const NamedInput& input, const ModelFolders& models) {
   return local;
 }
 
-FoundInput find_input(const LockedInput& input, const fs::path& folder,
-                      const ModelFolders& models) {
-  const fs::path own = folder_of(input, folder);
-  if (input.bundled()) return {path_in(input, own), "in the bundle", {}, ""};
-  FoundInput found;
-  std::string reason;
+namespace {
+
+// Links the files, in the order of wanted_files, into the bundle's folder.
+FoundInput linked(const LockedInput& input, const fs::path& own, const std::vector<fs::path>& files,
+                  std::string where) {
+  const std::vector<const LockedFile*> wanted = wanted_files(input);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    link_to(own / wanted[i]->name, fs::absolute(files[i]));
+  }
+  return {.path = path_in(input, own), .where = std::move(where)};
+}
+
+// True if the input's name leads to the locked bytes; else `found` has the differences, and
+// `missing` is told.
+bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInput& found,
+                  MissingText& missing) {
+  const fs::path name = input.name;
+  const std::string place = name.is_relative() ? input.name + " in the current folder" : input.name;
+  std::error_code none;
+  if (fs::is_directory(name, none) && !may_read(name)) {  // a model
+    missing.add(place, Match::kRefused, {name});
+    return false;
+  }
+  std::vector<fs::path> files;
   try {
-    found.differences = differences_of(input, named_files(input, models));
-    if (found.differences.empty()) add_unlocked(input, found.differences);
-    if (found.differences.empty()) {
-      found.where = "by its name";
-      found.path = input.name;
-      return found;
-    }
+    files = named_files(input, models);
   } catch (const Error& error) {
-    reason = error.what();
+    missing.add_line(place, error.what());
+    return false;
   }
-  // All files or none: half an input would fail later, with a worse message.
-  std::vector<std::pair<std::string, fs::path>> links;
-  for (const LockedFile& file : input.files) {
-    if (!file.member.empty()) continue;
-    const std::optional<fs::path> at = find_by_digest(file, models);
+  if (std::any_of(files.begin(), files.end(),
+                  [](const fs::path& file) { return is_file(file) && !may_read(file); })) {
+    missing.add(place, Match::kRefused, files);
+    return false;
+  }
+  found.differences = differences_of(input, files);
+  if (found.differences.empty()) add_unlocked(input, found.differences);
+  if (!found.differences.empty()) {
+    missing.add(place, Match::kAbsent, {});
+    return false;
+  }
+  found.where = "by its name";
+  found.path = input.name;
+  return true;
+}
+
+}  // namespace
+
+FoundInput find_input(const LockedInput& input, const InputSearch& search) {
+  const fs::path own = folder_of(input, search.folder);
+  if (input.bundled()) return {.path = path_in(input, own), .where = "in the bundle"};
+  FoundInput found;
+  MissingText missing;
+  if (find_by_name(input, search.models, found, missing)) return found;
+
+  const fs::path beside = folder_or_dot(search.bundle.parent_path());
+  std::vector<std::pair<std::string, fs::path>> places = {
+      {fmt::format("the bundle's folder, {}", beside.string()), beside}};
+  for (const fs::path& path : search.named) places.emplace_back(path.string(), path);
+  for (const auto& [place, root] : places) {
+    const NearFiles near = files_below(root, input);
+    if (near.match == Match::kLocked) {
+      return linked(input, own, near.files, fmt::format("found in {}", root.string()));
+    }
+    missing.add(place, near.match, near.files);
+  }
+  if (search.named.empty()) missing.add_line("--read and --set", "name no path");
+
+  std::vector<fs::path> files;
+  for (const LockedFile* file : wanted_files(input)) {
+    const std::optional<fs::path> at = find_by_digest(*file, search.models);
     if (!at) break;
-    links.emplace_back(file.name, *at);
+    files.push_back(*at);
   }
-  const auto wanted = std::count_if(input.files.begin(), input.files.end(),
-                                    [](const LockedFile& file) { return file.member.empty(); });
-  if (std::ssize(links) == wanted) {
-    for (const auto& [name, target] : links) link_to(own / name, target);
-    return {path_in(input, own),
-            fmt::format("found by digest: {}", links.front().second.string()),
-            {},
-            ""};
+  if (files.size() == wanted_files(input).size()) {
+    return linked(input, own, files, fmt::format("found by digest: {}", files.front().string()));
   }
+  missing.add_line("the caches and files read before, by SHA-256", match_text(Match::kAbsent));
+
   // Nothing has the name if every file is absent.
   const bool none = std::all_of(found.differences.begin(), found.differences.end(),
                                 [](const Difference& one) { return one.now == "absent"; });
   if (none) {
     found.differences.clear();
-    found.missing = missing_text(input, reason.empty() ? "it is not here" : reason);
+    missing.write(input, found);
   } else {
     found.path = input.name;  // for --force
     found.where = "by its name, with other bytes";

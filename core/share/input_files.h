@@ -39,19 +39,29 @@ bool is_weights(const LockedFile& file);
 // Returns the SHA-256 of a file, a remembered one if the file is unchanged.
 std::string file_sha256(const std::filesystem::path& path);
 
-// The result of the search for a locked input.
-struct FoundInput {
-  std::string path;                     // to open in place of the name; "": it is missing
-  std::string where;                    // "in the bundle", "found by digest: ...", "by its name"
-  std::vector<Difference> differences;  // of what has its name and another digest
-  std::string missing;                  // the fix, if it was not found
+// Where a locked input may be.
+struct InputSearch {
+  std::filesystem::path folder;              // that has the bundle's members
+  std::filesystem::path bundle;              // its file, whose folder is searched
+  std::vector<std::filesystem::path> named;  // paths of --read and --set, which are searched
+  ModelFolders models;
 };
 
-// Looks for an input: in the bundle, whose members are in `folder`; by its name; by digest in other
-// bundles, among the files that xrun has read before, and in the caches of models. Files found
-// elsewhere are linked into `folder` under their locked names. Reads only files of the locked size.
-FoundInput find_input(const LockedInput& input, const std::filesystem::path& folder,
-                      const ModelFolders& models);
+// The result of the search for a locked input.
+struct FoundInput {
+  std::string path = {};                     // to open in place of the name; "": it is missing
+  std::string where = {};                    // "in the bundle", "found in ...", "by its name"
+  std::vector<Difference> differences = {};  // of what has its name and another digest
+  std::string missing = {};  // if it was not found: the places where it was looked for
+  std::string allow = {};    // then what --read has to name, if it is known
+  std::string file = {};     // then the name of a file that it lacks
+};
+
+// Looks for an input: in the bundle; by its name; in the folder of the bundle's file and the named
+// paths, below them by its name or directly; by digest in other bundles, among the files that
+// xrun has read before, and in the caches of models. Files found elsewhere are linked into `folder`
+// under their locked names. Reads only files of the locked size that may be read.
+FoundInput find_input(const LockedInput& input, const InputSearch& search);
 
 // Returns the path of an input inside a bundle, "data/1/pairs.jsonl"; "" unless the bundle has all
 // of it.

@@ -3,9 +3,12 @@
 
 #include "core/share/opened_bundle.h"
 
-#include <algorithm>
+#include <optional>
+#include <set>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
+#include "core/base/file_access.h"
 #include "core/base/strings.h"
 #include "core/config/config_base.h"
 
@@ -52,12 +55,7 @@ void compare_operators(const ProgramFacts& program, OpenedBundle& bundle) {
 }
 
 // Defaults are this program's, so they can be others than the bundle's.
-void compare_settings(const Bundle& bundle, OpenedBundle& out) {
-  const BundleLock& lock = bundle.lock();
-  const std::string recipe = out.recipe();
-  const ScannedRecipe scanned =
-      scan_with_bases(recipe, std::string(bundle.text(lock.recipe)),
-                      [&](const std::string& file) { return out.local_path(file); });
+void compare_settings(const BundleLock& lock, const ScannedRecipe& scanned, OpenedBundle& out) {
   const Config config = Config::resolve(scanned, lock.sets);
   for (Difference& one : find_differences(lock.config, config.values(), "config")) {
     out.differences.push_back(std::move(one));
@@ -69,6 +67,28 @@ void compare_settings(const Bundle& bundle, OpenedBundle& out) {
   }
 }
 
+void add_texts(const Json& value, std::set<std::string>& out) {
+  if (value.is_string()) out.insert(value.as_string());
+  if (value.is_array()) {
+    for (const Json& element : value.as_array()) add_texts(element, out);
+  }
+  if (!value.is_object()) return;
+  for (const auto& [key, member] : value.as_object()) add_texts(member, out);
+}
+
+// The texts of the locked settings that the settings of now do not have: names of inputs that the
+// recipe does not open.
+std::set<std::string> replaced_texts(const BundleLock& lock, const ScannedRecipe& scanned,
+                                     const std::vector<std::string>& sets) {
+  std::vector<std::string> all = lock.sets;
+  all.insert(all.end(), sets.begin(), sets.end());
+  std::set<std::string> replaced, now;
+  add_texts(lock.config, replaced);
+  add_texts(Config::resolve(scanned, all).values(), now);
+  for (const std::string& text : now) replaced.erase(text);
+  return replaced;
+}
+
 OpenedBundle extracted(const Bundle& bundle, const fs::path& file) {
   OpenedBundle out;
   out.file = file.string();
@@ -77,11 +97,31 @@ OpenedBundle extracted(const Bundle& bundle, const fs::path& file) {
   return out;
 }
 
-void find_inputs(const ProgramFacts& program, OpenedBundle& out) {
+// One command for all missing inputs: the paths that --read has to name.
+std::string fix_of(const std::vector<FoundInput>& missing, const OpenedBundle& bundle) {
+  std::string command = fmt::format("{} {}", called_as(), shell_word(bundle.file)), files;
+  for (const fs::path& path : named_paths()) command += " --read " + shell_word(path.string());
+  for (const FoundInput& one : missing) {
+    if (one.allow.empty()) add_item(files, one.file, " and ");
+    if (!one.allow.empty()) command += " --read " + shell_word(one.allow);
+  }
+  if (files.empty()) return "to go on: " + command;
+  return fmt::format(
+      "to go on: {} --read FOLDER, which has {}; a bundle made with --with-data and --with-model "
+      "needs no other file",
+      command, files);
+}
+
+void find_inputs(const ProgramFacts& program, const std::set<std::string>& replaced,
+                 OpenedBundle& out) {
+  const InputSearch search{out.folder, out.file, named_paths(), program.models};
+  std::vector<FoundInput> missing;
   for (const LockedInput& input : out.lock.inputs) {
-    FoundInput found = find_input(input, out.folder, program.models);
+    if (replaced.count(input.name) != 0) continue;
+    FoundInput found = find_input(input, search);
     if (!found.missing.empty()) {
-      out.missing.push_back(std::move(found.missing));
+      out.missing.push_back(found.missing);
+      missing.push_back(std::move(found));
       continue;
     }
     if (found.path != input.name) {
@@ -93,6 +133,7 @@ void find_inputs(const ProgramFacts& program, OpenedBundle& out) {
     }
     for (Difference& one : found.differences) out.differences.push_back(std::move(one));
   }
+  if (!missing.empty()) out.missing_fix = fix_of(missing, out);
 }
 
 }  // namespace
@@ -110,18 +151,25 @@ std::string OpenedBundle::local_input(InputKind kind, const std::string& name) c
 
 OpenedBundle extract_bundle(const fs::path& file) { return extracted(Bundle::open(file), file); }
 
-OpenedBundle open_bundle(const fs::path& file, const ProgramFacts& program) {
+OpenedBundle open_bundle(const fs::path& file, const ProgramFacts& program,
+                         const std::vector<std::string>& sets) {
   const Bundle bundle = Bundle::open(file);
   OpenedBundle out = extracted(bundle, file);
   compare_program(program, out);
   compare_operators(program, out);
+  std::optional<ScannedRecipe> scanned;
   try {
-    compare_settings(bundle, out);
+    scanned = scan_with_bases(out.recipe(), std::string(bundle.text(out.lock.recipe)),
+                              [&](const std::string& base) { return out.local_path(base); });
+    compare_settings(out.lock, *scanned, out);
   } catch (const UsageError& error) {
     // A key that this program does not know, say.
     out.differences.push_back({"config", "resolved", error.what()});
+    scanned.reset();
   }
-  find_inputs(program, out);
+  std::set<std::string> replaced;
+  if (scanned && !sets.empty()) replaced = replaced_texts(out.lock, *scanned, sets);
+  find_inputs(program, replaced, out);
   return out;
 }
 
@@ -129,7 +177,7 @@ std::vector<std::string> accept_bundle(const OpenedBundle& bundle, bool force) {
   if (!bundle.missing.empty()) {
     std::string text;
     for (const std::string& one : bundle.missing) add_item(text, one, "\n");
-    throw UsageError(fmt::format("{}: {}", bundle.file, text));
+    throw UsageError(fmt::format("{}: {}\n{}", bundle.file, text, bundle.missing_fix));
   }
   std::vector<std::string> notices = bundle.notices;
   if (bundle.differences.empty()) return notices;

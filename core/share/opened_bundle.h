@@ -28,7 +28,8 @@ struct OpenedBundle {
   // The path to open for an input that is not found under its own name.
   std::map<std::pair<InputKind, std::string>, std::string> inputs;
   std::vector<Difference> differences;  // each changes the numbers, or may
-  std::vector<std::string> missing;     // inputs, with what to do
+  std::vector<std::string> missing;     // inputs, with where they were looked for
+  std::string missing_fix;              // "to go on: " and the command that finds them all
   std::vector<std::string> notices;
 
   // The recipe and its modules are called FILE.xrb/MEMBER in messages.
@@ -40,9 +41,11 @@ struct OpenedBundle {
 };
 
 // Extracts the members into the cache, looks for the inputs and compares: settings as they resolve
-// now, operators, the program, inputs that have their name and other bytes. Throws as Bundle::open
-// does; everything else is in the result.
-OpenedBundle open_bundle(const std::filesystem::path& file, const ProgramFacts& program);
+// now, operators, the program, inputs that have their name and other bytes. An input whose name
+// `sets` (of the command line) replace is not looked for. Throws as Bundle::open does, and
+// UsageError for a wrong setting of `sets`; everything else is in the result.
+OpenedBundle open_bundle(const std::filesystem::path& file, const ProgramFacts& program,
+                         const std::vector<std::string>& sets = {});
 
 // The same without the comparisons and without looking for inputs.
 OpenedBundle extract_bundle(const std::filesystem::path& file);

@@ -65,6 +65,11 @@ ObjectiveResult read_result(lua_State* L, int first, const MicroBatch& micro) {
     }
   } else if (tensor_if(L, first) != nullptr) {
     result.losses.emplace_back(micro.unit(), arg<at::Tensor>(L, first, "loss"));
+  } else if (lua_isnil(L, first)) {
+    throw Error(fmt::format(
+        "the objective returned nothing (nil), wanted a tensor with one loss per {}, or a "
+        "table of losses by unit; it has to end with `return` and the losses",
+        unit_name(micro.unit())));
   } else {
     wrong_return(L, first, "first value", "a tensor of losses or a table of them by unit");
   }

@@ -78,8 +78,13 @@ std::string read_recipe(const RecipeOptions& options) {
     const std::string found = same ? stem : nearest_name(stem, names);
     if (near.empty() && !found.empty()) near = (folder / (found + ".lua")).string();
   }
-  throw UsageError(fmt::format("{}: cannot be opened: there is no such file{}", name,
-                               near.empty() ? "" : "; did you mean " + near + "?"));
+  std::string hint;
+  if (!near.empty()) {
+    hint = "; did you mean " + near + "?";
+  } else if (path.is_relative()) {
+    hint = "; the current folder is " + fs::current_path(code).string();
+  }
+  throw UsageError(fmt::format("{}: cannot be opened: there is no such file{}", name, hint));
 }
 
 ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text) {

@@ -13,6 +13,9 @@ printf 'alpha slots=2 # the first\n\nbeta\n' >hosts
 wants 2 "-n 4 is more than the 3 slots in hosts" "$xrun" launch -n 4 --hosts hosts recipe.lua
 RANK=0 wants 2 "RANK is set but WORLD_SIZE is not" "$xrun" recipe.lua
 
+wants 0 "Usage: xrun launch [OPTIONS] RECIPE.lua" "$xrun" launch --help
+is "$(grep -ci usage: out.txt)" 1
+
 # Each rank has torchrun's variables; lines of all but rank 0 have their number.
 cat >environment.lua <<'LUA'
 local names = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR" }

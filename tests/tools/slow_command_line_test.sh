@@ -95,6 +95,12 @@ wants 2 '--beta is not an option; config keys are set with --set beta=0.2' dpo -
 wants 2 '--set beta=0.2' "$xrun" check "$root/recipes/dpo.lua" --beta=0.2
 wants 2 'a setting has no blanks around its =: --set key=value' dpo --set beta = 0.2
 wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" train
+wants 2 "there is no command \"dpo\"; a recipe is a Lua file: $xrun init dpo --recipe dpo" "$xrun" dpo
+mkdir -p shipped/recipes && touch shipped/recipes/{dpo_lora,grpo}.lua
+(cd shipped && XRUN_CALLED_AS=xrun wants 2 'a Lua file: xrun recipes/dpo_lora.lua' "$xrun" dpo-lora)
+wants 2 'config.yaml: a recipe is a Lua file with its settings inside, for example: ' "$xrun" config.yaml
+(cd shipped && wants 2 'xrun recipes/grpo.lua; docs/coming-from.md has the keys of other tools' "$xrun" --config my_grpo.yml)
+wants 2 '--config is not an option: a recipe has its settings in its Lua file' dpo --config c.yaml
 wants 2 'config keys are set with --set optim.lr=1e-5' "$xrun" --lr 1e-5 echo.lua
 mkdir recipes && cp echo.lua recipes/other.lua
 wants 2 'ehco.lua: cannot be opened: there is no such file; did you mean echo.lua?' "$xrun" ehco.lua

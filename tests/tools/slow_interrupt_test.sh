@@ -30,7 +30,7 @@ stop INT 130 first.lua first "stopping after this step" \
 endless third.lua 2
 stop HUP 129 third.lua hup "stopped at third.lua:36; saved in hup/checkpoints/step_0000002"
 stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002" \
-  "to continue: xrun third.lua --run term --resume"
+  "to continue: $xrun third.lua --run term --resume"
 # After the first update of the first body nobody knows whether another one follows.
 sed 's|^  run:log(adamw:step(batch, dpo))|&\n  if step == 0 then while true do end end|' \
   "$root/recipes/dpo.lua" >half.lua

@@ -9,6 +9,9 @@ for who in launcher rank; do
   ends_with 143 15
   [ -e $who/checkpoints/latest ] || { cat out.txt; fail "$who: nothing was saved"; }
   is "$(grep -c 'saved in' out.txt)" 1
+  grep -q '^ranks  *2, [0-9]* threads\{0,1\} each' out.txt || { cat out.txt; fail "ranks are not named"; }
+  grep -q "^to continue: .* launch -n 2 $root/recipes/dpo.lua --run $who --resume$" out.txt ||
+    { cat out.txt; fail "the command to continue starts no ranks"; }
   no_ranks_left
 done
 

@@ -106,6 +106,10 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   if (found == rest.end() || app.get_option_no_throw("--set") == nullptr) return "";
   const size_t equals = std::min(found->find('='), found->size());
   const std::string option = found->substr(0, equals);
+  if (option == "--config") {
+    return "--config is not an option: a recipe has its settings in its Lua file; --set key=value "
+           "changes one";
+  }
   std::string key = key_of_recipe(option.substr(2), argc, argv);
   if (key.empty()) key = key_of_option(option.substr(2));
   if (const std::string near = nearest_name(option, option_names(app));

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "core/base/called_as.h"
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/dist/watch/socket.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
@@ -48,7 +51,13 @@ std::vector<std::string> rank_command(const std::vector<std::string>& words, int
   return out;
 }
 
+// For the command that continues the run, which rank 0 prints.
+void set_launched_as(const std::string& text) {
+  ::setenv(kLaunchedAs, text.c_str(), /*overwrite=*/1);
+}
+
 int run_here(int64_t ranks, const std::vector<std::string>& words) {
+  set_launched_as(fmt::format("launch -n {}", ranks));
   RankProcessOptions options;
   options.local_size = options.size = ranks;
   options.command = rank_command(words, ranks);
@@ -77,8 +86,8 @@ int command_launch(int argc, char** argv) {
   int64_t ranks = 0;
   std::string hosts, host_ranks;
   CLI::App app(
-      "Runs a recipe on several processes, called ranks, which share each step.\n"
-      "usage: xrun launch -n N RECIPE.lua [options of a run; --threads counts per rank]",
+      "Runs a recipe on several processes, called ranks, which share each step: xrun launch -n 4 "
+      "RECIPE.lua",
       "xrun launch");
   app.add_option("-n,--ranks", ranks, "number of processes; with --hosts, all slots by default")
       ->check(whole_number(1))
@@ -87,11 +96,17 @@ int command_launch(int argc, char** argv) {
                  "run on the machines of this file, reached by ssh: lines of HOST or HOST slots=N")
       ->type_name("FILE");
   app.add_option("--host-ranks", host_ranks, "the ranks of one machine; for --hosts")->group("");
+  std::string name;
+  app.add_option("RECIPE.lua", name,
+                 "the recipe; behind it the options of a run, of which --threads counts per rank")
+      ->required();
   const int recipe = recipe_index(argc, argv);
-  if (const auto status = parse_command_line(app, recipe, argv)) return *status;
-  if (recipe == argc) {
+  const bool help = std::any_of(
+      argv, argv + argc, [](std::string_view word) { return word == "-h" || word == "--help"; });
+  if (recipe == argc && !help) {
     throw UsageError("launch needs a recipe: xrun launch -n 4 RECIPE.lua [options of a run]");
   }
+  if (const auto status = parse_command_line(app, std::min(recipe + 1, argc), argv)) return *status;
   if (ranks == 0 && hosts.empty() && host_ranks.empty()) {
     throw UsageError("launch needs a number of processes: xrun launch -n 4 RECIPE.lua");
   }
@@ -100,7 +115,11 @@ int command_launch(int argc, char** argv) {
         fmt::format("-n: got {}, wanted at most {} on one machine", ranks, kMostLocalRanks));
   }
   const std::vector<std::string> words(argv + recipe, argv + argc);
-  if (!hosts.empty()) return run_hosts(read_hosts(hosts, ranks), words);
+  if (!hosts.empty()) {
+    set_launched_as(fmt::format("launch{} --hosts {}",
+                                ranks > 0 ? fmt::format(" -n {}", ranks) : "", shell_word(hosts)));
+    return run_hosts(read_hosts(hosts, ranks), words);
+  }
   return host_ranks.empty() ? run_here(ranks, words)
                             : run_host_ranks(read_host_ranks(host_ranks), words);
 }

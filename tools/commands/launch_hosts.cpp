@@ -54,9 +54,12 @@ int port_of_run() {
 HostProcess start_host(const LaunchHost& host, const HostRanks& ranks,
                        const std::vector<std::string>& words) {
   const std::string self = program_path().string();
-  std::string line = fmt::format("cd {} && exec {} launch --host-ranks {}",
-                                 shell_word(std::filesystem::current_path().string()),
-                                 shell_word(self), shell_word(host_ranks_text(ranks)));
+  const char* const launched = std::getenv(kLaunchedAs);  // ssh passes no environment on
+  std::string line = fmt::format(
+      "cd {} && exec env {} {} launch --host-ranks {}",
+      shell_word(std::filesystem::current_path().string()),
+      shell_word(fmt::format("{}={}", kLaunchedAs, launched == nullptr ? "" : launched)),
+      shell_word(self), shell_word(host_ranks_text(ranks)));
   for (const std::string& word : words) line += " " + shell_word(word);
   const char* const ssh = std::getenv("XRUN_LAUNCH_SSH");
   std::string program = ssh == nullptr || *ssh == 0 ? "ssh" : ssh;

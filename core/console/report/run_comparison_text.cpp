@@ -56,6 +56,7 @@ class ComparisonText {
     code();
     facts("data", one_.data, "the same rows, tokens and order");
     results();
+    history();
     facts("machine", one_.machine, "the same kind of machine and settings");
     return legend_ + out_;
   }
@@ -162,17 +163,22 @@ class ComparisonText {
                      !one_.results_known ? "not compared: one of them has no steps"
                      : one_.common_lines == 0
                          ? "neither run logged a step"
-                         : fmt::format("the same in all {} lines of metrics, bit for bit",
-                                       count_text(one_.common_lines)));
+                         : fmt::format("the same in all {} lines of metrics, bit for bit{}",
+                                       count_text(one_.common_lines),
+                                       one_.common_steps() == 0
+                                           ? ""
+                                           : "; both have " + steps_text(one_.common_steps())));
     }
     section("results", "");
     if (one_.first_divergence >= 0) {
       std::vector<std::string> names;
       for (const auto& metric : one_.diverging) names.push_back(shown(metric.name));
-      prose(fmt::format("the first difference is at step {}: {}", count_text(one_.first_divergence),
+      prose(fmt::format("of {} in both the first difference is at step {}: {}",
+                        steps_text(one_.common_steps()), count_text(one_.first_divergence),
                         listed(names, kListedNames)));
     } else if (one_.common_lines > 0) {
-      prose("the same values, bit for bit, at every common step");
+      prose(fmt::format("the same values, bit for bit, in the {} that both have",
+                        steps_text(one_.common_steps())));
     }
     only(one_.name_a, one_.only_a);
     only(one_.name_b, one_.only_b);
@@ -190,6 +196,21 @@ class ComparisonText {
     }
     values("", rows, Align::kRight);
   }
+
+  // "a was resumed with --force at step 8 (2026-11-28T18:00:00+0000); changed: config.beta"
+  void history() {
+    if (one_.forced.empty()) return;
+    section("history", "");
+    for (const ForcedResume& one : one_.forced) {
+      std::vector<std::string> changed;
+      for (const std::string& field : one.changed) changed.push_back(shown(field));
+      prose(fmt::format("{} was resumed with --force{} ({}); changed: {}", shown(one.run),
+                        one.step < 0 ? "" : " at step " + count_text(one.step), shown(one.at),
+                        listed(changed, kListedNames)));
+    }
+  }
+
+  static std::string steps_text(int64_t steps) { return counted(steps, "step"); }
 
   std::string number(double value) const {
     // All digits where there is room, since runs may differ in the last one.

@@ -185,11 +185,17 @@ std::string stopping_line(double step_seconds) {
                      slow ? ", in up to " + format_duration(step_seconds) : "");
 }
 
-// A bundle runs with limits, and from another cache, unless it is told otherwise again.
+// A bundle runs with limits, and from another cache, unless it is told otherwise again; what it may
+// read, and where its inputs are looked for, is named again too.
 std::string resume_command(const std::string& recipe, const std::string& dir) {
-  const bool lifted = is_bundle_name(recipe) && !file_access_limited();
-  return fmt::format("{} {} --run {} --resume{}", called_as(), recipe, dir,
-                     lifted ? " --trusted" : "");
+  const bool bundle = is_bundle_name(recipe), limited = file_access_limited();
+  std::string command =
+      fmt::format("{} {} --run {} --resume", run_called_as(), shell_word(recipe), shell_word(dir));
+  if (bundle && !limited) command += " --trusted";
+  if (bundle || limited) {
+    for (const auto& path : named_paths()) command += " --read " + shell_word(path.string());
+  }
+  return command;
 }
 
 std::string closing_summary(const RunSummary& summary, const Console& console) {

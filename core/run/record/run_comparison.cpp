@@ -259,6 +259,21 @@ void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
   }
 }
 
+// The steps before a resume by --force had what config.json and recipe.lua no longer say.
+void add_forced(const RunFiles& run, std::vector<ForcedResume>& out) {
+  const Json* resumes = run.record.find("resumes");
+  if (resumes == nullptr || !resumes->is_array()) return;
+  for (const Json& resume : resumes->as_array()) {
+    const Json* changed = resume.is_object() ? resume.find("changed") : nullptr;
+    if (changed == nullptr || !changed->is_array() || changed->size() == 0) continue;
+    const Json* step = resume.find("step");
+    ForcedResume forced{.run = run.name, .at = value_of(resume.find("at")), .changed = {}};
+    if (step != nullptr && step->is_int()) forced.step = step->as_int();
+    for (const Json& field : changed->as_array()) forced.changed.push_back(value_of(&field));
+    out.push_back(std::move(forced));
+  }
+}
+
 }  // namespace
 
 bool RunComparison::settings_differ() const {
@@ -290,6 +305,8 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b) {
     add_differences(object_at(a.record, {name}), object_at(b.record, {name}), name, out.machine);
   }
   compare_results(a, b, out);
+  add_forced(a, out.forced);
+  add_forced(b, out.forced);
   return out;
 }
 

@@ -2,6 +2,7 @@
 // The comparison of two runs, or what stands for one (core/share/effective.h): settings, code, data
 // and results.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ struct FinalDifference {
   double a, b;
 };
 
+// A resume by --force: from its step on the run has other settings than before.
+struct ForcedResume {
+  std::string run;                   // its name
+  std::string at;                    // date and time
+  int64_t step = -1;                 // bodies done before; -1: unknown
+  std::vector<std::string> changed;  // "config.beta", "recipe.lua:12", ...
+};
+
 struct RunComparison {
   std::string name_a, name_b;
   std::vector<SettingDifference> settings;
@@ -41,6 +50,7 @@ struct RunComparison {
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
   std::vector<FactDifference> data;     // digests, and the fields and rows they cover
   std::vector<FactDifference> machine;  // shown only: same() ignores them
+  std::vector<ForcedResume> forced;     // of both, in order; shown only
   // Results, speed (perf/*) aside. Values are compared bit by bit.
   bool results_known = true;                // false: one of them is a recipe, or has no step
   int64_t steps_a = 0, steps_b = 0;         // bodies done
@@ -51,6 +61,7 @@ struct RunComparison {
   std::vector<FinalDifference> finals;
   std::vector<FactDifference> weights;  // files of the newest checkpoints, by digest
 
+  int64_t common_steps() const { return std::min(steps_a, steps_b); }
   bool settings_differ() const;
   bool code_differs() const { return !recipe_same || !program.empty(); }
   bool data_differ() const { return !data.empty(); }
@@ -63,9 +74,9 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b);
 // {"runs", "same", "config": [{"key", "a", "b", "origin_a", "origin_b", "excuse"?}], "code":
 // {"recipe_same", "recipe": [lines], "program": [{"name", "a", "b"}]}, "data": [...], "machine":
 // [...], "results": {"steps", "common_lines", "first_apart" (null: nowhere), "apart", "only_a",
-// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}}. The names "excuse",
-// "first_apart" and "apart" belong to the format; in code they are note, first_divergence and
-// diverging.
+// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}, "forced": [{"run",
+// "at", "step", "changed"}]}. The names "excuse", "first_apart" and "apart" belong to the format;
+// in code they are note, first_divergence and diverging.
 Json comparison_json(const RunComparison& comparison);
 
 }  // namespace xrun

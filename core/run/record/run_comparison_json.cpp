@@ -42,6 +42,17 @@ Json final_json(const FinalDifference& last) {
                            {"b", last.b}});
 }
 
+Json forced_json(const std::vector<ForcedResume>& forced) {
+  Json out = Json::array();
+  for (const ForcedResume& one : forced) {
+    out.push_back(Json(Json::Object{{"run", one.run},
+                                    {"at", one.at},
+                                    {"step", one.step < 0 ? Json() : Json(one.step)},
+                                    {"changed", texts_json(one.changed)}}));
+  }
+  return out;
+}
+
 Json results_json(const RunComparison& one) {
   Json steps = Json::array();
   steps.push_back(one.steps_a);
@@ -77,6 +88,7 @@ Json comparison_json(const RunComparison& one) {
   out.set("data", facts_json(one.data));
   out.set("machine", facts_json(one.machine));
   out.set("results", results_json(one));
+  out.set("forced", forced_json(one.forced));
   return out;
 }
 

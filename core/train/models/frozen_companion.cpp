@@ -80,7 +80,7 @@ void FrozenModel::check_tokens(const MicroBatch& micro) const {
   XRUN_CHECK(known.match != VocabularyMatch::kDifferent,
              "{} cannot read this batch: its tokens are those of {}, another vocabulary ({} ids, "
              "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
-             "data:align(teacher)",
+             "data:align(teacher), as in recipes/xdistill.lua",
              dir_.string(), own.dir, known.size, known.fingerprint, tokenizer_->vocab_size(),
              fingerprint());
   if (known.match == VocabularyMatch::kExtended) {

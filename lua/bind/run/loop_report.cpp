@@ -1,8 +1,11 @@
 // The report before step 0, and the lines of a resume: what is loaded, what a loop draws, and what
 // changed since the run was saved.
 
+#include <ATen/Parallel.h>
+
 #include "core/base/strings.h"
 #include "core/console/terminal/summary.h"
+#include "core/dist/ranks.h"
 #include "core/model/weights/hf_config.h"
 #include "core/train/adamw.h"
 #include "core/train/models/policy.h"
@@ -94,6 +97,10 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   report.ledger = session_.data.ledger_text;
   session_.data.ledger_text.clear();
   report.steps = loop.steps;
+  if (const Ranks* const ranks = run_.settings().ranks; ranks != nullptr) {
+    report.facts.emplace_back("ranks", fmt::format("{}, {} each", count_text(ranks->size()),
+                                                   counted(at::get_num_threads(), "thread")));
+  }
   for (const StepSource& source : loop.sources) {
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "tests/error_of.h"
 
 namespace xrun::file_test {
 namespace {
@@ -78,6 +79,17 @@ TEST_F(File, AnAtomicWriteThatFailsNamesTheFileItself) {
   } catch (const FileError& error) {
     EXPECT_EQ(error.what(), path + ": cannot be opened for writing: No such file or directory");
   }
+}
+
+TEST_F(File, AMissingRelativePathNamesTheCurrentFolder) {
+  const std::string wanted =
+      "no/such: cannot be opened: No such file or directory; the current "
+      "folder is " +
+      std::filesystem::current_path().string();
+  EXPECT_EQ(message_of<FileError>([] { read_file("no/such"); }), wanted);
+  const std::string path = (dir_ / "no").string();
+  EXPECT_EQ(message_of<FileError>([&] { read_file(path); }),
+            path + ": cannot be opened: No such file or directory");
 }
 
 TEST_F(File, ReadRefusesMoreThanItsLimit) {

@@ -100,6 +100,57 @@ TEST(RecipeConfig, NamesOfOtherLibrariesGiveTheKeyHere) {
             "--set num_train_epochs=3: there is no key `num_train_epochs`; here it is `epochs`");
 }
 
+// A known name comes before a near one of the recipe.
+TEST(RecipeConfig, ANameOfAnotherLibraryIsNotTakenForAMisspelling) {
+  const std::string lora = config("lora = { rank = 4 }");
+  EXPECT_EQ(error(lora, {"lora_r=8"}),
+            "--set lora_r=8: there is no key `lora_r`; here it is `lora.rank`");
+  EXPECT_EQ(error(config("lora = { rank = 4 },\nlora_r = 8")),
+            "dpo.lua:3: `lora_r` is never read: no line says `cfg.lora_r`; here it is `lora.rank`");
+  EXPECT_EQ(error(lora, {"bf16=true"}),
+            "--set bf16=true: there is no key `bf16`; it is `dtype`: --set dtype=bf16");
+  EXPECT_EQ(error(lora, {"fp16=true"}),
+            "--set fp16=true: there is no key `fp16`; it is `dtype`, which is fp32 or bf16; "
+            "nothing trains in fp16");
+  EXPECT_EQ(
+      error(config("per_device_train_batch_size = 8")),
+      "dpo.lua:2: `per_device_train_batch_size` is never read: no line says "
+      "`cfg.per_device_train_batch_size`; it is `batch.pairs`, `batch.sequences` or "
+      "`batch.prompts`: the size of a whole step, on all devices; `batch.max_tokens` bounds a "
+      "micro-batch");
+  EXPECT_EQ(error(lora, {"gradient_accumulation_steps=4"}),
+            "--set gradient_accumulation_steps=4: there is no key `gradient_accumulation_steps`; "
+            "nothing accumulates: `batch` has the size of a whole step (`batch.pairs`, "
+            "`batch.sequences` or `batch.prompts`), which is cut into micro-batches of "
+            "`batch.max_tokens` tokens");
+}
+
+TEST(RecipeConfig, ANumberInPlaceOfATableNamesTheMemberThatWasMeant) {
+  EXPECT_EQ(error(config("valid = 0.2")),
+            "dpo.lua:2: valid: got 0.2, wanted a table with named keys; did you mean valid = { "
+            "fraction = 0.2 }?");
+  EXPECT_EQ(error(config("save = 100")),
+            "dpo.lua:2: save: got 100, wanted a table with named keys; did you mean save = { "
+            "every = 100 }?");
+  EXPECT_EQ(error(config("optim = { lr = 1 }"), {"optim=1e-5"}),
+            "--set: optim: got 1e-05, wanted a table with named keys; did you mean --set "
+            "optim.lr=1e-05?");
+  EXPECT_EQ(error(config("export = 'bf16'")),
+            "dpo.lua:2: export: got \"bf16\", wanted a table with named keys; did you mean "
+            "export = { dtype = \"bf16\" }?");
+  EXPECT_EQ(error(config(""), {"export=bf16"}),
+            "--set: export: got \"bf16\", wanted a table with named keys; did you mean --set "
+            "export.dtype=bf16?");
+  EXPECT_EQ(error(config(""), {"batch=8"}),
+            "--set: batch: got 8, wanted a table with named keys; it is `batch.pairs`, "
+            "`batch.sequences` or `batch.prompts`, the size of one step; `batch.max_tokens` bounds "
+            "a micro-batch");
+  EXPECT_EQ(
+      error(config("updates = { epochs = 2, groups = 4 }", "print(cfg.updates)"), {"updates=2"}),
+      "--set updates=2: `updates` is a table in dpo.lua:2, got 2; its keys: updates.epochs, "
+      "updates.groups");
+}
+
 TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
   EXPECT_EQ(error(config("betta = 0.1,", "\nlocal b = cfg.beta")),
             "dpo.lua:2: `betta` is never read; line 5 reads `cfg.beta`");

@@ -47,6 +47,30 @@ TEST(RunDir, IsNeverReusedWithoutResume) {
   EXPECT_TRUE(open_dir(folder / "run", true).resuming());
 }
 
+// Two starts that differ only in their length share the folder.
+TEST(RunDir, ARunOfAnotherLengthIsRefusedWithBothLengths) {
+  const ScratchFolder folder;
+  const std::string path = (folder / "run").string();
+  open_dir(path, false, false, toy_identity(2)).begin();
+  put_text(folder / "run/metrics.jsonl", "{\"step\":0}\n");
+  const auto refusal = [&](const RunIdentity& identity) {
+    return message_of<UsageError>([&] { open_dir(path, false, false, identity); });
+  };
+  EXPECT_EQ(refusal(toy_identity(3)),
+            path +
+                ": this folder holds a run with the same settings but 2 epochs, and this start "
+                "has 3 epochs; --resume --set epochs=3 lengthens it, --run DIR starts another");
+  EXPECT_EQ(refusal(toy_identity(1)),
+            path +
+                ": this folder holds a run with the same settings but 2 epochs, and this start "
+                "has 1 epoch; a resume cannot shorten it; --run DIR starts another");
+  RunIdentity other = toy_identity(3);
+  other.config.set("beta", 0.2);
+  EXPECT_EQ(refusal(other).find("epochs"), std::string::npos) << "more than the length differs";
+  write_file_atomic(folder / "run/config.json", "{");
+  EXPECT_NE(refusal(toy_identity(3)).find("already holds a run"), std::string::npos);
+}
+
 TEST(RunDir, ARunThatFailedBeforeItLoggedAnythingBeginsAgain) {
   const ScratchFolder folder;
   open_dir(folder / "run").begin();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/file_access.h"
 #include "tests/scoped_variable.h"
 #include "tests/scratch_folder.h"
 
@@ -16,6 +17,7 @@ class InputFiles : public testing::Test {
     make_dirs(folder_ / "here");
     make_dirs(folder_ / "there");
     make_dirs(folder_ / "bundle");
+    make_dirs(folder_ / "sent/recipes");
     models_.folder = [](const std::string& name) -> std::filesystem::path {
       if (std::filesystem::is_directory(name)) return name;
       throw UsageError("fetch it: models get " + name);
@@ -24,13 +26,25 @@ class InputFiles : public testing::Test {
   LockedInput locked(InputKind kind, const std::string& name) {
     return measure_input({kind, name}, models_).locked;
   }
+  ~InputFiles() override { limit_file_access(nullptr); }
   FoundInput find(const LockedInput& input) {
-    return find_input(input, folder_ / "bundle", models_);
+    return find_input(input, {.folder = folder_ / "bundle",
+                              .bundle = folder_ / "sent/dpo.xrb",
+                              .named = named_,
+                              .models = models_});
+  }
+  // The lock of "recipes/rows.jsonl", a path that does not exist here, with the bytes "{}\n".
+  LockedInput locked_rows() {
+    LockedInput input = locked(InputKind::kData, folder_.write("here/rows.jsonl", "{}\n"));
+    std::filesystem::remove(folder_ / "here/rows.jsonl");
+    input.name = "recipes/rows.jsonl";
+    return input;
   }
 
   ScratchFolder folder_;
   ScopedVariable cache_;
   ModelFolders models_;
+  std::vector<std::filesystem::path> named_;
 };
 
 }  // namespace
@@ -83,6 +97,76 @@ TEST_F(InputFiles, AMissingModelNamesTheCommandAndMissingDataTheirDigest) {
   const LockedInput data = locked(InputKind::kData, file);
   std::filesystem::remove(file);
   EXPECT_NE(find(data).missing.find(data.files[0].sha256), std::string::npos);
+}
+
+TEST_F(InputFiles, DataBesideTheBundleIsFoundUnderItsNameAndAlone) {
+  const LockedInput input = locked_rows();
+  for (const char* file : {"sent/recipes/rows.jsonl", "sent/rows.jsonl"}) {
+    SCOPED_TRACE(file);
+    folder_.write(file, "{}\n");
+    const FoundInput found = find(input);
+    EXPECT_EQ(found.where, "found in " + (folder_ / "sent").string());
+    EXPECT_EQ(text_of(found.path), "{}\n");
+    std::filesystem::remove(folder_ / file);
+  }
+}
+
+TEST_F(InputFiles, ANamedFolderIsSearchedAndANamedFileIsFoundByItsBytes) {
+  const LockedInput input = locked_rows();
+  named_ = {folder_ / "there"};
+  folder_.write("there/recipes", "not a folder");
+  folder_.write("there/rows.jsonl", "{}\n");
+  EXPECT_EQ(find(input).where, "found in " + named_[0].string());
+  std::filesystem::rename(folder_ / "there/rows.jsonl", folder_ / "there/other.jsonl");
+  EXPECT_NE(find(input).missing, "");
+  named_ = {folder_ / "there/other.jsonl"};
+  EXPECT_EQ(text_of(find(input).path), "{}\n");
+  EXPECT_EQ(std::filesystem::path(find(input).path).filename(), "rows.jsonl");
+}
+
+// A folder with half of a glob's files is not used.
+TEST_F(InputFiles, AFolderMustHaveAllFiles) {
+  folder_.write("here/a.jsonl", "{}\n");
+  folder_.write("here/b.jsonl", "{ }\n");
+  LockedInput input = locked(InputKind::kData, (folder_ / "here/*.jsonl").string());
+  input.name = "rows/*.jsonl";
+  folder_.write("sent/a.jsonl", "{}\n");
+  std::filesystem::remove_all(folder_ / "here");
+  EXPECT_NE(find(input).missing, "");
+  folder_.write("sent/b.jsonl", "{ }\n");
+  EXPECT_TRUE(find(input).path.ends_with("/*.jsonl")) << find(input).path;
+}
+
+TEST_F(InputFiles, AMissingInputListsWhereItWasLookedForAndTheFix) {
+  const LockedInput input = locked_rows();
+  const std::string sent = (folder_ / "sent").string();
+  folder_.write("sent/rows.jsonl", "[]\n");
+  const std::string begins = "data \"recipes/rows.jsonl\" (3 bytes, SHA-256 " +
+                             input.files[0].sha256 +
+                             ") is not in the bundle and was not found:\n"
+                             "  recipes/rows.jsonl in the current folder: no such file\n  " +
+                             sent + "/rows.jsonl: has other bytes\n";
+  const std::string ends = "  the caches and files read before, by SHA-256: no such file";
+  EXPECT_EQ(find(input).missing, begins + "  --read and --set: name no path\n" + ends);
+  EXPECT_EQ(find(input).file, "rows.jsonl");
+  EXPECT_EQ(find(input).allow, "");
+  named_ = {folder_ / "there"};
+  EXPECT_EQ(find(input).missing, begins + "  " + named_[0].string() + ": no such file\n" + ends);
+}
+
+// Of a recipe that is not trusted: the file is where its name says, but is not among the paths that
+// the command line names.
+TEST_F(InputFiles, AFileThatMayNotBeReadIsNamedByTheCommand) {
+  const std::string file = folder_.write("here/rows.jsonl", "{}\n");
+  const LockedInput input = locked(InputKind::kData, file);
+  const FileAccess access{.readable = {folder_ / "sent"}, .writable = {folder_ / "cache"}};
+  limit_file_access(&access);
+  const FoundInput found = find(input);
+  EXPECT_NE(found.missing.find("  " + file +
+                               ": is there, but a recipe that is not trusted may not read it\n"),
+            std::string::npos)
+      << found.missing;
+  EXPECT_EQ(found.allow, file);
 }
 
 TEST_F(InputFiles, AGlobIsLockedFileByFile) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "core/base/file.h"
 #include "core/model/weights/model_registry.h"
+#include "core/run/resume.h"
 #include "core/run/resumed_run.h"
 #include "lua/bind/session.h"
 #include "lua/tensor/op_table.h"
@@ -35,6 +37,13 @@ void take_machine(const LockedRun& run, RecipeOptions& options) {
   }
 }
 
+// The settings of the command line, after those of the run that it continues.
+std::vector<std::string> given_sets(const RecipeOptions& options) {
+  const std::filesystem::path dir = options.run_dir;
+  if (!options.resume || dir.empty() || !is_file(dir / "run.json")) return options.sets;
+  return joined_sets(find_resumed_run(recipe_name(options.recipe), dir, "").sets, options.sets);
+}
+
 }  // namespace
 
 ProgramFacts program_facts() {
@@ -53,13 +62,14 @@ RecipeOptions unchecked_bundle(RecipeOptions options) {
 
 RecipeOptions bundled_options(RecipeOptions options, bool force) {
   if (!is_bundle_name(options.recipe)) return options;
+  const std::vector<std::string> sets = given_sets(options);
   const auto bundle =
-      std::make_shared<const OpenedBundle>(open_bundle(options.recipe, program_facts()));
+      std::make_shared<const OpenedBundle>(open_bundle(options.recipe, program_facts(), sets));
   for (std::string& notice : accept_bundle(*bundle, force)) {
     options.notices.push_back(std::move(notice));
   }
   options.recipe = bundle->recipe();
-  options.sets = joined_sets(bundle->lock.sets, options.sets);
+  options.sets = joined_sets(bundle->lock.sets, sets);
   if (bundle->lock.run) take_machine(*bundle->lock.run, options);
   options.bundle = bundle;
   return options;

@@ -39,6 +39,7 @@ int verify_bundle(const std::string& file) {
   const OpenedBundle opened = open_bundle(file, program_facts());
   for (const std::string& notice : opened.notices) say("note: " + notice);
   for (const std::string& missing : opened.missing) say("missing: " + missing);
+  if (!opened.missing_fix.empty()) say(opened.missing_fix);
   for (const Difference& one : opened.differences) {
     say(fmt::format("differs: {}: {} -> {}", one.path, one.before, one.now));
   }

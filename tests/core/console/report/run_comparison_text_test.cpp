@@ -44,11 +44,12 @@ RunComparison different_runs() {
 TEST(RunComparisonText, EqualRunsTakeOneLinePerSection) {
   RunComparison comparison;
   comparison.common_lines = 16;
+  comparison.steps_a = comparison.steps_b = 16;
   EXPECT_EQ(text_of(comparison),
             "config    the same settings\n"
             "code      the same recipe and program\n"
             "data      the same rows, tokens and order\n"
-            "results   the same in all 16 lines of metrics, bit for bit\n"
+            "results   the same in all 16 lines of metrics, bit for bit; both have 16 steps\n"
             "machine   the same kind of machine and settings\n");
 }
 
@@ -80,7 +81,7 @@ TEST(RunComparisonText, ShowsWhatDiffers) {
             "               a    b\n"
             "  rows.1.kept  300  299\n"
             "results\n"
-            "  the first difference is at step 2: train/loss\n"
+            "  of 16 steps in both the first difference is at step 2: train/loss\n"
             "  only b logged valid/loss\n"
             "                     a     b\n"
             "  last train/loss  0.5  0.25\n"
@@ -129,14 +130,28 @@ TEST(RunComparisonText, ValuesGoBelowEachOtherOnANarrowTerminal) {
             "  and order\n"
             "results\n"
             "  the same values, bit\n"
-            "  for bit, at every\n"
-            "  common step\n"
+            "  for bit, in the 16\n"
+            "  steps that both have\n"
             "  last train/loss\n"
             "  - 0.12346\n"
             "  + 0.25\n"
             "machine\n"
             "  the same kind of\n"
             "  machine and settings\n");
+}
+
+TEST(RunComparisonText, AResumeByForceIsReported) {
+  RunComparison comparison;
+  comparison.forced = {{"a", "2026-11-28T18:00:00+0000", 1200, {"config.beta", "recipe.lua:12"}},
+                       {"b", "2026-11-28T19:00:00+0000", -1, {"config.seed"}}};
+  EXPECT_NE(text_of(comparison)
+                .find("history\n"
+                      "  a was resumed with --force at step 1,200 (2026-11-28T18:00:00+0000); "
+                      "changed: config.beta, recipe.lua:12\n"
+                      "  b was resumed with --force (2026-11-28T19:00:00+0000); changed: "
+                      "config.seed\nmachine"),
+            std::string::npos)
+      << text_of(comparison);
 }
 
 // Two runs whose metrics differ in names alone have no last values to show.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/file_access.h"
 #include "core/run/record/run_summary.h"
+#include "tests/scoped_variable.h"
 
 namespace xrun::summary_test {
 namespace {
@@ -134,6 +136,16 @@ TEST(Summary, AResumeOfATrustedBundleIsTrustedAgain) {
   EXPECT_TRUE(resume_command("r.lua", "runs/a").ends_with(" r.lua --run runs/a --resume"));
   EXPECT_TRUE(
       resume_command("r.xrb", "runs/a").ends_with(" r.xrb --run runs/a --resume --trusted"));
+  set_named_paths({"my data"});
+  EXPECT_TRUE(resume_command("r.xrb", "runs/a").ends_with(" --trusted --read 'my data'"));
+  EXPECT_TRUE(resume_command("r.lua", "runs/a").ends_with(" --resume"));
+  set_named_paths({});
+}
+
+TEST(Summary, AResumeOfALaunchedRunIsLaunchedAgain) {
+  const ScopedVariable launched("XRUN_LAUNCHED_AS", "launch -n 2");
+  EXPECT_TRUE(resume_command("my recipe.lua", "runs/a")
+                  .ends_with(" launch -n 2 'my recipe.lua' --run runs/a --resume"));
 }
 
 TEST(Summary, AStoppingStepSaysHowLongItMayTake) {

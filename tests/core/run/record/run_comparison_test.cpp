@@ -119,6 +119,23 @@ TEST(RunComparison, AnotherProgramIsOtherCodeAndAnotherMachineIsNot) {
   EXPECT_TRUE(comparison.code_differs());
 }
 
+// Its settings say what holds since then; the earlier steps had others.
+TEST(RunComparison, KeepsTheHistoryOfResumesByForce) {
+  RunFiles b = a_run("b");
+  b.record.set("resumes", parse_json(R"([{"at":"t0","changed":[]},
+      {"at":"t1","step":2,"changed":["config.beta"]},{"at":"t2","changed":["recipe.lua:1"]}])",
+                                     "resumes"));
+  const RunComparison comparison = compare_runs(a_run("a"), b);
+  ASSERT_EQ(comparison.forced.size(), 2u);
+  EXPECT_EQ(comparison.forced[0].run, "b");
+  EXPECT_EQ(comparison.forced[0].step, 2);
+  EXPECT_EQ(comparison.forced[0].changed, std::vector<std::string>{"config.beta"});
+  EXPECT_EQ(comparison.forced[1].step, -1);
+  EXPECT_TRUE(comparison.same());
+  EXPECT_EQ(dump_json(comparison_json(comparison).at("forced").as_array()[1]),
+            R"({"run":"b","at":"t2","step":null,"changed":["recipe.lua:1"]})");
+}
+
 TEST(RunComparison, NamesTheFirstStepWhereResultsDiffer) {
   RunFiles b = a_run("b");
   b.metrics.series[0].values[1] = std::nextafter(0.25, 1);

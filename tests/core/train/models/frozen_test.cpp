@@ -228,7 +228,7 @@ TEST_F(Frozen, TokensOfAnotherVocabularyAreRefusedByBothNames) {
   const std::string wanted = fmt::format(
       "{} cannot read this batch: its tokens are those of {}, another vocabulary ({} ids, "
       "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
-      "data:align(teacher)",
+      "data:align(teacher), as in recipes/xdistill.lua",
       dir.string(), kFrozenPolicy, tokenizer_->vocab_size(), frozen()->fingerprint(),
       model->tokenizer()->vocab_size(), model->fingerprint());
   EXPECT_EQ(message_of<Error>([&] { model->logprob(view); }), wanted);

@@ -188,6 +188,17 @@ TEST_F(Resume, StepsThatAreDoneAgainAreReported) {
   EXPECT_EQ(output_.find("done again"), std::string::npos) << output_;
 }
 
+// The step of an evaluation after the loop is the next one, which was not done.
+TEST_F(Resume, AnEvaluationAtTheEndOfStepsIsNoRepeatedStep) {
+  const std::string evaluates = head() +
+                                "for step, batch in run:steps(train, cfg.batch) do\n"
+                                "  run:log(adamw:step(batch, dpo))\nend\n"
+                                "run:log(run:evaluate(train, dpo))\n";
+  ASSERT_EQ(run(evaluates, "r", false, 2), "");
+  ASSERT_EQ(run(evaluates, "r", true, 3), "");
+  EXPECT_EQ(output_.find("logged after the last save"), std::string::npos) << output_;
+}
+
 TEST_F(Resume, WithoutACheckpointTheLoggedStepsAreKept) {
   const std::string failing = head() +
                               "for step, batch in run:steps(train, cfg.batch) do\n"

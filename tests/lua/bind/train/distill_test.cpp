@@ -214,7 +214,7 @@ TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
   make_other();
   const std::string error = run(recipe(), "", false, 1, sets({"teacher=other"}));
   has(error, "other cannot read this batch: its tokens are those of tiny, another vocabulary (");
-  has(error, "data:align(teacher)");
+  has(error, "data:align(teacher), as in recipes/xdistill.lua");
 }
 
 TEST_F(Distillation, ATeacherIsNotReadBeyondItsContext) {

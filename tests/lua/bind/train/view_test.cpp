@@ -137,6 +137,16 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
   has(text, "    19 |   return margin:mean()");
   has(text, "called from test.lua:22");
   has(objective("3"), "test.lua:19: the objective's first value is number");
+  has(objective("margin and nil"), "test.lua:19: the objective returned nothing (nil)");
+  const std::string none =
+      run(head() +
+              "local function bad(p)\n  local margin = policy:logprob(p.chosen)\n"
+              "end\nfor step, batch in run:steps(train, cfg.batch) do\n"
+              "  adamw:step(batch, bad)\nend\n",
+          "r", true, {}, {}, true);
+  has(none,
+      "test.lua:17: the objective returned nothing (nil), wanted a tensor with one loss per pair, or "
+      "a table of losses by unit; it has to end with `return` and the losses");
   const std::string several = objective(
       "3\nend\nbad = function(p)\n  if p then return 3 end\n"
       "  return margin:mean()");

@@ -1,0 +1,72 @@
+// The shipped recipes are in the folder recipes/ beside the program.
+
+#include "tools/commands/recipe_hint.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "core/base/called_as.h"
+#include "core/base/file.h"
+#include "core/base/folder.h"
+#include "core/base/strings.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path shipped_folder() { return program_path().parent_path() / "recipes"; }
+
+std::vector<std::string> shipped_recipes() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const fs::path& file : list_folder(shipped_folder(), none)) {
+    if (file.extension() == ".lua") names.push_back(file.stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+bool is_settings_file(std::string_view word) {
+  const std::string ending = fs::path(word).extension().string();
+  for (const char* known : {".yaml", ".yml", ".toml", ".json", ".py"}) {
+    if (ending == known) return true;
+  }
+  return false;
+}
+
+std::string nearest_recipe(std::string_view word) {
+  const std::string stem = fs::path(word).stem().string();
+  const std::vector<std::string> names = shipped_recipes();
+  if (std::find(names.begin(), names.end(), stem) != names.end()) return stem;
+  if (std::string near = nearest_name(stem, names); !near.empty()) return near;
+  // The longest name in the word: dr_grpo before grpo in my_dr_grpo.yaml.
+  std::string longest;
+  for (const std::string& name : names) {
+    if (stem.find(name) != std::string::npos && name.size() > longest.size()) longest = name;
+  }
+  return longest;
+}
+
+std::string recipe_command(const std::string& recipe) {
+  const std::string here = "recipes/" + recipe + ".lua";
+  return is_file(here) ? fmt::format("{} {}", called_as(), here)
+                       : fmt::format("{0} init {1} --recipe {1}", called_as(), recipe);
+}
+
+std::string settings_file_text(std::string_view word) {
+  const std::string near = nearest_recipe(word);
+  return fmt::format(
+      "{}: a recipe is a Lua file with its settings inside, {}: {}; docs/coming-from.md has the keys "
+      "of other tools",
+      word, near.empty() ? "for example" : "and the nearest shipped one is",
+      recipe_command(near.empty() ? "sft" : near));
+}
+
+}  // namespace xrun
