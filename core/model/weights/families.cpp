@@ -163,7 +163,7 @@ void read_qwen2(const ConfigReader& reader, ModelConfig& config) {
 // RMSNorm of q and k per head.
 void read_qwen3_attention(const ConfigReader& reader, ModelConfig& config) {
   config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
-  config.qk_norm = true;
+  config.qk_norm = QkNorm::kPerHead;
   config.names.q_norm = "self_attn.q_norm";
   config.names.k_norm = "self_attn.k_norm";
 }
@@ -241,8 +241,8 @@ WeightNames gpt2_names() {
   names.positions = "transformer.wpe";
   names.final_norm = "transformer.ln_f";
   names.layer = "transformer.h.{}.";
-  names.input_norm = "ln_1";
-  names.post_norm = "ln_2";
+  names.attention_norm = "ln_1";
+  names.ffn_norm = "ln_2";
   names.q = names.k = names.v = names.gate = "";
   names.qkv = "attn.c_attn";
   names.o = "attn.c_proj";

@@ -37,7 +37,8 @@ TEST(HfConfig, FillsTheDefaultsOfLlama) {
   EXPECT_EQ(c.norm_eps, 1e-6);
   EXPECT_EQ(c.rope.theta, 10000.0);
   EXPECT_EQ(c.rope.type, RopeConfig::Type::kDefault);
-  EXPECT_FALSE(c.tied || c.qkv_bias || c.out_bias || c.mlp_bias || c.qk_norm);
+  EXPECT_FALSE(c.tied || c.qkv_bias || c.out_bias || c.mlp_bias);
+  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
   EXPECT_EQ(c.dtype, c10::ScalarType::Float);
   EXPECT_TRUE(c.stop_ids.empty());
 }
@@ -121,7 +122,7 @@ TEST(HfConfig, QwenFamiliesHaveTheirDocumentedDefaults) {
   EXPECT_TRUE(parse_config(two).qkv_bias);
   EXPECT_FALSE(parse_config(two).out_bias);
   const ModelConfig three = parse_config(with("model_type", "\"qwen3\""));
-  EXPECT_TRUE(three.qk_norm);
+  EXPECT_EQ(three.qk_norm, QkNorm::kPerHead);
   EXPECT_FALSE(three.qkv_bias);
   EXPECT_EQ(three.head_dim, 128);  // not hidden / heads
 }
