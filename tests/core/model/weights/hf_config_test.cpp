@@ -102,7 +102,7 @@ TEST(HfConfig, AnErrorNamesFileKeyAndValue) {
 TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
   EXPECT_EQ(config_error(with("model_type", "\"mamba\"")),
             "config.json: model_type 'mamba' is not supported; supported: gpt2, llama, "
-            "qwen2, qwen3, qwen3_moe");
+            "olmo2, qwen2, qwen3, qwen3_moe");
   EXPECT_EQ(config_error(Json::object()), "config.json: has no model_type");
   EXPECT_EQ(config_error(Json::array()), "config.json: is not a JSON object");
 }
@@ -125,6 +125,16 @@ TEST(HfConfig, QwenFamiliesHaveTheirDocumentedDefaults) {
   EXPECT_EQ(three.qk_norm, QkNorm::kPerHead);
   EXPECT_FALSE(three.qkv_bias);
   EXPECT_EQ(three.head_dim, 128);  // not hidden / heads
+}
+
+TEST(HfConfig, Olmo2NormsOutputsInPlaceOfInputs) {
+  const ModelConfig c = parse_config(with("model_type", "\"olmo2\""));
+  EXPECT_EQ(c.qk_norm, QkNorm::kAllHeads);
+  EXPECT_EQ(c.norm_eps, 1e-5);
+  EXPECT_FALSE(c.qkv_bias || c.out_bias);
+  EXPECT_TRUE(c.names.attention_norm.empty() && c.names.ffn_norm.empty());
+  EXPECT_EQ(c.names.attention_out_norm, "post_attention_layernorm");
+  EXPECT_EQ(c.names.ffn_out_norm, "post_feedforward_layernorm");
 }
 
 TEST(HfConfig, YarnLongropeAndDynamicTakeTheirDefaultsFromTheFile) {
