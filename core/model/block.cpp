@@ -1,5 +1,5 @@
-// x += O attention(norm(x)), then x += feed_forward(norm(x)); and, function by function, the memory
-// that each half takes.
+// x += norm(O attention(norm(x))), then x += norm(feed_forward(norm(x))); and, function by
+// function, the memory that each half takes.
 
 #include "core/model/block.h"
 
@@ -25,7 +25,14 @@ namespace xrun {
 
 namespace {
 
-// q [T, H, K], k and v [T, G, K]; with qk_norm normalised per head, before RoPE (Qwen3).
+// x [T, H, K]: normalised per head (Qwen3) or over all heads (OLMo-2).
+at::Tensor qk_norm(const ForwardState& state, const WeightIndex& index, const at::Tensor& x) {
+  const ModelConfig& c = state.config;
+  const at::Tensor rows = c.qk_norm == QkNorm::kPerHead ? x : x.flatten(1);
+  return rms_norm(rows, state.weight(index.weight), c.norm_eps).view(x.sizes());
+}
+
+// q [T, H, K], k and v [T, G, K], before RoPE.
 std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& index,
                                   const at::Tensor& x) {
   const ModelConfig& c = state.config;
@@ -40,9 +47,9 @@ std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& i
            state.linear(index.k, x).view({T, c.kv_heads, K}),
            state.linear(index.v, x).view({T, c.kv_heads, K})};
   }
-  if (c.qk_norm) {
-    qkv[0] = rms_norm(qkv[0], state.weight(index.q_norm.weight), c.norm_eps);
-    qkv[1] = rms_norm(qkv[1], state.weight(index.k_norm.weight), c.norm_eps);
+  if (c.qk_norm != QkNorm::kNone) {
+    qkv[0] = qk_norm(state, index.q_norm, qkv[0]);
+    qkv[1] = qk_norm(state, index.k_norm, qkv[1]);
   }
   return qkv;
 }
@@ -138,15 +145,19 @@ at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) c
 }
 
 at::Tensor ForwardState::norm(const WeightIndex& index, const at::Tensor& x) const {
+  if (index.weight < 0) return x;
   if (config.norm == Norm::kRms) return rms_norm(x, weight(index.weight), config.norm_eps);
   return at::layer_norm(x, {x.size(-1)}, weight(index.weight), weight(index.bias), config.norm_eps);
 }
 
 at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                  const at::Tensor& x) {
-  // x, y [T, D].
-  const at::Tensor y = x.add(attention(state, index, layer, state.norm(index.input_norm, x)));
-  return y.add(feed_forward(state, index, layer, state.norm(index.post_norm, y)));
+  // x, y [T, D]. Nested, so that each half's tensors are freed as soon as they have been read.
+  const at::Tensor y =
+      x.add(state.norm(index.attention_out_norm,
+                       attention(state, index, layer, state.norm(index.attention_norm, x))));
+  return y.add(state.norm(index.ffn_out_norm,
+                          feed_forward(state, index, layer, state.norm(index.ffn_norm, y))));
 }
 
 namespace {
@@ -164,11 +175,12 @@ class BlockSizes {
         hidden_(static_cast<double>(config.hidden)) {}
 
   BlockMemory read() {
-    norm("x");
-    attention();
-    norm("y");
+    attention(norm(c_.names.attention_norm, "x"));
+    norm(c_.names.attention_out_norm, "a");
+    const std::string normed = norm(c_.names.ffn_norm, "y");
     // The config has one layer, which stands for all of its kind (LayerKinds).
-    c_.is_moe(0) ? mixture() : feed_forward();
+    c_.is_moe(0) ? mixture(normed) : feed_forward(normed);
+    norm(c_.names.ffn_out_norm, "f");
     for (const LinearModule& module : linear_modules(c_)) adapter(module);
     // The residual stream and the normed input, or their gradients, exist beside either half.
     return {.saved = saved_.bytes(),
@@ -178,10 +190,16 @@ class BlockSizes {
   }
 
  private:
-  void norm(const std::string& x) {
-    if (c_.norm == Norm::kRms) return rms_norm_saves(saved_, x, hidden_);
-    saved_.add(x, hidden_);
-    saved_.add_bytes(x + ".mean_and_rstd", 8);
+  // Returns the name of the result: that of x if the family lacks the norm.
+  std::string norm(const std::string& role, const std::string& x) {
+    if (role.empty()) return x;
+    if (c_.norm == Norm::kRms) {
+      rms_norm_saves(saved_, x, hidden_);
+    } else {
+      saved_.add(x, hidden_);
+      saved_.add_bytes(x + ".mean_and_rstd", 8);
+    }
+    return x + ".normed";
   }
 
   // The input of a linear map called `role`; an adapter on it reads the input, or with dropout a
@@ -202,35 +220,39 @@ class BlockSizes {
     saved_.add(module.name + ".dropped", width);
   }
 
-  void attention() {
+  void attention(const std::string& x) {
     const auto heads = static_cast<double>(c_.heads), kv_heads = static_cast<double>(c_.kv_heads);
     const auto head_dim = static_cast<double>(c_.head_dim);
     for (const std::string& role : {c_.names.qkv, c_.names.q, c_.names.k, c_.names.v}) {
       if (role != c_.names.qkv && !c_.names.qkv.empty()) continue;
-      linear(role, "x.normed", hidden_);
+      linear(role, x, hidden_);
     }
-    if (c_.qk_norm) {
-      rms_norm_saves(saved_, "q.projected", head_dim, heads);
-      rms_norm_saves(saved_, "k.projected", head_dim, kv_heads);
+    if (c_.qk_norm != QkNorm::kNone) {
+      const auto norm_heads = [&](const char* name, double count) {
+        if (c_.qk_norm == QkNorm::kPerHead) return rms_norm_saves(saved_, name, head_dim, count);
+        rms_norm_saves(saved_, name, head_dim * count);
+      };
+      norm_heads("q.projected", heads);
+      norm_heads("k.projected", kv_heads);
     }
     attention_saves(saved_, heads, kv_heads, head_dim);
     allocate(attention_temporaries(heads, kv_heads, head_dim));
     linear(c_.names.o, "attention_out", heads * head_dim);
   }
 
-  void mixture() {
+  void mixture(const std::string& y) {
     const auto experts = static_cast<double>(c_.moe.experts);
     const auto top_k = static_cast<double>(c_.moe.top_k), inner = static_cast<double>(c_.moe.ffn);
     route_saves(saved_, experts, top_k);
-    moe_experts_saves(saved_, "y.normed", hidden_, inner, top_k);
+    moe_experts_saves(saved_, y, hidden_, inner, top_k);
     allocate(moe_experts_temporaries(hidden_, inner, top_k));
     gradient_ = 4 * 3 * experts * inner * hidden_;  // gate, up and down of all experts at once
   }
 
-  void feed_forward() {
+  void feed_forward(const std::string& y) {
     const auto width = static_cast<double>(c_.ffn);
-    linear(c_.names.up, "y.normed", hidden_);
-    linear(c_.names.gate, "y.normed", hidden_);
+    linear(c_.names.up, y, hidden_);
+    linear(c_.names.gate, y, hidden_);
     swiglu_or_activation(width);
     linear(c_.names.down, "activated", width);
     // The gradient of one map at a time, in fp32.

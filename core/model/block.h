@@ -1,5 +1,6 @@
 #pragma once
-// One block of a decoder: x += O attention(norm(x)), then x += feed_forward(norm(x)).
+// One block of a decoder: x += norm(O attention(norm(x))), then x += norm(feed_forward(norm(x))).
+// A family has some of the four norms.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -49,7 +50,7 @@ struct ForwardState {
   at::Tensor weight(int64_t parameter) const;
   // Returns x W^T + b plus the adapter's share, [T, out].
   at::Tensor linear(const WeightIndex& index, const at::Tensor& x) const;
-  // Returns the family's norm over the last dimension.
+  // Returns the family's norm over the last dimension; x itself if the family lacks this one.
   at::Tensor norm(const WeightIndex& index, const at::Tensor& x) const;
 };
 

@@ -61,8 +61,10 @@ class ParameterNames {
 BlockIndex block_index(const ParameterNames& parameters, const std::string& at,
                        const WeightNames& names) {
   BlockIndex block;
-  block.input_norm = parameters.find(at, names.input_norm);
-  block.post_norm = parameters.find(at, names.post_norm);
+  block.attention_norm = parameters.find(at, names.attention_norm);
+  block.ffn_norm = parameters.find(at, names.ffn_norm);
+  block.attention_out_norm = parameters.find(at, names.attention_out_norm);
+  block.ffn_out_norm = parameters.find(at, names.ffn_out_norm);
   block.qkv = parameters.find(at, names.qkv);
   block.q = parameters.find(at, names.q);
   block.k = parameters.find(at, names.k);

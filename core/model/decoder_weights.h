@@ -21,7 +21,7 @@ struct WeightIndex {
 };
 
 struct BlockIndex {
-  WeightIndex input_norm, post_norm;
+  WeightIndex attention_norm, ffn_norm, attention_out_norm, ffn_out_norm;
   WeightIndex qkv, q, k, v, o, q_norm, k_norm;  // qkv, or q, k and v
   WeightIndex gate, up, down;
   WeightIndex router;                             // of a MoE layer, as are the next

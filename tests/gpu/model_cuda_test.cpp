@@ -63,7 +63,7 @@ TEST_P(ModelCuda, LogProbsAndGradientsAgree) {
 
 INSTANTIATE_TEST_SUITE_P(Family, ModelCuda,
                          testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias",
-                                         "qwen2", "qwen3", "gpt2", "yarn", "qwen2_window",
+                                         "qwen2", "qwen3", "olmo2", "gpt2", "yarn", "qwen2_window",
                                          "dynamic", "longrope"),
                          [](const auto& info) { return std::string(info.param); });
 

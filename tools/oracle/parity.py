@@ -39,7 +39,7 @@ SECTIONS = [
         ("Jinja snippets and errors", "jinja2 3.1", "test_text", "JinjaCases.*", "jinja_snippets.py", EXACT),
     ]),
     ("Models", [
-        ("logits, log-probs and gradients, packed and folded, 16 variants of six families", "transformers 5.23",
+        ("logits, log-probs and gradients, packed and folded, every family", "transformers 5.23",
          "test_model", "*ModelGoldenTest.*", "model_goldens.py"),
         ("rotary frequencies of every type", "transformers 5.23", "test_model", "Rope.EveryType*",
          "rope_frequencies.py"),

@@ -163,7 +163,7 @@ void read_qwen2(const ConfigReader& reader, ModelConfig& config) {
 // RMSNorm of q and k per head.
 void read_qwen3_attention(const ConfigReader& reader, ModelConfig& config) {
   config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
-  config.qk_norm = true;
+  config.qk_norm = QkNorm::kPerHead;
   config.names.q_norm = "self_attn.q_norm";
   config.names.k_norm = "self_attn.k_norm";
 }
@@ -173,6 +173,21 @@ void read_qwen3(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config, /*head_dim=*/128);
   read_windows(reader, config);
   read_qwen3_attention(reader, config);
+}
+
+// OLMo-2: norms of the outputs of attention and feed-forward in place of their inputs, and of q and
+// k over all heads. In bf16 transformers rounds its norms once, after the weight; here they are
+// rounded before it as well, as in the other families.
+void read_olmo2(const ConfigReader& reader, ModelConfig& config) {
+  read_dense_decoder(reader, config);
+  config.norm_eps = read_norm_eps(reader, "rms_norm_eps", 1e-5);
+  config.qkv_bias = config.out_bias = reader.flag("attention_bias", false);
+  config.qk_norm = QkNorm::kAllHeads;
+  config.names.q_norm = "self_attn.q_norm";
+  config.names.k_norm = "self_attn.k_norm";
+  config.names.attention_norm = config.names.ffn_norm = "";
+  config.names.attention_out_norm = "post_attention_layernorm";
+  config.names.ffn_out_norm = "post_feedforward_layernorm";
 }
 
 // Qwen3-MoE: Qwen3 with a mixture of experts as feed-forward in some or all layers.
@@ -241,8 +256,8 @@ WeightNames gpt2_names() {
   names.positions = "transformer.wpe";
   names.final_norm = "transformer.ln_f";
   names.layer = "transformer.h.{}.";
-  names.input_norm = "ln_1";
-  names.post_norm = "ln_2";
+  names.attention_norm = "ln_1";
+  names.ffn_norm = "ln_2";
   names.q = names.k = names.v = names.gate = "";
   names.qkv = "attn.c_attn";
   names.o = "attn.c_proj";
@@ -284,7 +299,8 @@ void read_gpt2(const ConfigReader& reader, ModelConfig& config) {
 
 constexpr ModelFamily kFamilies[] = {
     {"gpt2", "GPT2LMHeadModel", read_gpt2},
-    {"llama", "LlamaForCausalLM", read_llama},
+    {"llama", "LlamaForCausalLM", read_llama},  // also SmolLM2, TinyLlama
+    {"olmo2", "Olmo2ForCausalLM", read_olmo2},
     {"qwen2", "Qwen2ForCausalLM", read_qwen2},
     {"qwen3", "Qwen3ForCausalLM", read_qwen3},
     {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},

@@ -15,6 +15,7 @@ namespace xrun {
 
 enum class Norm { kRms, kLayer };
 enum class Positions { kRotary, kLearned };
+enum class QkNorm { kNone, kPerHead, kAllHeads };
 enum class Activation { kSilu, kGeluTanh, kGelu, kRelu };
 
 // Mixture of experts; experts = 0: none.
@@ -28,7 +29,9 @@ struct MoeConfig {
 struct WeightNames {
   std::string embedding = "model.embed_tokens", positions, final_norm = "model.norm",
               head = "lm_head", layer = "model.layers.{}.";
-  std::string input_norm = "input_layernorm", post_norm = "post_attention_layernorm";
+  // Norms of the input of attention and feed-forward, and of their output before it is added.
+  std::string attention_norm = "input_layernorm", ffn_norm = "post_attention_layernorm",
+              attention_out_norm, ffn_out_norm;
   std::string q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", qkv,
               o = "self_attn.o_proj", q_norm, k_norm;
   std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
@@ -46,12 +49,12 @@ struct ModelConfig {
   int64_t max_length = 0;  // max_position_embeddings; of learned positions a hard limit
   Norm norm = Norm::kRms;
   double norm_eps = 1e-6;
+  QkNorm qk_norm = QkNorm::kNone;  // RMSNorm of q and k before RoPE
   Positions positions = Positions::kRotary;
   RopeConfig rope;
   Activation activation = Activation::kSilu;
   bool gated = true;  // down(act(gate) * up); else down(act(up))
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
-  bool qk_norm = false;         // RMSNorm of q and k per head, before RoPE
   bool transposed = false;      // linear maps are [in, out] in the file
   bool tied = false;            // the head is the embedding
   double score_scale = 0;       // of q k^T; 0: head_dim^-1/2

@@ -10,7 +10,7 @@
 namespace xrun {
 
 struct InitOptions {
-  std::string family = "llama";  // a model_type: llama, qwen3_moe or gpt2
+  std::string family = "llama";  // a model_type that families.cpp lists
   int64_t layers = 2, hidden = 64, heads = 4, kv_heads = 2, ffn = 128, vocab = 256;
   int64_t head_dim = 0;                            // 0: hidden / heads
   int64_t experts = 0, top_k = 0, expert_ffn = 0;  // qwen3_moe
@@ -30,7 +30,7 @@ struct InitOptions {
 InitOptions init_preset(const std::string& name);
 
 // Throws Error if the shapes do not fit each other, an id is outside the vocabulary, or the
-// family is not one of the three.
+// family is unknown.
 void check_init_options(const InitOptions& options);
 
 // Returns a hash of all that decides a folder's bytes: sizes, type, seed and the tokenizer's files.

@@ -19,9 +19,11 @@ class SpecList {
  public:
   explicit SpecList(const ModelConfig& config) : config_(config) {}
 
-  void norm(const std::string& name) {
-    vector(name, config_.hidden);
-    if (config_.norm == Norm::kLayer) specs_.push_back({name + ".bias", {config_.hidden}});
+  // `at` is the prefix of the role's name; a role without a name has no weight.
+  void norm(const std::string& at, const std::string& role) {
+    if (role.empty()) return;
+    vector(at + role, config_.hidden);
+    if (config_.norm == Norm::kLayer) specs_.push_back({at + role + ".bias", {config_.hidden}});
   }
   void vector(const std::string& name, int64_t size) {
     specs_.push_back({name + ".weight", {size}});
@@ -57,10 +59,11 @@ void add_attention(const ModelConfig& c, const std::string& at, SpecList& list) 
     list.linear(at + names.k, kv, c.hidden, c.qkv_bias);
     list.linear(at + names.v, kv, c.hidden, c.qkv_bias);
   }
-  if (c.qk_norm) {
-    // Per head, shared by all heads.
-    list.vector(at + names.q_norm, c.head_dim);
-    list.vector(at + names.k_norm, c.head_dim);
+  if (c.qk_norm != QkNorm::kNone) {
+    // Per head, one weight serves all heads.
+    const bool per_head = c.qk_norm == QkNorm::kPerHead;
+    list.vector(at + names.q_norm, per_head ? c.head_dim : q);
+    list.vector(at + names.k_norm, per_head ? c.head_dim : kv);
   }
   list.linear(at + names.o, c.hidden, q, c.out_bias);
 }
@@ -74,17 +77,23 @@ void add_experts(const ModelConfig& c, const std::string& at, SpecList& list) {
   list.experts(experts + ".down_proj", c.hidden, c.moe.ffn, {"down_proj"});
 }
 
+void add_feed_forward(const ModelConfig& c, const std::string& at, SpecList& list) {
+  const WeightNames& names = c.names;
+  if (c.gated) list.linear(at + names.gate, c.ffn, c.hidden, c.mlp_bias);
+  list.linear(at + names.up, c.ffn, c.hidden, c.mlp_bias);
+  list.linear(at + names.down, c.hidden, c.ffn, c.mlp_bias);
+}
+
 // The order fixes the numbers by which new weights are drawn.
 void add_layer(const ModelConfig& c, int64_t layer, SpecList& list) {
   const WeightNames& names = c.names;
   const std::string at = fmt::format(fmt::runtime(names.layer), layer);
-  list.norm(at + names.input_norm);
+  list.norm(at, names.attention_norm);
   add_attention(c, at, list);
-  list.norm(at + names.post_norm);
-  if (c.is_moe(layer)) return add_experts(c, at, list);
-  if (c.gated) list.linear(at + names.gate, c.ffn, c.hidden, c.mlp_bias);
-  list.linear(at + names.up, c.ffn, c.hidden, c.mlp_bias);
-  list.linear(at + names.down, c.hidden, c.ffn, c.mlp_bias);
+  list.norm(at, names.attention_out_norm);
+  list.norm(at, names.ffn_norm);
+  c.is_moe(layer) ? add_experts(c, at, list) : add_feed_forward(c, at, list);
+  list.norm(at, names.ffn_out_norm);
 }
 
 // Per-expert tensors are named beside the stacked one: "...experts.3.up_proj.weight".
@@ -101,7 +110,7 @@ std::vector<WeightSpec> weight_specs(const ModelConfig& c) {
   list.table(c.names.embedding, c.vocab);
   if (c.positions == Positions::kLearned) list.table(c.names.positions, c.max_length);
   for (int64_t i = 0; i < c.layers; ++i) add_layer(c, i, list);
-  list.norm(c.names.final_norm);
+  list.norm("", c.names.final_norm);
   if (!c.tied) list.table(c.names.head, c.labels > 0 ? c.labels : c.vocab);
   return list.take();
 }

@@ -17,6 +17,7 @@
 #include "core/rollout/generate.h"
 #include "tests/core/model/golden_pack.h"
 #include "tests/core/model/load_model.h"
+#include "tests/golden_models.h"
 #include "tests/parity.h"
 #include "tests/tensor_difference.h"
 #include "tests/tree.h"
@@ -26,7 +27,7 @@ namespace xrun::model_golden_test {
 namespace {
 
 // A family, and whether the sequences are folded.
-using GoldenCase = std::tuple<const char*, bool>;
+using GoldenCase = std::tuple<std::string, bool>;
 
 class ModelGoldenTest : public testing::TestWithParam<GoldenCase> {
  protected:
@@ -45,13 +46,12 @@ class FoldedGoldenTest : public ModelGoldenTest {};
 // Tests of decoding, which has no trees, and of segments.
 class SequenceGoldenTest : public ModelGoldenTest {};
 
-const auto kFamilies =
-    testing::Values("untied", "tied_gqa", "llama3_rope", "linear_rope_bias", "qwen2", "qwen3",
-                    "gpt2", "gpt2_scaled", "yarn", "yarn_mscale", "qwen2_window", "dynamic",
-                    "longrope", "qwen3_moe", "qwen3_moe_fused", "qwen3_moe_window");
+const auto kFamilies = testing::ValuesIn(
+    golden_models({"untied", "llama3_rope", "linear_rope_bias", "qwen2", "gpt2_scaled", "yarn",
+                   "yarn_mscale", "dynamic", "longrope", "qwen3_moe_fused", "qwen3_moe_window"}));
 
 std::string name_of(const testing::TestParamInfo<GoldenCase>& info) {
-  return std::string(std::get<0>(info.param)) + (std::get<1>(info.param) ? "_folded" : "");
+  return std::get<0>(info.param) + (std::get<1>(info.param) ? "_folded" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Family, ModelGoldenTest, testing::Combine(kFamilies, testing::Bool()),

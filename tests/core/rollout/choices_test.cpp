@@ -15,6 +15,7 @@
 #include "tests/core/model/golden_pack.h"
 #include "tests/core/model/load_model.h"
 #include "tests/error_of.h"
+#include "tests/golden_models.h"
 #include "tests/tree.h"
 
 namespace xrun::choices_test {
@@ -54,8 +55,7 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Family, ChoicesTest,
-                         testing::Values("dynamic", "gpt2", "longrope", "qwen2_window", "qwen3",
-                                         "qwen3_moe", "tied_gqa", "yarn"),
+                         testing::ValuesIn(golden_models({"dynamic", "longrope", "yarn"})),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

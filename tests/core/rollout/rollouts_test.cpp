@@ -65,7 +65,7 @@ TEST_P(EveryFamily, TheRatioOfTheFirstUpdateIsExactlyOneAtAnyTemperature) {
   EXPECT_EQ(sample(*policy, *prompts(), options())->rollouts()[0]->version, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, EveryFamily, testing::Values("llama", "gpt2", "qwen3_moe"),
+INSTANTIATE_TEST_SUITE_P(Of, EveryFamily, testing::Values("llama", "gpt2", "qwen3_moe", "olmo2"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_F(RolloutsTest, FieldsAreThoseOfPromptsAndSamples) {

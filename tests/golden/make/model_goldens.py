@@ -48,7 +48,8 @@ def tiny(kind="llama", **changes):
     if kind != "llama":
         fields.pop("attention_bias")
     config = {"llama": transformers.LlamaConfig, "qwen2": transformers.Qwen2Config,
-              "qwen3": transformers.Qwen3Config, "qwen3_moe": transformers.Qwen3MoeConfig}[kind]
+              "qwen3": transformers.Qwen3Config, "qwen3_moe": transformers.Qwen3MoeConfig,
+              "olmo2": transformers.Olmo2Config}[kind]
     return config(**fields)
 
 
@@ -96,6 +97,7 @@ CASES = {
     "qwen3_moe": tiny_moe(norm_topk_prob=True, decoder_sparse_step=2),
     "qwen3_moe_fused": tiny_moe(norm_topk_prob=False, mlp_only_layers=[0]),
     "qwen3_moe_window": tiny_moe(norm_topk_prob=True, use_sliding_window=True, sliding_window=4),
+    "olmo2": tiny("olmo2", num_key_value_heads=2),
 }
 BY_LENGTH = ("dynamic", "longrope")
 # Seeds that a margin required; the default is the index in CASES.

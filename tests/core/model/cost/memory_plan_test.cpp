@@ -115,6 +115,8 @@ std::vector<MemoryCase> cases() {
     init.tied = false;
     return init;
   }();
+  InitOptions olmo2 = llama;
+  olmo2.family = "olmo2";
   InitOptions wide = llama;
   wide.vocab = 32000;
   InitOptions small = llama;
@@ -143,6 +145,7 @@ std::vector<MemoryCase> cases() {
           {"llama_wide_head", wide},
           {"head_recomputed", wide, with(little_head)},
           {"gpt2", shape_of("gpt2-tiny")},
+          {"olmo2", olmo2},
           {"moe_8", shape_of("moe-8")},
           {"moe_8_few_tokens", shape_of("moe-8"), {}, 1, 1},
           {"lora", llama, with(lora)},

@@ -120,7 +120,8 @@ TEST(OneTokenOneHead, GivesTheSameLogProbWhateverElseItIsAskedFor) {
   EXPECT_TRUE(plain.equal(rich.logprob));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, OneTokenOneResult, testing::Values("llama", "qwen3_moe", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Families, OneTokenOneResult,
+                         testing::Values("llama", "qwen3_moe", "gpt2", "olmo2"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace xrun::row_probe_test

@@ -28,7 +28,7 @@ TEST(Qwen3Moe, ReadsExpertsInBothSpellings) {
     EXPECT_EQ(c.moe.experts, 8);
     EXPECT_EQ(c.moe.top_k, 2);
     EXPECT_EQ(c.moe.ffn, 32);
-    EXPECT_TRUE(c.moe.renormalise && c.qk_norm);
+    EXPECT_TRUE(c.moe.renormalise && c.qk_norm == QkNorm::kPerHead);
     EXPECT_EQ(c.head_dim, 16);
   }
 }

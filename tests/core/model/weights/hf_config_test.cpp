@@ -37,7 +37,8 @@ TEST(HfConfig, FillsTheDefaultsOfLlama) {
   EXPECT_EQ(c.norm_eps, 1e-6);
   EXPECT_EQ(c.rope.theta, 10000.0);
   EXPECT_EQ(c.rope.type, RopeConfig::Type::kDefault);
-  EXPECT_FALSE(c.tied || c.qkv_bias || c.out_bias || c.mlp_bias || c.qk_norm);
+  EXPECT_FALSE(c.tied || c.qkv_bias || c.out_bias || c.mlp_bias);
+  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
   EXPECT_EQ(c.dtype, c10::ScalarType::Float);
   EXPECT_TRUE(c.stop_ids.empty());
 }
@@ -101,7 +102,7 @@ TEST(HfConfig, AnErrorNamesFileKeyAndValue) {
 TEST(HfConfig, AnUnknownFamilyListsTheKnownOnes) {
   EXPECT_EQ(config_error(with("model_type", "\"mamba\"")),
             "config.json: model_type 'mamba' is not supported; supported: gpt2, llama, "
-            "qwen2, qwen3, qwen3_moe");
+            "olmo2, qwen2, qwen3, qwen3_moe");
   EXPECT_EQ(config_error(Json::object()), "config.json: has no model_type");
   EXPECT_EQ(config_error(Json::array()), "config.json: is not a JSON object");
 }
@@ -121,9 +122,19 @@ TEST(HfConfig, QwenFamiliesHaveTheirDocumentedDefaults) {
   EXPECT_TRUE(parse_config(two).qkv_bias);
   EXPECT_FALSE(parse_config(two).out_bias);
   const ModelConfig three = parse_config(with("model_type", "\"qwen3\""));
-  EXPECT_TRUE(three.qk_norm);
+  EXPECT_EQ(three.qk_norm, QkNorm::kPerHead);
   EXPECT_FALSE(three.qkv_bias);
   EXPECT_EQ(three.head_dim, 128);  // not hidden / heads
+}
+
+TEST(HfConfig, Olmo2NormsOutputsInPlaceOfInputs) {
+  const ModelConfig c = parse_config(with("model_type", "\"olmo2\""));
+  EXPECT_EQ(c.qk_norm, QkNorm::kAllHeads);
+  EXPECT_EQ(c.norm_eps, 1e-5);
+  EXPECT_FALSE(c.qkv_bias || c.out_bias);
+  EXPECT_TRUE(c.names.attention_norm.empty() && c.names.ffn_norm.empty());
+  EXPECT_EQ(c.names.attention_out_norm, "post_attention_layernorm");
+  EXPECT_EQ(c.names.ffn_out_norm, "post_feedforward_layernorm");
 }
 
 TEST(HfConfig, YarnLongropeAndDynamicTakeTheirDefaultsFromTheFile) {
