@@ -42,16 +42,16 @@ bool is_settings_file(std::string_view word) {
 }
 
 std::string nearest_recipe(std::string_view word) {
-  const std::string stem = fs::path(word).stem().string();
+  std::string stem = fs::path(word).stem().string();
+  std::replace(stem.begin(), stem.end(), '-', '_');
   const std::vector<std::string> names = shipped_recipes();
   if (std::find(names.begin(), names.end(), stem) != names.end()) return stem;
-  if (std::string near = nearest_name(stem, names); !near.empty()) return near;
   // The longest name in the word: dr_grpo before grpo in my_dr_grpo.yaml.
   std::string longest;
   for (const std::string& name : names) {
     if (stem.find(name) != std::string::npos && name.size() > longest.size()) longest = name;
   }
-  return longest;
+  return longest.empty() ? nearest_name(stem, names) : longest;
 }
 
 std::string recipe_command(const std::string& recipe) {
