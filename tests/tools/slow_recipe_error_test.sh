@@ -21,6 +21,11 @@ wants 2 'beta' run betta.lua
 variant long.lua 'do return margin:repeat_interleave(2) end'
 wants 1 'one per pair' run long.lua --run long
 
+# A method that views alone have: the expression that does the same over a batch.
+sed 's/^  run:log(adamw:step(batch, dpo))/  local x = batch:spread(batch.length)\n&/' \
+  "$root/recipes/dpo.lua" >spread.lua
+wants 1 'write x:repeat_interleave(batch.length)' run spread.lua --run spread
+
 # A Lua error in the body of step 40 (call 41: step 0 evaluates first): the state before that step's
 # update is saved, and a resume continues from it.
 run "$root/recipes/dpo.lua" --run whole >/dev/null

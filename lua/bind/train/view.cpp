@@ -40,8 +40,20 @@ int push_micro_field(MicroBatch& micro, const std::string& name, lua_State* L) {
   return slip && !view.has_field(name) ? 0 : push_field(view, name, L);
 }
 
+// Methods of views that a batch lacks, and what gives the same over a batch.
+constexpr std::pair<const char*, const char*> kMethodsOfViews[] = {
+    {"mean", "batch:sum(x) / batch.length"},
+    {"spread", "x:repeat_interleave(batch.length)"},
+};
+
 int push_batch_field(Batch& batch, const std::string& name, lua_State* L) {
-  return push_rollout_member(L, batch, name) ? 1 : push_field(batch, name, L);
+  if (push_rollout_member(L, batch, name)) return 1;
+  for (const auto& [method, instead] : kMethodsOfViews) {
+    XRUN_CHECK(name != method || batch.has_field(name),
+               "a batch has no method `{}`, only the views of an objective have it; write {}", name,
+               instead);
+  }
+  return push_field(batch, name, L);
 }
 
 int set_batch_field(Batch& batch, const std::string& name, lua_State* L) {
