@@ -106,6 +106,31 @@ for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, check) end
   has(output_, "policy:logits holds");
 }
 
+TEST_F(ViewBinding, ABatchNamesTheExpressionInPlaceOfAMethodOfViews) {
+  const auto body = [&](const std::string& line) {
+    return run(head() + "for step, batch in run:steps(train, cfg.batch) do " + line + " end\n", "r",
+               true);
+  };
+  has(body("batch:spread(batch.length)"),
+      "a batch has no method `spread`, only the views of an objective have it; write "
+      "x:repeat_interleave(batch.length)");
+  has(body("batch:mean(batch.length)"), "write batch:sum(x) / batch.length");
+  EXPECT_EQ(run(head() + R"(
+local function check(p)
+  assert(p.all.wide:equal(p.all:spread(p.all.length)))
+  assert((p.all.average - p.all:mean(policy:token_logprob(p.all):detach())):abs():max():item() < 1e-5)
+  return (dpo(p))
+end
+for step, batch in run:steps(train, cfg.batch) do
+  batch.wide = batch.length:repeat_interleave(batch.length)
+  batch.average = batch:sum(policy:token_logprob(batch)) / batch.length
+  adamw:step(batch, check)
+end
+)",
+                "r2"),
+            "");
+}
+
 TEST_F(ViewBinding, LossesByUnitAdd) {
   expect_same_when_resumed(head() + R"(
 local function nll(p) return { token = -policy:token_logprob(p.all) } end
