@@ -33,6 +33,7 @@ class Bench:
     def __init__(self, xrun, writer, home, library):
         self.xrun, self.writer = xrun, writer
         self.prepared, self.trial = home + "/prepared", home + "/trial"
+        self.left_in_caches = 0  # kills that left a temporary file there
         self.library, self.state_file = library, home + "/state"
         os.makedirs(self.trial + "/tmp")
         if writer.prepare:
@@ -94,8 +95,9 @@ class Bench:
         if got == self.wanted:
             return ""
         names = sorted(name for name in set(got) | set(self.wanted)
-                       if got.get(name) != self.wanted.get(name))
-        return "differ from an undisturbed run: " + ", ".join(names[:4])
+                       if got.get(name) != self.wanted.get(name)
+                       and not re.search(TEMPORARY, name))  # leftovers() reports those
+        return "differ from an undisturbed run: " + ", ".join(names[:4]) if names else ""
 
     def gaps(self):
         """The text of a file that reports what it could not read."""
@@ -117,14 +119,16 @@ class Bench:
         return self.difference()
 
     def leftovers(self, killed=False):
-        """Temporary files. A kill may leave one beside a file that the user named, and no later run
-        reads it."""
+        """Temporary files. A kill may leave one beside a file that the user named or in a cache, and
+        no later run reads it; those in caches are counted."""
         left = [os.path.relpath(os.path.join(folder, name), self.trial)
                 for folder, folders, files in os.walk(self.trial)
                 for name in folders + files if re.search(TEMPORARY, name)]
         left += os.listdir(self.trial + "/tmp")
         if killed:
             left = [name for name in left if re.sub(TEMPORARY, "", name) not in self.writer.keeps]
+            self.left_in_caches += any(name.startswith("cache/") for name in left)
+            left = [name for name in left if not name.startswith("cache/")]
         return "leaves " + ", ".join(left[:4]) if left else ""
 
 
@@ -216,8 +220,8 @@ def kill_often(bench, kills, chance):
         if problem:
             problems += 1
             print(f"FAILED: {bench.writer.name}: after kill {done}: {problem}", flush=True)
-    print(f"{bench.writer.name}: {done} kills, {missed} too late, {problems} bad states",
-          flush=True)
+    print(f"{bench.writer.name}: {done} kills, {missed} too late, {problems} bad states, "
+          f"{bench.left_in_caches} with a temporary file in a cache", flush=True)
     return problems
 
 
