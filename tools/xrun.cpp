@@ -97,7 +97,8 @@ int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (is_recipe(argument)) return run_engine(argc, argv);
-    if (is_settings_file(argument)) throw UsageError(settings_file_text(argument));
+    if (argument.find('=') == std::string::npos && is_settings_file(argument))
+      throw UsageError(settings_file_text(argument));
     if (find_command(argument) == nullptr) continue;
     throw UsageError(fmt::format("options follow the command: xrun {} {} ...", argument, argv[1]));
   }

@@ -195,7 +195,11 @@ void RunDir::begin() {
 void RunDir::remove_temporaries() {
   for (const std::filesystem::path& path : list_folder(path_)) {
     std::error_code ignored;
-    if (is_temporary(path.filename().string())) std::filesystem::remove_all(path, ignored);
+    const std::string name = path.filename().string();
+    if (!is_temporary(name)) continue;
+    const bool is_file = std::filesystem::is_regular_file(symlink_status(path, ignored));
+    // An unfinished export alone is a folder.
+    if (is_file || name.starts_with(".hf")) std::filesystem::remove_all(path, ignored);
   }
 }
 

@@ -368,8 +368,14 @@ bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInp
     missing.add(place, Match::kRefused, files);
     return false;
   }
-  found.differences = differences_of(input, files);
-  if (found.differences.empty()) add_unlocked(input, found.differences);
+  try {
+    found.differences = differences_of(input, files);
+    if (found.differences.empty()) add_unlocked(input, found.differences);
+  } catch (const Error& error) {
+    found.differences.clear();
+    missing.add_line(place, error.what());
+    return false;
+  }
   if (!found.differences.empty()) {
     missing.add(place, Match::kAbsent, {});
     return false;
