@@ -191,7 +191,7 @@ void RunDir::begin() {
   if (!ledger_.is_null()) write_ledger(ledger_);
 }
 
-// The lock is held, so their writer is dead.
+// The lock is held, so the writer is dead.
 void RunDir::remove_temporaries() {
   for (const std::filesystem::path& path : list_folder(path_)) {
     std::error_code ignored;

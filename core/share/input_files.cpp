@@ -85,7 +85,7 @@ bool may_read(const fs::path& file) {
   }
 }
 
-// How files compare with the locked ones; a later value is the better find.
+// Files compared with the locked ones, from worst to best.
 enum class Match { kAbsent, kOther, kRefused, kLocked };
 
 Match match(const fs::path& file, const LockedFile& locked) {

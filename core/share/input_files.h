@@ -39,11 +39,11 @@ bool is_weights(const LockedFile& file);
 // Returns the SHA-256 of a file, a remembered one if the file is unchanged.
 std::string file_sha256(const std::filesystem::path& path);
 
-// Where a locked input may be.
+// Folders in which find_input looks.
 struct InputSearch {
   std::filesystem::path folder;              // that has the bundle's members
   std::filesystem::path bundle;              // its file, whose folder is searched
-  std::vector<std::filesystem::path> named;  // paths of --read and --set, which are searched
+  std::vector<std::filesystem::path> named;  // files and folders of --read and --set
   ModelFolders models;
 };
 
