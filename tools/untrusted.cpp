@@ -10,12 +10,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <list>
 #include <string_view>
 
 #include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
+#include "core/base/held_folder.h"
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
 #include "core/console/terminal/shown_text.h"
@@ -75,11 +77,12 @@ int run_untrusted(const TrustOptions& options, char** argv) {
   const fs::path cache = own_cache();
   make_own_cache(cache);
   const TemporaryDir scratch("untrusted");
-  std::vector<fs::path> made, written = options.named.writable;
-  for (const fs::path& folder : options.named.writable) {
-    if (path_exists(folder)) continue;
-    make_dirs(folder);
-    made.push_back(folder);
+  std::vector<fs::path> written = options.named.writable;
+  // The child may write below these folders, and not make one again that another run removed.
+  std::list<HeldFolder> held;
+  for (const fs::path& folder : written) {
+    std::error_code code;
+    if (fs::is_directory(folder, code) || !path_exists(folder)) held.emplace_back(folder);
   }
   written.push_back(scratch.path());
   const SandboxEnd end =
@@ -87,9 +90,6 @@ int run_untrusted(const TrustOptions& options, char** argv) {
                    {fmt::format("{}={}", kChild, ::getpid()), "TMPDIR=" + scratch.path().string(),
                     "XRUN_CACHE=" + cache.string()},
                    written, options.limits);
-  // Those that nothing was written to are removed again.
-  std::error_code not_empty;
-  for (const fs::path& folder : made) fs::remove(folder, not_empty);
   if (end.text.empty()) return end.status;
   std::fflush(stdout);
   fmt::print(stderr, "xrun: error: {}\n", end.text);

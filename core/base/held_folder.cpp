@@ -1,0 +1,37 @@
+// Every holder has a shared lock on the folder itself; it is removed under an exclusive one.
+
+#include "core/base/held_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/base/file.h"
+
+namespace xrun {
+
+HeldFolder::HeldFolder(const std::filesystem::path& path) : path_(path) {
+  struct stat ours {};
+  struct stat named {};
+  // Again if another holder removed the folder before the lock was taken.
+  do {
+    if (lock_ >= 0) ::close(lock_);
+    made_ = !path_exists(path);
+    make_dirs(path);
+    lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0 && errno == ENOENT) continue;
+    if (lock_ < 0 || ::flock(lock_, LOCK_SH) != 0) return;  // a file system without locks
+  } while (lock_ < 0 || ::fstat(lock_, &ours) != 0 || ::stat(path.c_str(), &named) != 0 ||
+           ours.st_ino != named.st_ino || ours.st_dev != named.st_dev);
+}
+
+HeldFolder::~HeldFolder() {
+  if (lock_ < 0) return;
+  if (made_ && ::flock(lock_, LOCK_EX | LOCK_NB) == 0) ::rmdir(path_.c_str());
+  ::close(lock_);
+}
+
+}  // namespace xrun
