@@ -126,10 +126,9 @@ Json MetricsLog::write(int64_t step) {
     if (!finite) last_nulls_.push_back(name);
   }
   if (!last_nulls_.empty()) object.set("nonfinite", std::ssize(last_nulls_));
-  // Before the counters and TensorBoard: if the disk is full, the body can be closed again.
   write_line(step, dump_json(object) + "\n");
+  // Last what cannot fail: after a full disk the body is closed again.
   for (const std::string& name : last_nulls_) ++nonfinite_[name];
-  if (tensorboard_) tensorboard_->write(step, pending_);
   pending_.clear();
   return object;
 }
@@ -150,7 +149,7 @@ void MetricsLog::take_back(int64_t step, MetricList pending) {
 void MetricsLog::write_line(int64_t step, const std::string& line) {
   if (!tensorboard_) return;
   try {
-    if (file_ == nullptr) {  // a full disk left half a line
+    if (file_ == nullptr) {  // a full disk left half a line, or one that TensorBoard lacks
       cut_metrics(path_, step);
       file_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
     }
@@ -158,6 +157,7 @@ void MetricsLog::write_line(int64_t step, const std::string& line) {
     // To the kernel, not to the disk: a kill of the process loses nothing, and no step waits for an
     // fsync.
     file_->flush();
+    tensorboard_->write(step, pending_);
   } catch (...) {
     file_.reset();
     throw;

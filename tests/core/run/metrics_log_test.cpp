@@ -98,5 +98,18 @@ TEST(MetricsLog, AStepMayBeWrittenAgainAfterAFullDisk) {
   EXPECT_EQ(text_of(folder / "metrics.jsonl"), "{\"step\":0}\n{\"step\":1,\"a\":1.0}\n");
 }
 
+TEST(MetricsLog, AStepMayBeWrittenAgainAfterTensorBoardFailed) {
+  const ScratchFolder folder;
+  MetricsLog log(folder.path(), 0);
+  log.log(Values{{"a", NAN}, {"b", 1}});
+  set_file_fault("write", 2);  // the line, then the event
+  EXPECT_THROW(log.write(0), Error);
+  set_file_fault("", 0);
+  log.write(0);
+  EXPECT_EQ(text_of(folder / "metrics.jsonl"),
+            "{\"step\":0,\"a\":null,\"b\":1.0,\"nonfinite\":1}\n");
+  EXPECT_EQ(log.nonfinite().at("a"), 1);
+}
+
 }  // namespace
 }  // namespace xrun::metrics_log_test
