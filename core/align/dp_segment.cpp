@@ -66,7 +66,8 @@ void DpSegments::find_joined(const DpSpan& stretch) {
 
 std::span<const DpSegments::JoinedTokens> DpSegments::with_id(
     const std::vector<JoinedTokens>& sorted, int32_t id) {
-  return std::ranges::equal_range(sorted, id, {}, &JoinedTokens::id);
+  const auto first = std::ranges::lower_bound(sorted, id, {}, &JoinedTokens::id);
+  return {first, std::ranges::upper_bound(first, sorted.end(), id, {}, &JoinedTokens::id)};
 }
 
 // Rows are a ring: a combination reaches back max_combination rows at most.

@@ -3,6 +3,7 @@
 #include "core/base/json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 

@@ -54,7 +54,7 @@ class LockReader {
   void only(std::initializer_list<const char*> known) const {
     for (const auto& [name, value] : object_.as_object()) {
       const bool found =
-          std::any_of(known.begin(), known.end(), [&](const char* one) { return name == one; });
+          std::find(known.begin(), known.end(), std::string_view(name)) != known.end();
       check(found, full(name.c_str()),
             "is a field that this xrun does not know: a newer one made the bundle, or the lock is "
             "damaged");
