@@ -47,6 +47,14 @@ std::string describe_rollouts(const StepSource& source) {
                           source.rollouts ? &source.rollouts->queue : nullptr);
 }
 
+void write_rollouts_after_error(RunLoop& run) {
+  const Session& session = run.session();
+  const BodyRollouts* const rollouts = session.rollouts.get();
+  if (rollouts == nullptr || rollouts->all.empty() || session.previews()) return;
+  if (!run.run().in_body() || !run.run().dir().writes()) return;
+  write_rollouts(run.run().dir().path() / "rollouts", run.run().step(), *rollouts);
+}
+
 // Before the body ends: a full disk then fails inside it, where the run's state can be saved.
 void log_rollouts(RunLoop& run) {
   Session& session = run.session();

@@ -21,4 +21,8 @@ std::string describe_rollouts(const StepSource& source);
 // nothing if it sampled none.
 void log_rollouts(RunLoop& run);
 
+// After an error in the open body, whose update may be done and counts as a step then: writes the
+// answers that it sampled. Throws Error if that fails. Of one process alone; others may be gone.
+void write_rollouts_after_error(RunLoop& run);
+
 }  // namespace xrun

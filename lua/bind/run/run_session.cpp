@@ -19,6 +19,7 @@
 #include "core/run/record/run_record.h"
 #include "core/run/signals.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/run/loop_rollouts.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/state/error_report.h"
 #include "lua/state/interruption.h"
@@ -88,6 +89,16 @@ std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::strin
                      old ? "another" : "the first", old ? " new" : "");
 }
 
+// A step is worth more than the record of its answers.
+void write_last_answers(RunLoop& loop, Console& console) {
+  try {
+    write_rollouts_after_error(loop);
+  } catch (const Error& error) {
+    console.say(
+        fmt::format("step {} has no record of its answers: {}", loop.run().step(), error.what()));
+  }
+}
+
 // Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the
 // recipe.
 void save_after_error(lua_State* L, bool interrupted) {
@@ -99,6 +110,7 @@ void save_after_error(lua_State* L, bool interrupted) {
   if (trained) {
     session.run->memory().record_after_error();
     const Json state = state_to_save(*session.run, console);
+    write_last_answers(*session.run, console);
     saved = session.run->run().save_after_error(state).string();
   }
   std::string text;

@@ -370,11 +370,22 @@ TEST_F(LuaRollouts, AFullDiskWhileLoggingLosesNothing) {
   std::filesystem::rename("r/rollouts", "r/away");
   write_file_atomic("r/rollouts", "");
   has(run(recipe, "r", true), "r/rollouts");
+  has(output_, "step 2 has no record of its answers: r/rollouts");
   std::filesystem::remove("r/rollouts");
   std::filesystem::rename("r/away", "r/rollouts");
   ASSERT_EQ(run(recipe, "r", true), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
+}
+
+TEST_F(LuaRollouts, AStepThatFailsAfterItsUpdateKeepsTheRecordOfItsAnswers) {
+  const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  ASSERT_EQ(run(recipe, "whole"), "");
+  const std::string fails = head(
+      loop("local m = adamw:step(rollouts, grpo) if step == 1 then error('stop') end run:log(m)"));
+  has(run(fails, "r"), "stop");
+  const std::string record = "/rollouts/step_0000001.jsonl.zst";
+  EXPECT_EQ(decompressed("r" + record), decompressed("whole" + record));
 }
 
 }  // namespace xrun::rollouts_binding_test
