@@ -34,26 +34,23 @@ constexpr const char* kDateTime = "%Y-%m-%dT%H:%M:%S%z";
 constexpr std::array<std::string_view, 5> kBeforeBegin = {"lock", "log.txt", "ledger.json",
                                                           "recipe.lua", "config.json"};
 
-// True for files that a process killed before begin() may have left.
-bool is_from_before_begin(const std::string& name) {
-  return std::any_of(kBeforeBegin.begin(), kBeforeBegin.end(),
-                     [&](std::string_view own) {
-                       return name == own || name.starts_with(std::string(own) + ".tmp");
-                     }) ||
-         name.starts_with("run.json.tmp");
-}
-
 // True for `config.json.tmp123` and `.hf.tmp123`: files of a process that was killed while it
 // wrote.
 bool is_temporary(std::string_view name) {
-  static constexpr std::array<std::string_view, 7> kWritten = {
-      "recipe.lua",        "config.json", "run.json", "ledger.json",
-      "failed_batch.json", kRunDigests,   ".hf"};
+  static constexpr std::array<std::string_view, 8> kWritten = {
+      "log.txt",     "recipe.lua",        "config.json", "run.json",
+      "ledger.json", "failed_batch.json", kRunDigests,   ".hf"};
   const size_t end = name.rfind(".tmp");
   if (end == std::string_view::npos) return false;
   const std::string_view id = name.substr(end + std::string_view(".tmp").size());
   return std::find(kWritten.begin(), kWritten.end(), name.substr(0, end)) != kWritten.end() &&
          !id.empty() && id.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// True for files that a process killed before begin() may have left.
+bool is_from_before_begin(std::string_view name) {
+  return std::find(kBeforeBegin.begin(), kBeforeBegin.end(), name) != kBeforeBegin.end() ||
+         is_temporary(name);
 }
 
 std::string time_text(const char* format) {

@@ -267,6 +267,7 @@ void add_forced(const RunFiles& run, std::vector<ForcedResume>& out) {
     const Json* changed = resume.is_object() ? resume.find("changed") : nullptr;
     if (changed == nullptr || !changed->is_array() || changed->size() == 0) continue;
     const Json* step = resume.find("step");
+    if (step != nullptr && step->is_int() && step->as_int() == 0) continue;  // started over
     ForcedResume forced{.run = run.name, .at = value_of(resume.find("at")), .changed = {}};
     if (step != nullptr && step->is_int()) forced.step = step->as_int();
     for (const Json& field : changed->as_array()) forced.changed.push_back(value_of(&field));

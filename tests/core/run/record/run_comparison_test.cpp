@@ -122,9 +122,11 @@ TEST(RunComparison, AnotherProgramIsOtherCodeAndAnotherMachineIsNot) {
 // Its settings say what holds since then; the earlier steps had others.
 TEST(RunComparison, KeepsTheHistoryOfResumesByForce) {
   RunFiles b = a_run("b");
-  b.record.set("resumes", parse_json(R"([{"at":"t0","changed":[]},
+  b.record.set(
+      "resumes",
+      parse_json(R"([{"at":"t0","changed":[]},{"at":"t0","step":0,"changed":["config.beta"]},
       {"at":"t1","step":2,"changed":["config.beta"]},{"at":"t2","changed":["recipe.lua:1"]}])",
-                                     "resumes"));
+                 "resumes"));
   const RunComparison comparison = compare_runs(a_run("a"), b);
   ASSERT_EQ(comparison.forced.size(), 2u);
   EXPECT_EQ(comparison.forced[0].run, "b");
