@@ -46,10 +46,12 @@ std::string nearest_recipe(std::string_view word) {
   std::replace(stem.begin(), stem.end(), '-', '_');
   const std::vector<std::string> names = shipped_recipes();
   if (std::find(names.begin(), names.end(), stem) != names.end()) return stem;
-  // The longest name in the word: dr_grpo before grpo in my_dr_grpo.yaml.
+  // The longest name among the parts: dr_grpo before grpo in my_dr_grpo.yaml, none in support.
+  const std::string parts = "_" + stem + "_";
   std::string longest;
   for (const std::string& name : names) {
-    if (stem.find(name) != std::string::npos && name.size() > longest.size()) longest = name;
+    const bool has = parts.find("_" + name + "_") != std::string::npos;
+    if (has && name.size() > longest.size()) longest = name;
   }
   return longest.empty() ? nearest_name(stem, names) : longest;
 }
