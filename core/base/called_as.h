@@ -31,6 +31,10 @@ inline std::string run_called_as() {
          (launched == nullptr || *launched == '\0' ? "" : std::string(" ") + launched);
 }
 
+// Returns the command that started this process, spelled for a shell: "xrun dpo.xrb --set
+// beta=0.2".
+std::string command_line();
+
 // Returns the file of the running program; its libraries and recipes are beside it.
 inline std::filesystem::path program_path() {
   return std::filesystem::read_symlink("/proc/self/exe");

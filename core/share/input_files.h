@@ -1,6 +1,5 @@
 #pragma once
-// The files behind the inputs of a recipe: their digests for a lock, and where a locked input's
-// bytes are on this machine.
+// The files behind the inputs of a recipe, with their digests for a lock.
 
 #include <filesystem>
 #include <functional>
@@ -8,7 +7,6 @@
 #include <vector>
 
 #include "core/bundle/bundle_lock.h"
-#include "core/run/record/difference.h"
 #include "core/share/recipe_sources.h"
 
 namespace xrun {
@@ -36,32 +34,21 @@ LocalInput measure_input(const NamedInput& input, const ModelFolders& models);
 // True for the files of a model that a bundle leaves out unless it is asked for the model.
 bool is_weights(const LockedFile& file);
 
+// Returns the size of a file, 0 if it cannot be examined.
+uint64_t file_bytes(const std::filesystem::path& path);
+
+// Returns the files that had the locked digest when xrun last read them.
+std::vector<std::filesystem::path> files_read_before(const LockedFile& locked);
+
 // Returns the SHA-256 of a file, a remembered one if the file is unchanged.
 std::string file_sha256(const std::filesystem::path& path);
 
-// Folders in which find_input looks.
-struct InputSearch {
-  std::filesystem::path folder;              // that has the bundle's members
-  std::filesystem::path bundle;              // its file, whose folder is searched
-  std::vector<std::filesystem::path> named;  // files and folders of --read and --set
-  ModelFolders models;
-};
+// Returns the folder, in an extracted bundle at `bundle`, that has or will have the files of an
+// input.
+std::filesystem::path input_folder(const LockedInput& input, const std::filesystem::path& bundle);
 
-// The result of the search for a locked input.
-struct FoundInput {
-  std::string path = {};                     // to open in place of the name; "": it is missing
-  std::string where = {};                    // "in the bundle", "found in ...", "by its name"
-  std::vector<Difference> differences = {};  // of what has its name and another digest
-  std::string missing = {};  // if it was not found: the places where it was looked for
-  std::string allow = {};    // then what --read has to name, if it is known
-  std::string file = {};     // then the name of a file that it lacks
-};
-
-// Looks for an input: in the bundle; by its name; in the folder of the bundle's file and the named
-// paths, below them by its name or directly; by digest in other bundles, among the files that
-// xrun has read before, and in the caches of models. Files found elsewhere are linked into `folder`
-// under their locked names. Reads only files of the locked size that may be read.
-FoundInput find_input(const LockedInput& input, const InputSearch& search);
+// Returns the path that opens an input whose files are in a folder under their locked names.
+std::string path_in(const LockedInput& input, const std::filesystem::path& folder);
 
 // Returns the path of an input inside a bundle, "data/1/pairs.jsonl"; "" unless the bundle has all
 // of it.

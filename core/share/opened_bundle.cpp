@@ -97,10 +97,9 @@ OpenedBundle extracted(const Bundle& bundle, const fs::path& file) {
   return out;
 }
 
-// One command for all missing inputs: the paths that --read has to name.
-std::string fix_of(const std::vector<FoundInput>& missing, const OpenedBundle& bundle) {
-  std::string command = fmt::format("{} {}", called_as(), shell_word(bundle.file)), files;
-  for (const fs::path& path : named_paths()) command += " --read " + shell_word(path.string());
+// One command for all missing inputs: this process's with the paths that --read has to name.
+std::string fix_of(const std::vector<FoundInput>& missing) {
+  std::string command = command_line(), files;
   for (const FoundInput& one : missing) {
     if (one.allow.empty()) add_item(files, one.file, " and ");
     if (!one.allow.empty()) command += " --read " + shell_word(one.allow);
@@ -133,7 +132,7 @@ void find_inputs(const ProgramFacts& program, const std::set<std::string>& repla
     }
     for (Difference& one : found.differences) out.differences.push_back(std::move(one));
   }
-  if (!missing.empty()) out.missing_fix = fix_of(missing, out);
+  if (!missing.empty()) out.missing_fix = fix_of(missing);
 }
 
 }  // namespace

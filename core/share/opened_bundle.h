@@ -11,6 +11,7 @@
 #include "core/bundle/bundle_file.h"
 #include "core/run/record/difference.h"
 #include "core/share/bundle_maker.h"
+#include "core/share/input_search.h"
 
 namespace xrun {
 

@@ -38,14 +38,16 @@ same_run run lean
 export XRUN_CACHE=$work/third_cache
 wants 2 'data "pairs.jsonl" (6.0 KB, SHA-256 ' "$xrun" lean.xrb --run third
 wants 2 'model "tiny"' "$xrun" lean.xrb --run third
-grep -q 'to go on: .*xrun lean.xrb --read FOLDER, which has pairs.jsonl and model.safetensors;' out.txt ||
+grep -q 'to go on: .*xrun lean.xrb --run third --read FOLDER, which has pairs.jsonl and model.safetensors;' out.txt ||
   { cat out.txt; fail "no command that goes on"; }
 # Found in the folders of --read. --set names other rows, also where the run continues.
 wants 0 "everything that it needs is here" "$xrun" verify lean.xrb --read ../maker
-(cd ../maker && wants 2 "lean.xrb --read pairs.jsonl --read tiny" "$xrun" ../other/lean.xrb --run no)
+(cd ../maker && wants 2 "lean.xrb --run no --read pairs.jsonl --read tiny" "$xrun" ../other/lean.xrb --run no)
 cp ../maker/pairs.jsonl rows.jsonl && echo >>rows.jsonl
 wants 0 "to continue" "$xrun" lean.xrb --run rows --set data.1.path=rows.jsonl --read ../maker --steps 2
 wants 0 "resumed rows at step 2" "$xrun" lean.xrb --run rows --resume --read ../maker
+wants 0 "to continue" "$xrun" lean.xrb --set data.1.path=rows.jsonl --read ../maker --steps 2
+wants 0 "resumed runs/dpo-" "$xrun" lean.xrb --resume --read ../maker
 cp ../maker/pairs.jsonl . && cp -r ../maker/tiny .
 wants 0 "steps 0 to 3 are the bundle's" "$xrun" lean.xrb --run third
 

@@ -46,7 +46,7 @@ print(cfg.answers, io.open("/etc/passwd"))' >opens.lua
 "$xrun" bundle reads.lua --set model=tiny -o reads.xrb >/dev/null
 "$xrun" bundle opens.lua -o opens.xrb >/dev/null
 wants 2 "may not read it" "$xrun" reads.xrb --run one
-grep -q "to go on: .*reads.xrb --read $work/outside/pairs.jsonl" out.txt || { cat out.txt; fail "no command that goes on"; }
+grep -q "to go on: .*reads.xrb --run one --read $work/outside/pairs.jsonl" out.txt || { cat out.txt; fail "no command that goes on"; }
 wants 0 "not trusted, so it runs with limits" "$xrun" reads.xrb --run two --read ../outside \
   --set steps=2 --set batch.pairs=2 --set answers=0
 wants 1 "is not for a recipe that is not trusted" "$xrun" opens.xrb

@@ -77,11 +77,15 @@ std::vector<std::string> sets_of_run(const ResumedRun& run, RecipeOptions& optio
 
 }  // namespace
 
+ResumedRun resumed_run(const RecipeOptions& options) {
+  const bool named = !options.run_dir.empty();
+  return find_resumed_run(recipe_name(options.recipe), options.run_dir,
+                          named ? std::filesystem::path() : own_run_dir(options));
+}
+
 RecipeOptions resumed_options(RecipeOptions options) {
   if (!options.resume) return options;
-  const bool named = !options.run_dir.empty();
-  const ResumedRun run = find_resumed_run(recipe_name(options.recipe), options.run_dir,
-                                          named ? std::filesystem::path() : own_run_dir(options));
+  const ResumedRun run = resumed_run(options);
   if (std::string notice = other_recipe_notice(run.dir, options); !notice.empty()) {
     options.notices.push_back(std::move(notice));
   }

@@ -1,5 +1,5 @@
 // Locked inputs, found by name and by digest.
-#include "core/share/input_files.h"
+#include "core/share/input_search.h"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 #include "tests/scoped_variable.h"
 #include "tests/scratch_folder.h"
 
-namespace xrun::input_files_test {
+namespace xrun::input_search_test {
 namespace {
 
-class InputFiles : public testing::Test {
+class FindInput : public testing::Test {
  protected:
-  InputFiles() : cache_("XRUN_CACHE", (folder_ / "cache").string()) {
+  FindInput() : cache_("XRUN_CACHE", (folder_ / "cache").string()) {
     make_dirs(folder_ / "here");
     make_dirs(folder_ / "there");
     make_dirs(folder_ / "bundle");
@@ -26,7 +26,7 @@ class InputFiles : public testing::Test {
   LockedInput locked(InputKind kind, const std::string& name) {
     return measure_input({kind, name}, models_).locked;
   }
-  ~InputFiles() override { limit_file_access(nullptr); }
+  ~FindInput() override { limit_file_access(nullptr); }
   FoundInput find(const LockedInput& input) {
     return find_input(input, {.folder = folder_ / "bundle",
                               .bundle = folder_ / "sent/dpo.xrb",
@@ -49,14 +49,14 @@ class InputFiles : public testing::Test {
 
 }  // namespace
 
-TEST_F(InputFiles, TheNameIsEnoughIfItHasTheBytes) {
+TEST_F(FindInput, TheNameIsEnoughIfItHasTheBytes) {
   const std::string file = folder_.write("here/rows.jsonl", "{}\n");
   const FoundInput found = find(locked(InputKind::kData, file));
   EXPECT_EQ(found.path, file);
   EXPECT_EQ(found.where, "by its name");
 }
 
-TEST_F(InputFiles, OtherBytesUnderTheNameAreADifference) {
+TEST_F(FindInput, OtherBytesUnderTheNameAreADifference) {
   const std::string file = folder_.write("here/rows.jsonl", "{}\n");
   const LockedInput input = locked(InputKind::kData, file);
   folder_.write("here/rows.jsonl", "{ }\n");
@@ -69,7 +69,7 @@ TEST_F(InputFiles, OtherBytesUnderTheNameAreADifference) {
 }
 
 // A model in the caches under another name; a bundle has its small files.
-TEST_F(InputFiles, WeightsAreFoundByDigestInTheCachesOfModels) {
+TEST_F(FindInput, WeightsAreFoundByDigestInTheCachesOfModels) {
   const std::string name = (folder_ / "here").string();
   folder_.write("here/config.json", "{}");
   folder_.write("here/model.safetensors", "weights");
@@ -87,7 +87,7 @@ TEST_F(InputFiles, WeightsAreFoundByDigestInTheCachesOfModels) {
   EXPECT_EQ(text_of(folder_ / "bundle/model/here/model.safetensors"), "weights");
 }
 
-TEST_F(InputFiles, AMissingModelNamesTheCommandAndMissingDataTheirDigest) {
+TEST_F(FindInput, AMissingModelNamesTheCommandAndMissingDataTheirDigest) {
   folder_.write("here/config.json", "{}");
   folder_.write("here/model.safetensors", "weights");
   LockedInput model = locked(InputKind::kModel, (folder_ / "here").string());
@@ -99,7 +99,7 @@ TEST_F(InputFiles, AMissingModelNamesTheCommandAndMissingDataTheirDigest) {
   EXPECT_NE(find(data).missing.find(data.files[0].sha256), std::string::npos);
 }
 
-TEST_F(InputFiles, DataBesideTheBundleIsFoundUnderItsNameAndAlone) {
+TEST_F(FindInput, DataBesideTheBundleIsFoundUnderItsNameAndAlone) {
   const LockedInput input = locked_rows();
   for (const char* file : {"sent/recipes/rows.jsonl", "sent/rows.jsonl"}) {
     SCOPED_TRACE(file);
@@ -111,7 +111,7 @@ TEST_F(InputFiles, DataBesideTheBundleIsFoundUnderItsNameAndAlone) {
   }
 }
 
-TEST_F(InputFiles, ANamedFolderIsSearchedAndANamedFileIsFoundByItsBytes) {
+TEST_F(FindInput, ANamedFolderIsSearchedAndANamedFileIsFoundByItsBytes) {
   const LockedInput input = locked_rows();
   named_ = {folder_ / "there"};
   folder_.write("there/recipes", "not a folder");
@@ -125,7 +125,7 @@ TEST_F(InputFiles, ANamedFolderIsSearchedAndANamedFileIsFoundByItsBytes) {
 }
 
 // A folder with half of a glob's files is not used.
-TEST_F(InputFiles, AFolderMustHaveAllFiles) {
+TEST_F(FindInput, AFolderMustHaveAllFiles) {
   folder_.write("here/a.jsonl", "{}\n");
   folder_.write("here/b.jsonl", "{ }\n");
   LockedInput input = locked(InputKind::kData, (folder_ / "here/*.jsonl").string());
@@ -137,7 +137,7 @@ TEST_F(InputFiles, AFolderMustHaveAllFiles) {
   EXPECT_TRUE(find(input).path.ends_with("/*.jsonl")) << find(input).path;
 }
 
-TEST_F(InputFiles, AMissingInputListsWhereItWasLookedForAndTheFix) {
+TEST_F(FindInput, AMissingInputListsWhereItWasLookedForAndTheFix) {
   const LockedInput input = locked_rows();
   const std::string sent = (folder_ / "sent").string();
   folder_.write("sent/rows.jsonl", "[]\n");
@@ -156,7 +156,7 @@ TEST_F(InputFiles, AMissingInputListsWhereItWasLookedForAndTheFix) {
 
 // Of a recipe that is not trusted: the file is where its name says, but is not among the paths that
 // the command line names.
-TEST_F(InputFiles, AFileThatMayNotBeReadIsNamedByTheCommand) {
+TEST_F(FindInput, AFileThatMayNotBeReadIsNamedByTheCommand) {
   const std::string file = folder_.write("here/rows.jsonl", "{}\n");
   const LockedInput input = locked(InputKind::kData, file);
   const FileAccess access{.readable = {folder_ / "sent"}, .writable = {folder_ / "cache"}};
@@ -167,9 +167,34 @@ TEST_F(InputFiles, AFileThatMayNotBeReadIsNamedByTheCommand) {
             std::string::npos)
       << found.missing;
   EXPECT_EQ(found.allow, file);
+  // A lock of someone else's must not make the command name any file.
+  LockedInput other = input;
+  other.files[0].bytes = 4;
+  EXPECT_EQ(find(other).allow, "");
 }
 
-TEST_F(InputFiles, AGlobIsLockedFileByFile) {
+TEST_F(FindInput, FilesOfSeveralFoldersThatMayNotBeReadAreNamedByTheFolderAboveThem) {
+  make_dirs(folder_ / "here/a");
+  make_dirs(folder_ / "here/b");
+  folder_.write("here/a/1.jsonl", "{}\n");
+  folder_.write("here/b/1.jsonl", "{ }\n");
+  const LockedInput input = locked(InputKind::kData, (folder_ / "here/*/1.jsonl").string());
+  ASSERT_EQ(input.files.size(), 2u);
+  const FileAccess access{.readable = {folder_ / "sent"}, .writable = {folder_ / "cache"}};
+  limit_file_access(&access);
+  EXPECT_EQ(find(input).allow, (folder_ / "here").string());
+}
+
+// Two globs with the same first file are found in two folders.
+TEST_F(FindInput, InputsWithOneFirstFileAreLinkedApart) {
+  folder_.write("here/a.jsonl", "{}\n");
+  LockedInput one = locked(InputKind::kData, (folder_ / "here/*.jsonl").string());
+  folder_.write("here/b.jsonl", "{ }\n");
+  LockedInput two = locked(InputKind::kData, (folder_ / "here/*.jsonl").string());
+  EXPECT_NE(input_folder(one, "bundle"), input_folder(two, "bundle"));
+}
+
+TEST_F(FindInput, AGlobIsLockedFileByFile) {
   folder_.write("here/a.jsonl", "{}\n");
   folder_.write("here/b.jsonl", "{ }\n");
   const std::string glob = (folder_ / "here/*.jsonl").string();
@@ -181,11 +206,4 @@ TEST_F(InputFiles, AGlobIsLockedFileByFile) {
   ASSERT_EQ(find(input).differences.size(), 1u) << "one file more";
 }
 
-TEST_F(InputFiles, NamesSplitAtTheirFirstWildcard) {
-  using Pair = std::pair<std::string, std::string>;
-  EXPECT_EQ(split_glob("a/b.jsonl"), Pair("a/", "b.jsonl"));
-  EXPECT_EQ(split_glob("a/b*/c.jsonl"), Pair("a/", "b*/c.jsonl"));
-  EXPECT_EQ(split_glob("*.jsonl"), Pair("", "*.jsonl"));
-}
-
-}  // namespace xrun::input_files_test
+}  // namespace xrun::input_search_test

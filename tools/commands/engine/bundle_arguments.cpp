@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "core/base/file.h"
 #include "core/model/weights/model_registry.h"
-#include "core/run/resume.h"
 #include "core/run/resumed_run.h"
+#include "lua/bind/run/resumed_options.h"
 #include "lua/bind/session.h"
 #include "lua/tensor/op_table.h"
 
@@ -37,13 +36,6 @@ void take_machine(const LockedRun& run, RecipeOptions& options) {
   }
 }
 
-// The settings of the command line, after those of the run that it continues.
-std::vector<std::string> given_sets(const RecipeOptions& options) {
-  const std::filesystem::path dir = options.run_dir;
-  if (!options.resume || dir.empty() || !is_file(dir / "run.json")) return options.sets;
-  return joined_sets(find_resumed_run(recipe_name(options.recipe), dir, "").sets, options.sets);
-}
-
 }  // namespace
 
 ProgramFacts program_facts() {
@@ -59,6 +51,18 @@ RecipeOptions unchecked_bundle(RecipeOptions options) {
   options.bundle = opened;
   return options;
 }
+
+namespace {
+
+// The settings of the command line, after those of the run that it continues.
+std::vector<std::string> given_sets(const RecipeOptions& options) {
+  if (!options.resume) return options.sets;
+  RecipeOptions opened = unchecked_bundle(options);
+  opened.sets = joined_sets(opened.sets, options.sets);
+  return joined_sets(resumed_run(opened).sets, options.sets);
+}
+
+}  // namespace
 
 RecipeOptions bundled_options(RecipeOptions options, bool force) {
   if (!is_bundle_name(options.recipe)) return options;

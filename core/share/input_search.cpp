@@ -1,0 +1,342 @@
+// Sizes are compared before digests, so that a lock of someone else's cannot make this machine read
+// devices or large files for nothing.
+
+#include "core/share/input_search.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/file_access.h"
+#include "core/base/folder.h"
+#include "core/base/strings.h"
+#include "core/bundle/bundle_file.h"
+#include "core/data/cache/data_files.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The limit that bundle_file.cpp has for a lock, so that every extracted one is read.
+constexpr uint64_t kMostLockOfFolder = uint64_t{64} << 20;
+
+bool may_read(const fs::path& file) {
+  try {
+    check_read(file);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Files compared with the locked ones, from worst to best.
+enum class Match { kAbsent, kOther, kRefused, kLocked };
+
+Match match(const fs::path& file, const LockedFile& locked) {
+  if (!is_file(file)) return Match::kAbsent;
+  if (file_bytes(file) != locked.bytes) return Match::kOther;
+  if (!may_read(file)) return Match::kRefused;
+  return file_sha256(file) == locked.sha256 ? Match::kLocked : Match::kOther;
+}
+
+// The files in the extracted bundles that have a digest.
+std::vector<fs::path> bundled_files(const std::string& sha256) {
+  std::vector<fs::path> found;
+  std::error_code none;
+  for (const fs::path& folder : list_folder(bundles_root(), none)) {
+    try {
+      const std::string text = read_file(folder / kBundleLock, kMostLockOfFolder);
+      if (text.find(sha256) == std::string::npos) continue;
+      const BundleLock lock = parse_lock(text, folder.string());
+      for (const LockedFile& member : lock.members) {
+        if (member.sha256 == sha256) found.push_back(folder / member.name);
+      }
+    } catch (const Error&) {
+      // A folder that is being made or removed.
+    }
+  }
+  return found;
+}
+
+std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFolders& models) {
+  const auto first = [&](const std::vector<fs::path>& files) -> std::optional<fs::path> {
+    for (const fs::path& file : files) {
+      if (match(file, locked) == Match::kLocked) return fs::absolute(file);
+    }
+    return std::nullopt;
+  };
+  std::vector<fs::path> cached;
+  for (const fs::path& folder : models.cached) cached.push_back(folder / locked.name);
+  if (auto file = first(bundled_files(locked.sha256))) return file;
+  if (auto file = first(files_read_before(locked))) return file;
+  return first(cached);
+}
+
+// The best find below a path: the files in the order of wanted_files.
+struct NearFiles {
+  Match match = Match::kAbsent;
+  std::vector<fs::path> files;
+};
+
+// The files of an input that the bundle does not have.
+std::vector<const LockedFile*> wanted_files(const LockedInput& input) {
+  std::vector<const LockedFile*> wanted;
+  for (const LockedFile& file : input.files) {
+    if (file.member.empty()) wanted.push_back(&file);
+  }
+  return wanted;
+}
+
+// The folder of the input's name, "" if it has none; of a model the name itself.
+fs::path named_folder(const LockedInput& input) {
+  if (input.kind == InputKind::kModel) return input.name;
+  if (input.kind == InputKind::kData) return split_glob(input.name).first;
+  return fs::path(input.name).parent_path();
+}
+
+// As good as the worst of its files: half an input would fail later, with a worse message.
+NearFiles files_in(const fs::path& folder, const LockedInput& input) {
+  NearFiles found{Match::kLocked, {}};
+  for (const LockedFile* locked : wanted_files(input)) {
+    const fs::path file = folder / locked->name;
+    found.match = std::min(found.match, match(file, *locked));
+    found.files.push_back(file);
+  }
+  return found;
+}
+
+// A folder may hold the input's own folders ("recipes/data/pairs.jsonl") or its files alone; a path
+// of --read may be the file itself.
+NearFiles files_below(const fs::path& root, const LockedInput& input) {
+  NearFiles best;
+  const auto take = [&](NearFiles found) {
+    if (found.match > best.match) best = std::move(found);
+  };
+  const std::vector<const LockedFile*> wanted = wanted_files(input);
+  if (is_file(root)) {
+    if (wanted.size() == 1) take({match(root, *wanted[0]), {root}});
+    return best;
+  }
+  const fs::path named = named_folder(input);
+  if (named.is_relative() && !named.empty()) take(files_in(root / named, input));
+  if (input.kind == InputKind::kModel) take(files_in(root / named.filename(), input));
+  take(files_in(root, input));
+  return best;
+}
+
+const char* match_text(Match match) {
+  switch (match) {
+    case Match::kAbsent: return "no such file";
+    case Match::kOther: return "has other bytes";
+    case Match::kRefused: return "is there, but a recipe that is not trusted may not read it";
+    case Match::kLocked: return "found";
+  }
+  return "";
+}
+
+// Replaces a link by one rename, so that another process never misses it.
+void link_to(const fs::path& link, const fs::path& target) {
+  std::error_code none;
+  if (fs::read_symlink(link, none) == target) return;
+  make_dirs(link.parent_path());
+  const fs::path made = link.string() + fmt::format(".tmp{}", ::getpid());
+  fs::remove(made, none);
+  fs::create_symlink(target, made);
+  fs::rename(made, link);
+}
+
+// The files that the input's name leads to on this machine, one per locked file.
+std::vector<fs::path> named_files(const LockedInput& input, const ModelFolders& models) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  fs::path model;
+  if (input.kind == InputKind::kModel) {
+    model = fs::is_directory(input.name, none) ? fs::path(input.name) : models.folder(input.name);
+  }
+  for (const LockedFile& file : input.files) {
+    files.push_back(input.kind == InputKind::kModel ? model / file.name
+                    : input.kind == InputKind::kData
+                        ? fs::path(split_glob(input.name).first + file.name)
+                        : fs::path(input.name));
+  }
+  return files;
+}
+
+std::vector<Difference> differences_of(const LockedInput& input,
+                                       const std::vector<fs::path>& files) {
+  std::vector<Difference> out;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const LockedFile& locked = input.files[i];
+    const std::string path = fmt::format("{} {}{}", input_kind_name(input.kind), input.name,
+                                         input.kind == InputKind::kModel ? "/" + locked.name : "");
+    if (!is_file(files[i])) {
+      out.push_back({path, locked.sha256, "absent"});
+    } else if (file_bytes(files[i]) != locked.bytes) {
+      out.push_back(
+          {path + " bytes", std::to_string(locked.bytes), std::to_string(file_bytes(files[i]))});
+    } else if (const std::string digest = file_sha256(files[i]); digest != locked.sha256) {
+      out.push_back({path + " sha256", locked.sha256, digest});
+    }
+  }
+  return out;
+}
+
+// A glob must match the locked files and no other one.
+void add_unlocked(const LockedInput& input, std::vector<Difference>& out) {
+  const auto [head, pattern] = split_glob(input.name);
+  if (input.kind != InputKind::kData || pattern.find_first_of("*?[") == std::string::npos) return;
+  for (const DataFile& file : find_data_files(input.name, {}, xxh3_store())) {
+    const std::string name = file.name.substr(head.size());
+    const bool known = std::any_of(input.files.begin(), input.files.end(),
+                                   [&](const LockedFile& one) { return one.name == name; });
+    if (!known) out.push_back({fmt::format("data {}", file.name), "absent", file.digest});
+  }
+}
+
+// As good as the worst of its files, since half an input would fail later with a worse message.
+Match worst_match(const std::vector<fs::path>& files, const LockedInput& input) {
+  Match worst = Match::kLocked;
+  for (size_t i = 0; i < files.size(); ++i)
+    worst = std::min(worst, match(files[i], input.files[i]));
+  return worst;
+}
+
+fs::path folder_or_dot(const fs::path& folder) { return folder.empty() ? fs::path(".") : folder; }
+
+// The lowest folder above all files.
+fs::path common_folder(const std::vector<fs::path>& files) {
+  fs::path folder = files[0].parent_path();
+  for (const fs::path& file : files) {
+    while (!folder.empty() && !file.string().starts_with((folder / "").string())) {
+      folder = folder.has_relative_path() ? folder.parent_path() : fs::path();
+    }
+  }
+  return folder_or_dot(folder);
+}
+
+// Collects where a missing input was looked for.
+class MissingText {
+ public:
+  void add(const std::string& place, Match match, const std::vector<fs::path>& files) {
+    if (match == Match::kAbsent) return add_line(place, match_text(match));
+    // One file, so that no more is allowed than is needed; of several their folder.
+    const fs::path path = files.size() == 1 ? files[0] : common_folder(files);
+    add_line(path.string(), match_text(match));
+    if (match == Match::kRefused && allow_.empty()) allow_ = path;
+  }
+  void add_line(const std::string& place, const std::string& what) {
+    looked_ += fmt::format("\n  {}: {}", place, what);
+  }
+
+  void write(const LockedInput& input, FoundInput& out) const {
+    const LockedFile& file = *wanted_files(input).front();
+    const std::string digest = input.kind == InputKind::kModel ? "" : ", SHA-256 " + file.sha256;
+    out.missing = fmt::format("{} \"{}\" ({}{}) is not in the bundle and was not found:{}",
+                              input_kind_name(input.kind), input.name,
+                              format_bytes(static_cast<double>(input.bytes())), digest, looked_);
+    out.allow = allow_.string();
+    out.file = file.name;
+  }
+
+ private:
+  std::string looked_;
+  fs::path allow_;  // what --read has to name, if it is known
+};
+
+// Links the files, in the order of wanted_files, into the bundle's folder.
+FoundInput linked(const LockedInput& input, const fs::path& own, const std::vector<fs::path>& files,
+                  std::string where) {
+  const std::vector<const LockedFile*> wanted = wanted_files(input);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    link_to(own / wanted[i]->name, fs::absolute(files[i]));
+  }
+  return {.path = path_in(input, own), .where = std::move(where)};
+}
+
+// True if the input's name leads to the locked bytes; else `found` has the differences, and
+// `missing` is told.
+bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInput& found,
+                  MissingText& missing) {
+  const fs::path name = input.name;
+  const std::string place = name.is_relative() ? input.name + " in the current folder" : input.name;
+  std::vector<fs::path> files;
+  try {
+    files = named_files(input, models);
+  } catch (const Error& error) {
+    missing.add_line(place, error.what());
+    return false;
+  }
+  // Only files of the locked sizes are worth a --read.
+  if (worst_match(files, input) == Match::kRefused) {
+    missing.add(place, Match::kRefused, files);
+    return false;
+  }
+  try {
+    found.differences = differences_of(input, files);
+    if (found.differences.empty()) add_unlocked(input, found.differences);
+  } catch (const Error& error) {
+    found.differences.clear();
+    missing.add_line(place, error.what());
+    return false;
+  }
+  if (!found.differences.empty()) {
+    missing.add(place, Match::kAbsent, {});
+    return false;
+  }
+  found.where = "by its name";
+  found.path = input.name;
+  return true;
+}
+
+}  // namespace
+
+FoundInput find_input(const LockedInput& input, const InputSearch& search) {
+  const fs::path own = input_folder(input, search.folder);
+  if (input.bundled()) return {.path = path_in(input, own), .where = "in the bundle"};
+  FoundInput found;
+  MissingText missing;
+  if (find_by_name(input, search.models, found, missing)) return found;
+
+  const fs::path beside = folder_or_dot(search.bundle.parent_path());
+  std::vector<std::pair<std::string, fs::path>> places = {
+      {fmt::format("the bundle's folder, {}", beside.string()), beside}};
+  for (const fs::path& path : search.named) places.emplace_back(path.string(), path);
+  for (const auto& [place, root] : places) {
+    const NearFiles near = files_below(root, input);
+    if (near.match == Match::kLocked) {
+      return linked(input, own, near.files, fmt::format("found in {}", root.string()));
+    }
+    missing.add(place, near.match, near.files);
+  }
+  if (search.named.empty()) missing.add_line("--read and --set", "name no path");
+
+  std::vector<fs::path> files;
+  for (const LockedFile* file : wanted_files(input)) {
+    const std::optional<fs::path> at = find_by_digest(*file, search.models);
+    if (!at) break;
+    files.push_back(*at);
+  }
+  if (files.size() == wanted_files(input).size()) {
+    return linked(input, own, files, fmt::format("found by digest: {}", files.front().string()));
+  }
+  missing.add_line("the caches and files read before, by SHA-256", match_text(Match::kAbsent));
+
+  // Nothing has the name if every file is absent.
+  const bool none = std::all_of(found.differences.begin(), found.differences.end(),
+                                [](const Difference& one) { return one.now == "absent"; });
+  if (none) {
+    found.differences.clear();
+    missing.write(input, found);
+  } else {
+    found.path = input.name;  // for --force
+    found.where = "by its name, with other bytes";
+  }
+  return found;
+}
+
+}  // namespace xrun
