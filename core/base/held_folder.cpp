@@ -8,10 +8,30 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "core/base/file.h"
 
 namespace xrun {
+
+namespace {
+
+constexpr int kTries = 20;
+constexpr std::chrono::milliseconds kPause{50};
+
+// A holder that removes the folder has it alone for an instant; a program that is no holder, such
+// as flock(1), may have it for ever. False then, and on a file system without locks.
+bool lock_shared(int folder) {
+  for (int i = 0; i < kTries; ++i) {
+    if (::flock(folder, LOCK_SH | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK && errno != EINTR) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return false;
+}
+
+}  // namespace
 
 HeldFolder::HeldFolder(const std::filesystem::path& path) : path_(path) {
   struct stat ours {};
@@ -23,7 +43,7 @@ HeldFolder::HeldFolder(const std::filesystem::path& path) : path_(path) {
     make_dirs(path);
     lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock_ < 0 && errno == ENOENT) continue;
-    if (lock_ < 0 || ::flock(lock_, LOCK_SH) != 0) return;  // a file system without locks
+    if (lock_ < 0 || !lock_shared(lock_)) return;
   } while (lock_ < 0 || ::fstat(lock_, &ours) != 0 || ::stat(path.c_str(), &named) != 0 ||
            ours.st_ino != named.st_ino || ours.st_dev != named.st_dev);
 }

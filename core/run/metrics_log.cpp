@@ -149,7 +149,7 @@ void MetricsLog::take_back(int64_t step, MetricList pending) {
 void MetricsLog::write_line(int64_t step, const std::string& line) {
   if (!tensorboard_) return;
   try {
-    if (file_ == nullptr) {  // a full disk left half a line, or one that TensorBoard lacks
+    if (file_ == nullptr) {  // a full disk left half a line, or a line without its event
       cut_metrics(path_, step);
       file_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
     }

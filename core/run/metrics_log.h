@@ -40,7 +40,8 @@ class MetricsLog {
   bool empty() const;  // true if nothing was logged since the last write
   const MetricList& pending() const { return pending_; }
   // Writes and flushes the object of `step`; returns it. Steps must grow. An empty object is
-  // written too: every body has its line. After a failure the same step may be written again.
+  // written too: every body has its line. After a failure the same step may be written again;
+  // TensorBoard may then lack it.
   Json write(int64_t step);
   // Undoes the last write, of `step`: cuts its line, makes TensorBoard forget it and takes its
   // nulls out of the count. `pending`: the metrics logged before its body began.

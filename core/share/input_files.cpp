@@ -22,8 +22,6 @@ FileDigests sha256_store() {
                      DigestKind::kSha256);
 }
 
-FileDigests xxh3_store() { return FileDigests(cache_root() / kFileDigestsFolder); }
-
 bool is_model_file(const fs::path& file) {
   const std::string name = file.filename().string(), ending = file.extension().string();
   if (name.starts_with(".") || name == "trainer_state.json") return false;
@@ -54,7 +52,7 @@ void add_local(LocalInput& input, const std::string& name, const fs::path& file,
 
 void add_data(LocalInput& input, const std::string& name) {
   const std::string head = split_glob(name).first;
-  for (const DataFile& file : find_data_files(name, {}, xxh3_store())) {
+  for (const DataFile& file : find_data_files(name, {}, data_digests())) {
     add_local(input, file.name.substr(head.size()), file.name, file.digest);
   }
 }
@@ -70,13 +68,13 @@ std::pair<std::string, std::string> split_glob(const std::string& name) {
 }
 
 fs::path input_folder(const LockedInput& input, const fs::path& bundle) {
-  std::string digests;
+  std::string all;
   for (const LockedFile& file : input.files) {
-    digests += file.sha256;
+    all += file.name + "\n" + file.sha256 + "\n";
     if (!file.member.ends_with("/" + file.name)) continue;
     return bundle / file.member.substr(0, file.member.size() - file.name.size() - 1);
   }
-  return bundle / "linked" / sha256_hex(digests).substr(0, 16);
+  return bundle / "linked" / sha256_hex(all).substr(0, 16);
 }
 
 std::string path_in(const LockedInput& input, const fs::path& folder) {
@@ -95,6 +93,8 @@ std::string file_sha256(const fs::path& path) {
   return sha256_store().digest(path, [](uint64_t) { check_interrupt(); });
 }
 
+FileDigests data_digests() { return FileDigests(cache_root() / kFileDigestsFolder); }
+
 uint64_t file_bytes(const fs::path& path) {
   std::error_code none;
   const uint64_t bytes = fs::file_size(path, none);
@@ -104,7 +104,7 @@ uint64_t file_bytes(const fs::path& path) {
 std::vector<fs::path> files_read_before(const LockedFile& locked) {
   std::vector<fs::path> files = sha256_store().files_with(locked.sha256);
   if (locked.xxh3.empty()) return files;
-  for (const fs::path& file : xxh3_store().files_with(locked.xxh3)) files.push_back(file);
+  for (const fs::path& file : data_digests().files_with(locked.xxh3)) files.push_back(file);
   return files;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/bundle/bundle_lock.h"
+#include "core/data/cache/file_digests.h"
 #include "core/share/recipe_sources.h"
 
 namespace xrun {
@@ -33,6 +34,9 @@ LocalInput measure_input(const NamedInput& input, const ModelFolders& models);
 
 // True for the files of a model that a bundle leaves out unless it is asked for the model.
 bool is_weights(const LockedFile& file);
+
+// Returns the store of the digests of data files.
+FileDigests data_digests();
 
 // Returns the size of a file, 0 if it cannot be examined.
 uint64_t file_bytes(const std::filesystem::path& path);

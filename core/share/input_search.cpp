@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 // The limit that bundle_file.cpp has for a lock, so that every extracted one is read.
 constexpr uint64_t kMostLockOfFolder = uint64_t{64} << 20;
+constexpr size_t kMostNamed = 8;  // files of one input in a command
 
 bool may_read(const fs::path& file) {
   try {
@@ -99,14 +100,20 @@ fs::path named_folder(const LockedInput& input) {
   return fs::path(input.name).parent_path();
 }
 
-// As good as the worst of its files: half an input would fail later, with a worse message.
+// The input is as good as the worst of its files: half an input would fail later, with a worse
+// message.
+Match worst_match(const std::vector<fs::path>& files,
+                  const std::vector<const LockedFile*>& locked) {
+  Match worst = Match::kLocked;
+  for (size_t i = 0; i < files.size(); ++i) worst = std::min(worst, match(files[i], *locked[i]));
+  return worst;
+}
+
 NearFiles files_in(const fs::path& folder, const LockedInput& input) {
-  NearFiles found{Match::kLocked, {}};
-  for (const LockedFile* locked : wanted_files(input)) {
-    const fs::path file = folder / locked->name;
-    found.match = std::min(found.match, match(file, *locked));
-    found.files.push_back(file);
-  }
+  NearFiles found;
+  const std::vector<const LockedFile*> wanted = wanted_files(input);
+  for (const LockedFile* locked : wanted) found.files.push_back(folder / locked->name);
+  found.match = worst_match(found.files, wanted);
   return found;
 }
 
@@ -190,7 +197,7 @@ std::vector<Difference> differences_of(const LockedInput& input,
 void add_unlocked(const LockedInput& input, std::vector<Difference>& out) {
   const auto [head, pattern] = split_glob(input.name);
   if (input.kind != InputKind::kData || pattern.find_first_of("*?[") == std::string::npos) return;
-  for (const DataFile& file : find_data_files(input.name, {}, xxh3_store())) {
+  for (const DataFile& file : find_data_files(input.name, {}, data_digests())) {
     const std::string name = file.name.substr(head.size());
     const bool known = std::any_of(input.files.begin(), input.files.end(),
                                    [&](const LockedFile& one) { return one.name == name; });
@@ -198,54 +205,51 @@ void add_unlocked(const LockedInput& input, std::vector<Difference>& out) {
   }
 }
 
-// As good as the worst of its files, since half an input would fail later with a worse message.
-Match worst_match(const std::vector<fs::path>& files, const LockedInput& input) {
-  Match worst = Match::kLocked;
-  for (size_t i = 0; i < files.size(); ++i)
-    worst = std::min(worst, match(files[i], input.files[i]));
-  return worst;
-}
-
-fs::path folder_or_dot(const fs::path& folder) { return folder.empty() ? fs::path(".") : folder; }
-
-// The lowest folder above all files.
-fs::path common_folder(const std::vector<fs::path>& files) {
-  fs::path folder = files[0].parent_path();
+// The paths that --read has to name for an input. A lock of a stranger chooses the names, so that
+// is each file, where a link leads, and of folders only one that has a model's weights.
+std::vector<std::string> paths_to_read(const LockedInput& input,
+                                       const std::vector<fs::path>& files) {
+  std::vector<std::string> paths;
+  std::error_code none;
   for (const fs::path& file : files) {
-    while (!folder.empty() && !file.string().starts_with((folder / "").string())) {
-      folder = folder.has_relative_path() ? folder.parent_path() : fs::path();
+    const fs::path path = fs::weakly_canonical(file, none);
+    if (input.kind == InputKind::kModel && path.extension() == ".safetensors") {
+      return {path.parent_path().string()};
     }
+    paths.push_back(path.string());
   }
-  return folder_or_dot(folder);
+  return paths;
 }
 
 // Collects where a missing input was looked for.
 class MissingText {
  public:
+  explicit MissingText(const LockedInput& input) : input_(input) {}
+
   void add(const std::string& place, Match match, const std::vector<fs::path>& files) {
     if (match == Match::kAbsent) return add_line(place, match_text(match));
-    // One file, so that no more is allowed than is needed; of several their folder.
-    const fs::path path = files.size() == 1 ? files[0] : common_folder(files);
-    add_line(path.string(), match_text(match));
-    if (match == Match::kRefused && allow_.empty()) allow_ = path;
+    const std::vector<std::string> paths = paths_to_read(input_, files);
+    add_line(listed(paths, kMostNamed), match_text(match));
+    if (match == Match::kRefused && allow_.empty() && paths.size() <= kMostNamed) allow_ = paths;
   }
   void add_line(const std::string& place, const std::string& what) {
     looked_ += fmt::format("\n  {}: {}", place, what);
   }
 
-  void write(const LockedInput& input, FoundInput& out) const {
-    const LockedFile& file = *wanted_files(input).front();
-    const std::string digest = input.kind == InputKind::kModel ? "" : ", SHA-256 " + file.sha256;
+  void write(FoundInput& out) const {
+    const LockedFile& file = *wanted_files(input_).front();
+    const std::string digest = input_.kind == InputKind::kModel ? "" : ", SHA-256 " + file.sha256;
     out.missing = fmt::format("{} \"{}\" ({}{}) is not in the bundle and was not found:{}",
-                              input_kind_name(input.kind), input.name,
-                              format_bytes(static_cast<double>(input.bytes())), digest, looked_);
-    out.allow = allow_.string();
+                              input_kind_name(input_.kind), input_.name,
+                              format_bytes(static_cast<double>(input_.bytes())), digest, looked_);
+    out.allow = allow_;
     out.file = file.name;
   }
 
  private:
+  const LockedInput& input_;
   std::string looked_;
-  fs::path allow_;  // what --read has to name, if it is known
+  std::vector<std::string> allow_;
 };
 
 // Links the files, in the order of wanted_files, into the bundle's folder.
@@ -271,12 +275,14 @@ bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInp
     missing.add_line(place, error.what());
     return false;
   }
-  // Only files of the locked sizes are worth a --read.
-  if (worst_match(files, input) == Match::kRefused) {
-    missing.add(place, Match::kRefused, files);
-    return false;
-  }
+  std::vector<const LockedFile*> locked;
+  for (const LockedFile& file : input.files) locked.push_back(&file);
   try {
+    // Only files of the locked sizes are worth a --read.
+    if (worst_match(files, locked) == Match::kRefused) {
+      missing.add(place, Match::kRefused, files);
+      return false;
+    }
     found.differences = differences_of(input, files);
     if (found.differences.empty()) add_unlocked(input, found.differences);
   } catch (const Error& error) {
@@ -299,10 +305,10 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   const fs::path own = input_folder(input, search.folder);
   if (input.bundled()) return {.path = path_in(input, own), .where = "in the bundle"};
   FoundInput found;
-  MissingText missing;
+  MissingText missing(input);
   if (find_by_name(input, search.models, found, missing)) return found;
 
-  const fs::path beside = folder_or_dot(search.bundle.parent_path());
+  const fs::path folder = search.bundle.parent_path(), beside = folder.empty() ? "." : folder;
   std::vector<std::pair<std::string, fs::path>> places = {
       {fmt::format("the bundle's folder, {}", beside.string()), beside}};
   for (const fs::path& path : search.named) places.emplace_back(path.string(), path);
@@ -331,7 +337,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
                                 [](const Difference& one) { return one.now == "absent"; });
   if (none) {
     found.differences.clear();
-    missing.write(input, found);
+    missing.write(found);
   } else {
     found.path = input.name;  // for --force
     found.where = "by its name, with other bytes";

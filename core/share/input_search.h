@@ -24,9 +24,9 @@ struct FoundInput {
   std::string path = {};                     // to open in place of the name; "": it is missing
   std::string where = {};                    // "in the bundle", "found in ...", "by its name"
   std::vector<Difference> differences = {};  // of what has its name and another digest
-  std::string missing = {};  // if it was not found: the places where it was looked for
-  std::string allow = {};    // then what --read has to name, if it is known
-  std::string file = {};     // then the name of a file that it lacks
+  std::string missing = {};             // if it was not found: the places where it was looked for
+  std::vector<std::string> allow = {};  // then the paths to give to --read, if they are known
+  std::string file = {};                // then the name of a file that is missing
 };
 
 // Looks for an input: in the bundle; by its name; in the folder of the bundle's file and the named

@@ -102,7 +102,7 @@ std::string fix_of(const std::vector<FoundInput>& missing) {
   std::string command = command_line(), files;
   for (const FoundInput& one : missing) {
     if (one.allow.empty()) add_item(files, one.file, " and ");
-    if (!one.allow.empty()) command += " --read " + shell_word(one.allow);
+    for (const std::string& path : one.allow) command += " --read " + shell_word(path);
   }
   if (files.empty()) return "to go on: " + command;
   return fmt::format(

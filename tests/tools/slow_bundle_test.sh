@@ -42,7 +42,7 @@ grep -q 'to go on: .*xrun lean.xrb --run third --read FOLDER, which has pairs.js
   { cat out.txt; fail "no command that goes on"; }
 # Found in the folders of --read. --set names other rows, also where the run continues.
 wants 0 "everything that it needs is here" "$xrun" verify lean.xrb --read ../maker
-(cd ../maker && wants 2 "lean.xrb --run no --read pairs.jsonl --read tiny" "$xrun" ../other/lean.xrb --run no)
+(cd ../maker && wants 2 "lean.xrb --run no --read $PWD/pairs.jsonl --read $PWD/tiny" "$xrun" ../other/lean.xrb --run no)
 cp ../maker/pairs.jsonl rows.jsonl && echo >>rows.jsonl
 wants 0 "to continue" "$xrun" lean.xrb --run rows --set data.1.path=rows.jsonl --read ../maker --steps 2
 wants 0 "resumed rows at step 2" "$xrun" lean.xrb --run rows --resume --read ../maker

@@ -47,12 +47,13 @@ std::string describe_rollouts(const StepSource& source) {
                           source.rollouts ? &source.rollouts->queue : nullptr);
 }
 
-void write_rollouts_after_error(RunLoop& run) {
+void write_rollouts_after_error(RunLoop& run, int64_t step) {
   const Session& session = run.session();
-  const BodyRollouts* const rollouts = session.rollouts.get();
+  BodyRollouts* const rollouts = session.rollouts.get();
   if (rollouts == nullptr || rollouts->all.empty() || session.previews()) return;
-  if (!run.run().in_body() || !run.run().dir().writes()) return;
-  write_rollouts(run.run().dir().path() / "rollouts", run.run().step(), *rollouts);
+  if (run.run().step() != step + 1 || !run.run().dir().writes()) return;
+  settle_pass(run.run(), *rollouts);
+  write_rollouts(run.run().dir().path() / "rollouts", step, *rollouts);
 }
 
 // Before the body ends: a full disk then fails inside it, where the run's state can be saved.

@@ -1,6 +1,7 @@
 #pragma once
 // The sampled answers of a loop: whether its prompts fit, and the record of a body that sampled.
 
+#include <cstdint>
 #include <string>
 
 namespace xrun {
@@ -21,8 +22,8 @@ std::string describe_rollouts(const StepSource& source);
 // nothing if it sampled none.
 void log_rollouts(RunLoop& run);
 
-// After an error in the open body, whose update may be done and counts as a step then: writes the
-// answers that it sampled. Throws Error if that fails. Of one process alone; others may be gone.
-void write_rollouts_after_error(RunLoop& run);
+// After an error: writes the answers that the body `step` sampled, if its update counts as that
+// step. Throws Error if that fails. By one rank without the others, which may be gone.
+void write_rollouts_after_error(RunLoop& run, int64_t step);
 
 }  // namespace xrun

@@ -89,13 +89,12 @@ std::string interrupted_text(lua_State* L, const RunLoop* loop, const std::strin
                      old ? "another" : "the first", old ? " new" : "");
 }
 
-// A step is worth more than the record of its answers.
-void write_last_answers(RunLoop& loop, Console& console) {
+// After the save, since a step is worth more than the record of its answers.
+void write_last_answers(RunLoop& loop, int64_t step, Console& console) {
   try {
-    write_rollouts_after_error(loop);
-  } catch (const Error& error) {
-    console.say(
-        fmt::format("step {} has no record of its answers: {}", loop.run().step(), error.what()));
+    write_rollouts_after_error(loop, step);
+  } catch (const std::exception& error) {
+    console.say(fmt::format("step {} has no record of its answers: {}", step, error.what()));
   }
 }
 
@@ -110,8 +109,9 @@ void save_after_error(lua_State* L, bool interrupted) {
   if (trained) {
     session.run->memory().record_after_error();
     const Json state = state_to_save(*session.run, console);
-    write_last_answers(*session.run, console);
+    const int64_t step = session.run->run().step();
     saved = session.run->run().save_after_error(state).string();
+    write_last_answers(*session.run, step, console);
   }
   std::string text;
   const bool dropped = trained && session.run->run().dropped_updates() > 0;

@@ -98,7 +98,7 @@ TEST(MetricsLog, AStepMayBeWrittenAgainAfterAFullDisk) {
   EXPECT_EQ(text_of(folder / "metrics.jsonl"), "{\"step\":0}\n{\"step\":1,\"a\":1.0}\n");
 }
 
-TEST(MetricsLog, AStepMayBeWrittenAgainAfterTensorBoardFailed) {
+TEST(MetricsLog, AStepThatIsWrittenAgainAfterTensorBoardFailedHasOneLine) {
   const ScratchFolder folder;
   MetricsLog log(folder.path(), 0);
   log.log(Values{{"a", NAN}, {"b", 1}});

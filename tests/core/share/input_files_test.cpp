@@ -12,5 +12,16 @@ TEST(InputFiles, NamesSplitAtTheirFirstWildcard) {
   EXPECT_EQ(split_glob("*.jsonl"), Pair("", "*.jsonl"));
 }
 
+// Else a glob would match the files of the other.
+TEST(InputFiles, OtherFilesOrNamesAreLinkedInAnotherFolder) {
+  LockedInput input;
+  input.files = {{.name = "a.jsonl", .sha256 = "1"}, {.name = "b.jsonl", .sha256 = "2"}};
+  LockedInput fewer = input, renamed = input;
+  fewer.files.pop_back();
+  renamed.files[1].name = "c.jsonl";
+  EXPECT_NE(input_folder(input, ""), input_folder(fewer, ""));
+  EXPECT_NE(input_folder(input, ""), input_folder(renamed, ""));
+}
+
 }  // namespace
 }  // namespace xrun::input_files_test

@@ -149,7 +149,7 @@ TEST_F(FindInput, AMissingInputListsWhereItWasLookedForAndTheFix) {
   const std::string ends = "  the caches and files read before, by SHA-256: no such file";
   EXPECT_EQ(find(input).missing, begins + "  --read and --set: name no path\n" + ends);
   EXPECT_EQ(find(input).file, "rows.jsonl");
-  EXPECT_EQ(find(input).allow, "");
+  EXPECT_TRUE(find(input).allow.empty());
   named_ = {folder_ / "there"};
   EXPECT_EQ(find(input).missing, begins + "  " + named_[0].string() + ": no such file\n" + ends);
 }
@@ -166,14 +166,15 @@ TEST_F(FindInput, AFileThatMayNotBeReadIsNamedByTheCommand) {
                                ": is there, but a recipe that is not trusted may not read it\n"),
             std::string::npos)
       << found.missing;
-  EXPECT_EQ(found.allow, file);
+  EXPECT_EQ(found.allow, std::vector{file});
   // A lock of someone else's must not make the command name any file.
   LockedInput other = input;
   other.files[0].bytes = 4;
-  EXPECT_EQ(find(other).allow, "");
+  EXPECT_TRUE(find(other).allow.empty());
 }
 
-TEST_F(FindInput, FilesOfSeveralFoldersThatMayNotBeReadAreNamedByTheFolderAboveThem) {
+// A lock of someone else's chooses the names: a folder above them may be any.
+TEST_F(FindInput, FilesThatMayNotBeReadAreNamedOneByOne) {
   make_dirs(folder_ / "here/a");
   make_dirs(folder_ / "here/b");
   folder_.write("here/a/1.jsonl", "{}\n");
@@ -182,16 +183,17 @@ TEST_F(FindInput, FilesOfSeveralFoldersThatMayNotBeReadAreNamedByTheFolderAboveT
   ASSERT_EQ(input.files.size(), 2u);
   const FileAccess access{.readable = {folder_ / "sent"}, .writable = {folder_ / "cache"}};
   limit_file_access(&access);
-  EXPECT_EQ(find(input).allow, (folder_ / "here").string());
+  EXPECT_EQ(find(input).allow, (std::vector{(folder_ / "here/a/1.jsonl").string(),
+                                            (folder_ / "here/b/1.jsonl").string()}));
 }
 
-// Two globs with the same first file are found in two folders.
-TEST_F(FindInput, InputsWithOneFirstFileAreLinkedApart) {
-  folder_.write("here/a.jsonl", "{}\n");
-  LockedInput one = locked(InputKind::kData, (folder_ / "here/*.jsonl").string());
-  folder_.write("here/b.jsonl", "{ }\n");
-  LockedInput two = locked(InputKind::kData, (folder_ / "here/*.jsonl").string());
-  EXPECT_NE(input_folder(one, "bundle"), input_folder(two, "bundle"));
+TEST_F(FindInput, OfALinkThatMayNotBeReadItsTargetIsNamed) {
+  const LockedInput input = locked_rows();
+  const std::string target = folder_.write("there/secret", "{}\n");
+  std::filesystem::create_symlink(target, folder_ / "sent/rows.jsonl");
+  const FileAccess access{.readable = {folder_ / "sent"}, .writable = {folder_ / "cache"}};
+  limit_file_access(&access);
+  EXPECT_EQ(find(input).allow, std::vector{target});
 }
 
 TEST_F(FindInput, AGlobIsLockedFileByFile) {

@@ -36,6 +36,17 @@ void take_machine(const LockedRun& run, RecipeOptions& options) {
   }
 }
 
+// The run that --resume continues. One without --run is named by the recipe in the bundle and the
+// settings.
+ResumedRun run_of_bundle(RecipeOptions options) {
+  if (options.run_dir.empty()) {
+    const std::vector<std::string> given = std::move(options.sets);
+    options = unchecked_bundle(std::move(options));
+    options.sets = joined_sets(options.sets, given);
+  }
+  return resumed_run(options);
+}
+
 }  // namespace
 
 ProgramFacts program_facts() {
@@ -52,21 +63,14 @@ RecipeOptions unchecked_bundle(RecipeOptions options) {
   return options;
 }
 
-namespace {
-
-// The settings of the command line, after those of the run that it continues.
-std::vector<std::string> given_sets(const RecipeOptions& options) {
-  if (!options.resume) return options.sets;
-  RecipeOptions opened = unchecked_bundle(options);
-  opened.sets = joined_sets(opened.sets, options.sets);
-  return joined_sets(resumed_run(opened).sets, options.sets);
-}
-
-}  // namespace
-
 RecipeOptions bundled_options(RecipeOptions options, bool force) {
   if (!is_bundle_name(options.recipe)) return options;
-  const std::vector<std::string> sets = given_sets(options);
+  std::vector<std::string> sets = options.sets;
+  if (options.resume) {
+    const ResumedRun run = run_of_bundle(options);
+    options.run_dir = run.dir.string();
+    sets = joined_sets(run.sets, sets);
+  }
   const auto bundle =
       std::make_shared<const OpenedBundle>(open_bundle(options.recipe, program_facts(), sets));
   for (std::string& notice : accept_bundle(*bundle, force)) {
