@@ -26,10 +26,6 @@ LUA
 is "$(sort out.txt | tr '\n' ';')" \
   "0 3 0 3 127.0.0.1;[1] 1 3 1 3 127.0.0.1;[2] 2 3 2 3 127.0.0.1;"
 
-# An error that all ranks share is printed once.
-wants 2 "--stepz is not an option" "$xrun" launch -n 3 environment.lua --stepz 3
-is "$(grep -c stepz out.txt)" 1
-
 # An error on one rank alone is printed once, and ends all.
 cat >fails.lua <<'LUA'
 if os.getenv("RANK") == "1" then error("no luck") end

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ends of a launch: signals, a launcher that is killed, two machines, a rendezvous that fails.
+# Ends of a launch: an error of all ranks, signals, a launcher that is killed, two machines, a rendezvous that fails.
 source "$(dirname "${BASH_SOURCE[0]}")/launch_fixture.sh"
 
 # SIGTERM to the launcher, or to one rank, saves once and ends all with 143.
@@ -30,6 +30,10 @@ cat >fails.lua <<'LUA'
 if os.getenv("RANK") == "1" then error("no luck") end
 os.execute("sleep 1") -- or rank 0 may have ended before
 LUA
+
+# An error that all ranks share is printed once.
+wants 2 "--stepz is not an option" "$xrun" launch -n 3 environment.lua --stepz 3
+is "$(grep -c stepz out.txt)" 1
 
 # Two machines, which are this one: each has its launcher, reached by a program in place of ssh.
 address=$(hostname -I 2>/dev/null | tr ' ' '\n' | grep -m 1 '\.' || true)

@@ -17,6 +17,9 @@ compare() { # NAME [OPTION...]
 pairs="--set data.1.path=$root/tests/data/pairs.jsonl --set answers=0"
 sums="--set template=chatml --set sampling.max_tokens=6 --set data.1.path=$root/recipes/data/sums.jsonl"
 compare dpo $pairs --set steps=8 --set batch.pairs=5 --set batch.max_tokens=240
+# A key that does not exist is refused by both ranks before anything loads.
+wants 2 'betta' recipe 2 dpo $pairs --set betta=1 --run wrong
+[ ! -e wrong ] || fail "a refused run leaves its folder"
 compare grpo $sums --set batch.prompts=3 --set batch.max_tokens=80 --set steps=3
 compare dapo $sums --set batch.groups=3 --set batch.max_tokens=80 --set steps=3
 compare ppo $sums --set batch.prompts=3 --set batch.max_tokens=80 --set steps=2 \

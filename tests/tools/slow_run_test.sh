@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Whole runs on a tiny model: another compute type, other packing, an export that chats, bad files and disks.
+# Whole runs on a tiny model: another compute type, another device, other packing, an export that
+# chats, bad settings, files and disks.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
 # --force continues in another compute type with the weights of the folder.
@@ -26,7 +27,18 @@ dpo --set model=bare --set template=chatml --set steps=2 --run chat >/dev/null
 echo hi >question
 wants 0 "the tokenizer's own" "$xrun" sample --model chat/hf --chat --max-new-tokens 2 question
 
+# A run that was on a GPU is not moved to the CPU in silence.
+dpo --run g --set save.every=3 --steps 1 >/dev/null
+sed -i 's/"device": *"cpu"/"device":"cuda"/' g/run.json
+CUDA_VISIBLE_DEVICES= wants 2 'to continue it on the CPU, where the last digits may differ, add --device cpu' \
+  "$xrun" "$root/recipes/dpo.lua" --run g --resume
+wants 0 'machine.device: "cuda" -> "cpu"' \
+  "$xrun" "$root/recipes/dpo.lua" --run g --resume --device cpu --steps 2
+
 # Bad files and disks: one clear error, the right status, nothing lost.
+wants 1 "missing.jsonl" dpo --run e --set data.1.path=missing.jsonl
+wants 2 "nowhere" dpo --run e --set model=nowhere
+wants 1 "max_length" dpo --run e --set max_length=40
 head -c 3000 tiny/model.safetensors >short && cp -r tiny cut && mv short cut/model.safetensors
 wants 1 "model.safetensors" dpo --run e --set model=cut
 wants 0 "dropped" dpo --run e --set max_length=135 --set over_length=drop

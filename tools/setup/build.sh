@@ -10,7 +10,7 @@ cache="${XRUN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/xrun}"
 torch_home="$cache/torch-2.11.0"
 goal="${1:-run}"
 # CPU seconds of a clean build without a compiler cache (docs/numbers.md).
-program_cpu_s=1000 tests_cpu_s=900
+program_cpu_s=900 tests_cpu_s=900
 
 say() { printf 'xrun: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -123,11 +123,11 @@ announce() {
   [ -z "$cuda" ] || say "  for --device cuda, as this machine has a CUDA 13 toolkit and a driver: cuDNN 9, NCCL, NVSHMEM, cuSPARSELt and cuFile (wheels, 794 MB to fetch, checksums verified) into $torch_home/nvidia"
 }
 
-# A compile job may take 1.5 GB.
+# A compile job may take 1.6 GB.
 jobs() {
   local cores memory
   cores=$(nproc)
-  memory=$(awk '/MemAvailable/ {print int($2 / 1572864)}' /proc/meminfo)
+  memory=$(awk '/MemAvailable/ {print int($2 / 1677722)}' /proc/meminfo)
   [ "$memory" -ge 1 ] || memory=1
   echo $((cores < memory ? cores : memory))
 }

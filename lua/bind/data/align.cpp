@@ -34,7 +34,7 @@ namespace {
 
 constexpr int64_t kSampledRows = 64;    // aligned at once, for the report
 constexpr double kWarnCoverage = 0.95;  // exact tokenizers cover all of a text but its specials
-constexpr size_t kShownBytes = 60;      // of a row in the warning
+constexpr size_t kShownRowBytes = 60;   // of a row in the warning
 
 // A side of an alignment: anything with a tokenizer.
 struct TokenizerOwner {
@@ -92,7 +92,7 @@ int push_pairs(TextAligner& self, lua_State* L) {
 std::string row_text(const DataHandle& data, int64_t row) {
   std::string text = data.policy->tokenizer()->decode(data.set.stream(row, 0).ids);
   std::replace(text.begin(), text.end(), '\n', ' ');
-  return shortened(text, kShownBytes);
+  return shortened(text, kShownRowBytes);
 }
 
 // "data.txt:3 loses 4 of 9: Albury is a town ..."

@@ -99,14 +99,14 @@ void add_batch(const Batch& batch, Model& model, StepFold& step) {
   }
 }
 
-Json to_json(const FoldSettings& fold) {
+Json fold_settings_json(const FoldSettings& fold) {
   return Json(Json::Object{{"mode", kModes[static_cast<size_t>(fold.mode)]},
                            {"min_run", fold.min_run},
                            {"min_ratio", fold.min_ratio}});
 }
 
 void record(RunDir& dir, const FoldSettings& fold, const StepFold& step) {
-  Json record = to_json(fold);
+  Json record = fold_settings_json(fold);
   record.set("ratio", step.ratio());
   record.set("deviation", step.deviation);
   dir.record().set(kFold, std::move(record));
@@ -157,7 +157,7 @@ FoldSettings fold_of_run(RunLoop& run, FoldSettings fold) {
       return static_cast<int64_t>(all);
     };
   }
-  Json record = to_json(fold);
+  Json record = fold_settings_json(fold);
   for (const char* name : {"ratio", "deviation"}) {
     const Json* value = known != nullptr && known->is_object() ? known->find(name) : nullptr;
     if (value != nullptr && fold.folds()) record.set(name, *value);
