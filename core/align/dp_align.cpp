@@ -25,37 +25,34 @@ struct DpAnchor {
   int32_t s, t;  // its first tokens
 };
 
-// The trigrams of the student's tokens, each with its first token and its count on both sides.
+// The trigrams of the student's tokens, each with its first token on both sides.
 class Trigrams {
  public:
-  explicit Trigrams(const CanonicalTokens& s)
-      : s_(s), slots_(std::bit_ceil(2 * static_cast<size_t>(s.size()))) {
-    slot_at_.reserve(static_cast<size_t>(s.size()));
+  Trigrams(const CanonicalTokens& s, const CanonicalTokens& t)
+      : s_(s),
+        slots_(std::bit_ceil(2 * static_cast<size_t>(s.size()))),
+        teacher_(static_cast<size_t>(s.size()), -1) {
     for (int32_t n = 0; n + kAnchor <= s.size(); ++n) {
       TrigramSlot& slot = slot_of(s, n);
+      slot.t = slot.s < 0 ? -1 : kSeveral;
       if (slot.s < 0) slot.s = n;
-      ++slot.in_s;
-      slot_at_.push_back(&slot);
     }
-  }
-  void count(const CanonicalTokens& t) {
     for (int32_t n = 0; n + kAnchor <= t.size(); ++n) {
       TrigramSlot& slot = slot_of(t, n);
-      if (slot.s < 0) continue;
-      ++slot.in_t;
-      slot.t = n;
+      if (slot.s < 0 || slot.t == kSeveral) continue;
+      slot.t = slot.t < 0 ? n : kSeveral;
+      teacher_[static_cast<size_t>(slot.s)] = slot.t;
     }
   }
-  // Returns the teacher's token at which the trigram of student token n begins, -1 unless it occurs
-  // once on each side.
-  int32_t unique(int32_t n) const {
-    const TrigramSlot& slot = *slot_at_[static_cast<size_t>(n)];
-    return slot.in_s == 1 && slot.in_t == 1 ? slot.t : -1;
-  }
+  // Returns the teacher's token at which the trigram of student token n begins, negative unless it
+  // occurs once on each side.
+  int32_t unique(int32_t n) const { return teacher_[static_cast<size_t>(n)]; }
 
  private:
+  static constexpr int32_t kSeveral = -2;  // it occurs several times on one side
+  // The first token of each side. Two numbers: the table of 2,048 tokens fits into the L1 cache.
   struct TrigramSlot {
-    int32_t s = -1, t = -1, in_s = 0, in_t = 0;
+    int32_t s = -1, t = -1;
   };
 
   TrigramSlot& slot_of(const CanonicalTokens& tokens, int32_t n) {
@@ -75,15 +72,14 @@ class Trigrams {
   }
 
   const CanonicalTokens& s_;
-  std::vector<TrigramSlot> slots_;           // open addressing, at most half full
-  std::vector<const TrigramSlot*> slot_at_;  // of each student token
+  std::vector<TrigramSlot> slots_;  // open addressing, at most half full
+  std::vector<int32_t> teacher_;    // of each student token
 };
 
 std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalTokens& t) {
   const int32_t s_last = s.size() - kAnchor, t_last = t.size() - kAnchor;
   if (s_last < 0 || t_last < 0) return {};
-  Trigrams trigrams(s);
-  trigrams.count(t);
+  const Trigrams trigrams(s, t);
 
   // Teacher tokens that some anchor already uses.
   std::vector<uint8_t> taken(static_cast<size_t>(t.size()), 0);
@@ -132,14 +128,15 @@ Alignment DpAligner::align(std::span<const std::string_view> pieces_s,
                            std::span<const std::string_view> pieces_t) {
   const CanonicalTokens s = strings_->tokens(pieces_s), t = strings_->tokens(pieces_t);
   DpSegments segments(s, t, strings_->ids(), options_);
-  const std::vector<DpSpan> pairs = repaired(align_between_anchors(s, t, segments), s, t, segments);
+  const std::vector<JudgedSpan> pairs =
+      repaired(align_between_anchors(s, t, segments), s, t, segments);
 
   Alignment out;
   out.reserve(pairs.size());
   const auto piece = [](const CanonicalTokens& tokens, int32_t n) {
     return tokens.begin[static_cast<size_t>(n)];
   };
-  for (const DpSpan& pair : pairs) {
+  for (const auto& [pair, right] : pairs) {
     AlignedPair& aligned = out.emplace_back();
     if (pair.students() > 0) {
       aligned.s_begin = piece(s, pair.s_begin);
@@ -149,7 +146,7 @@ Alignment DpAligner::align(std::span<const std::string_view> pieces_s,
       aligned.t_begin = piece(t, pair.t_begin);
       aligned.t_end = piece(t, pair.t_end);
     }
-    aligned.correct = same_text(pair, s, t);
+    aligned.correct = right;
   }
   return out;
 }

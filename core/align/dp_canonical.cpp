@@ -45,20 +45,25 @@ const std::vector<SplitCharacter>& split_characters() {
   return table;
 }
 
-// All heads have two characters of two bytes, of which the first is not ASCII; most pieces fail.
-bool may_begin_artifact(std::string_view piece) {
-  return (piece.size() == 4 || piece.size() == 6) && static_cast<unsigned char>(piece[0]) >= 0x80;
+// All heads are two characters of two bytes; "Ġ" may come before them.
+std::string_view without_space(std::string_view first) {
+  const bool spaced = first.size() == 6 && first.starts_with(kSpaceMark);
+  return first.substr(spaced ? kSpaceMark.size() : 0);
+}
+
+bool is_artifact_head(std::string_view piece) {
+  const std::string_view head = without_space(piece);
+  return std::ranges::any_of(split_characters(),
+                             [&](const SplitCharacter& split) { return head == split.head; });
 }
 
 // Returns the character that two adjacent pieces spell, after "Ġ" if the first begins with it, or
 // "" if they spell none of the table.
 std::string joined_artifact(std::string_view first, std::string_view second) {
-  const bool spaced = first.size() == 6;
-  if (spaced && !first.starts_with(kSpaceMark)) return {};
-  const std::string_view head = first.substr(spaced ? kSpaceMark.size() : 0);
+  const std::string_view head = without_space(first);
   for (const SplitCharacter& split : split_characters()) {
     if (head == split.head && second == split.tail) {
-      return std::string(spaced ? kSpaceMark : "") + split.character;
+      return std::string(head.size() < first.size() ? kSpaceMark : "") + split.character;
     }
   }
   return {};
@@ -117,6 +122,8 @@ void unify_newlines(std::string& token) {
 // ---- step C
 
 constexpr size_t kMostCharacterBytes = 4;  // of UTF-8
+// Pieces between the request for a slot and its use: the table is larger than the L1 cache.
+constexpr size_t kAhead = 8;
 
 // Returns the byte that the reference takes a character for, or -1. Beyond Latin-1 it is neither
 // the byte that GPT-2 means nor one for each character of its alphabet.
@@ -217,10 +224,15 @@ size_t CanonicalTokens::size_again(int32_t first, int32_t last) const {
 
 CanonicalStrings::CanonicalStrings() : canonical_(2048), pieces_(4096) {}
 
+size_t CanonicalStrings::first_slot(std::string_view piece) const {
+  return fold_product(reinterpret_cast<uintptr_t>(piece.data()), 0x9E3779B97F4A7C15) &
+         (pieces_.size() - 1);
+}
+
 // By address and size: a piece comes from its tokenizer's table, so both identify its text.
 CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
   const size_t mask = pieces_.size() - 1;
-  size_t slot = fold_product(reinterpret_cast<uintptr_t>(piece.data()), 0x9E3779B97F4A7C15) & mask;
+  size_t slot = first_slot(piece);
   while (pieces_[slot].data != nullptr &&
          (pieces_[slot].data != piece.data() || pieces_[slot].size != piece.size())) {
     slot = (slot + 1) & mask;
@@ -247,14 +259,16 @@ int32_t CanonicalStrings::intern(std::string_view canonical) {
   return id;
 }
 
-int32_t CanonicalStrings::canonical_id(std::string_view piece) {
-  if (piece.empty()) return intern("");  // may have no address
+// By value: the next one may move the table.
+CanonicalStrings::PieceSlot CanonicalStrings::known_piece(std::string_view piece) {
+  if (piece.empty()) return {.canonical = intern("")};  // may have no address
   PieceSlot& slot = slot_of(piece);
-  if (slot.data != nullptr) return slot.canonical;
-  slot = {piece.data(), static_cast<uint32_t>(piece.size()), intern(canonical_token(piece))};
-  const int32_t id = slot.canonical;
+  if (slot.data != nullptr) return slot;
+  const PieceSlot added = {piece.data(), static_cast<uint32_t>(piece.size()),
+                           is_artifact_head(piece), intern(canonical_token(piece))};
+  slot = added;
   if (2 * ++piece_count_ > pieces_.size()) grow();
-  return id;
+  return added;
 }
 
 // Pushes a maximal run of tokens of bytes, which end at the pieces `ends`.
@@ -284,11 +298,13 @@ CanonicalTokens CanonicalStrings::tokens(std::span<const std::string_view> piece
   ids.reserve(pieces.size());
   ends.reserve(pieces.size());
   for (size_t i = 0; i < pieces.size();) {
-    const std::string joined = i + 1 < pieces.size() && may_begin_artifact(pieces[i])
-                                   ? joined_artifact(pieces[i], pieces[i + 1])
-                                   : std::string();
-    i += joined.empty() ? 1 : 2;
-    ids.push_back(joined.empty() ? canonical_id(pieces[i - 1]) : intern(canonical_token(joined)));
+    if (i + kAhead < pieces.size()) __builtin_prefetch(&pieces_[first_slot(pieces[i + kAhead])]);
+    const PieceSlot piece = known_piece(pieces[i++]);
+    ids.push_back(piece.canonical);
+    if (piece.is_head && i < pieces.size()) {
+      const std::string joined = joined_artifact(pieces[i - 1], pieces[i]);
+      if (!joined.empty()) ids.back() = intern(canonical_token(joined)), ++i;
+    }
     ends.push_back(static_cast<int32_t>(i));
   }
 

@@ -31,7 +31,9 @@ struct CanonicalTokens {
   std::string_view text_again(int32_t first, int32_t last) const;
   size_t size_again(int32_t first, int32_t last) const;  // of text_again
 
-  // Calls f(k, text) with the k tokens before `end` joined, for k from 2 to `most`.
+  size_t text_size(int32_t n) const;  // of text(n, n + 1)
+
+  // Calls f(k, size) with the size of text(end - k, end), for k from 2 to `most`.
   template <class F>
   void each_joined(int32_t end, int32_t most, const F& f) const;
 
@@ -53,10 +55,12 @@ class CanonicalStrings {
  private:
   struct PieceSlot {
     const char* data = nullptr;  // nullptr: empty
-    uint32_t size = 0;
+    uint32_t size : 31 = 0;
+    uint32_t is_head : 1 = 0;  // it may begin a character of two pieces
     int32_t canonical = -1;
   };
-  int32_t canonical_id(std::string_view piece);
+  PieceSlot known_piece(std::string_view piece);
+  size_t first_slot(std::string_view piece) const;
   PieceSlot& slot_of(std::string_view piece);
   void grow();
   int32_t intern(std::string_view canonical);
@@ -73,18 +77,17 @@ class CanonicalStrings {
   size_t piece_count_ = 0;
 };
 
+inline size_t CanonicalTokens::text_size(int32_t n) const {
+  return strings->ids().text(id[static_cast<size_t>(n)]).size();
+}
+
 template <class F>
 void CanonicalTokens::each_joined(int32_t end, int32_t most, const F& f) const {
   if (most < 2) return;
-  // One text for all k: each is the end of the longest.
-  const std::string_view longest = text(end - most, end);
-  const auto size_of = [&](int32_t n) {
-    return strings->ids().text(id[static_cast<size_t>(n)]).size();
-  };
-  size_t size = size_of(end - 1);
+  size_t size = text_size(end - 1);
   for (int32_t k = 2; k <= most; ++k) {
-    size += size_of(end - k);
-    f(k, longest.substr(longest.size() - size));
+    size += text_size(end - k);
+    f(k, size);
   }
 }
 

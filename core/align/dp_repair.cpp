@@ -1,4 +1,4 @@
-// Two passes over the pairs; a pair is right if same_text() holds for it.
+// Two passes over the pairs; each pair is judged once, since most are right.
 // 1. Each run of two or more wrong pairs in the first 80 % of the list becomes one pair.
 // 2. From each remaining wrong pair, windows of 2 to 10 pairs are tried, shortest first. The first
 //    one whose texts agree is aligned again without anchors; if each of the new pairs is right they
@@ -16,23 +16,47 @@ namespace {
 constexpr double kEndMismatch = 0.2;  // pass 1 leaves this share at the end alone
 constexpr size_t kLongestWindow = 10;
 
-// Pairs are contiguous on both sides, so the ends of a window are those of its first and last pair.
-DpSpan window(const std::vector<DpSpan>& pairs, size_t first, size_t last) {
-  return {pairs[first].s_begin, pairs[last].s_end, pairs[first].t_begin, pairs[last].t_end};
+bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalTokens& t) {
+  // Most pairs: equal tokens stay equal.
+  if (span.students() == 1 && span.teachers() == 1 &&
+      s.id[static_cast<size_t>(span.s_begin)] == t.id[static_cast<size_t>(span.t_begin)]) {
+    return true;
+  }
+  // Sizes cost less than texts.
+  if (s.size_again(span.s_begin, span.s_end) != t.size_again(span.t_begin, span.t_end)) {
+    return false;
+  }
+  return s.text_again(span.s_begin, span.s_end) == t.text_again(span.t_begin, span.t_end);
 }
 
-std::vector<DpSpan> with_fused_runs(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
-                                    const CanonicalTokens& t) {
+std::vector<JudgedSpan> judged(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
+                               const CanonicalTokens& t) {
+  std::vector<JudgedSpan> out;
+  out.reserve(pairs.size());
+  for (const DpSpan& pair : pairs) out.push_back({pair, same_text(pair, s, t)});
+  return out;
+}
+
+// Pairs are contiguous on both sides, so the ends of a window are those of its first and last pair.
+DpSpan window(const std::vector<JudgedSpan>& pairs, size_t first, size_t last) {
+  const DpSpan &begin = pairs[first].span, &end = pairs[last].span;
+  return {begin.s_begin, end.s_end, begin.t_begin, end.t_end};
+}
+
+std::vector<JudgedSpan> with_fused_runs(const std::vector<JudgedSpan>& pairs,
+                                        const CanonicalTokens& s, const CanonicalTokens& t) {
   if (pairs.size() < 2) return pairs;
   // In doubles like the reference, whose rounding this must share.
   const auto end = static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - kEndMismatch));
-  std::vector<DpSpan> out;
+  std::vector<JudgedSpan> out;
+  out.reserve(pairs.size());
   for (size_t i = 0; i < pairs.size();) {
     size_t after = i;
-    while (after < end && !same_text(pairs[after], s, t)) ++after;
+    while (after < end && !pairs[after].right) ++after;
     // A single wrong pair is left to pass 2.
     if (after - i >= 2) {
-      out.push_back(window(pairs, i, after - 1));
+      const DpSpan whole = window(pairs, i, after - 1);
+      out.push_back({whole, same_text(whole, s, t)});
       i = after;
     } else {
       out.push_back(pairs[i++]);
@@ -41,44 +65,44 @@ std::vector<DpSpan> with_fused_runs(const std::vector<DpSpan>& pairs, const Cano
   return out;
 }
 
-}  // namespace
-
-bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalTokens& t) {
-  // Most pairs: equal tokens stay equal.
-  if (span.students() == 1 && span.teachers() == 1 &&
-      s.id[static_cast<size_t>(span.s_begin)] == t.id[static_cast<size_t>(span.t_begin)]) {
-    return true;
+// Returns the last pair of the shortest window from pair `first` whose texts agree, 0 if none does.
+size_t window_end(const std::vector<JudgedSpan>& pairs, size_t first, const CanonicalTokens& s,
+                  const CanonicalTokens& t) {
+  const size_t end = std::min(first + kLongestWindow, pairs.size());
+  size_t s_size = 0, t_size = 0;
+  for (size_t last = first; last < end; ++last) {
+    const DpSpan& pair = pairs[last].span;
+    s_size += s.size_again(pair.s_begin, pair.s_end);
+    t_size += t.size_again(pair.t_begin, pair.t_end);
+    // Windows that agree are rare: few texts are read.
+    if (last == first || s_size != t_size) continue;
+    if (same_text(window(pairs, first, last), s, t)) return last;
   }
-  // Windows that agree are rare, and sizes cost less than texts.
-  if (s.size_again(span.s_begin, span.s_end) != t.size_again(span.t_begin, span.t_end)) {
-    return false;
-  }
-  return s.text_again(span.s_begin, span.s_end) == t.text_again(span.t_begin, span.t_end);
+  return 0;
 }
 
-std::vector<DpSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
-                             const CanonicalTokens& t, DpSegments& segments) {
-  const std::vector<DpSpan> fused = with_fused_runs(pairs, s, t);
-  std::vector<DpSpan> out, again;
-  const auto right = [&](const DpSpan& pair) { return same_text(pair, s, t); };
-  for (size_t i = 0; i < fused.size();) {
-    while (i < fused.size() && right(fused[i])) out.push_back(fused[i++]);
-    if (i == fused.size()) break;
+}  // namespace
 
-    size_t last = i + 1;
-    const size_t end = std::min(i + kLongestWindow, fused.size());
-    while (last < end && !right(window(fused, i, last))) ++last;
-    if (last >= end) {  // no window agrees
+std::vector<JudgedSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
+                                 const CanonicalTokens& t, DpSegments& segments) {
+  const std::vector<JudgedSpan> fused = with_fused_runs(judged(pairs, s, t), s, t);
+  std::vector<JudgedSpan> out;
+  out.reserve(fused.size());
+  std::vector<DpSpan> again;
+  for (size_t i = 0; i < fused.size();) {
+    const size_t last = fused[i].right ? 0 : window_end(fused, i, s, t);
+    if (last == 0) {  // right, or no window agrees
       out.push_back(fused[i++]);
       continue;
     }
     const DpSpan whole = window(fused, i, last);
     again.clear();
     segments.align(whole, again);
-    if (std::all_of(again.begin(), again.end(), right)) {
-      out.insert(out.end(), again.begin(), again.end());
+    const std::vector<JudgedSpan> parts = judged(again, s, t);
+    if (std::ranges::all_of(parts, &JudgedSpan::right)) {
+      out.insert(out.end(), parts.begin(), parts.end());
     } else {
-      out.push_back(whole);
+      out.push_back({whole, true});
     }
     // The window's pairs are decided; the next one starts after them.
     i = last + 1;

@@ -7,12 +7,14 @@
 
 namespace xrun {
 
-// True if both sides of a span have the same text after one more canonical_token() of each token.
-bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalTokens& t);
+struct JudgedSpan {
+  DpSpan span;
+  bool right;  // both sides have the same text after one more canonical_token() of each token
+};
 
 // Returns the pairs with runs of wrong ones fused, and short stretches around a wrong one aligned
 // again where their texts agree. The pairs cover both sides, in order.
-std::vector<DpSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
-                             const CanonicalTokens& t, DpSegments& segments);
+std::vector<JudgedSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
+                                 const CanonicalTokens& t, DpSegments& segments);
 
 }  // namespace xrun

@@ -50,12 +50,19 @@ DpSegments::DpSegments(const CanonicalTokens& s, const CanonicalTokens& t, const
 void DpSegments::find_joined(const DpSpan& stretch) {
   t_single_.clear();
   t_joined_.clear();
+  t_sizes_ = 0;
+  // Of its student tokens: most joined tokens have another size than all of these, and sizes cost
+  // less than texts.
+  uint64_t s_sizes = 0;
+  for (int32_t n = stretch.s_begin; n < stretch.s_end; ++n) s_sizes |= size_bit(s_.text_size(n));
   for (int32_t column = 1; column <= stretch.teachers(); ++column) {
     const int32_t end = stretch.t_begin + column;
     t_single_.push_back({t_.id[static_cast<size_t>(end - 1)], 1, column});
+    t_sizes_ |= size_bit(t_.text_size(end - 1));
     const int32_t most = std::min(column, options_.max_combination);
-    t_.each_joined(end, most, [&](int32_t k, std::string_view text) {
-      const int32_t id = ids_.find(text);
+    t_.each_joined(end, most, [&](int32_t k, size_t size) {
+      if ((s_sizes & size_bit(size)) == 0) return;
+      const int32_t id = ids_.find(t_.text(end - k, end));
       if (id >= 0) t_joined_.push_back({id, k, column});
     });
   }
@@ -91,8 +98,9 @@ bool DpSegments::add_combinations(const DpSpan& stretch, int32_t row) {
     any = true;
   }
   const int32_t most = std::min(row, options_.max_combination);
-  s_.each_joined(end, most, [&](int32_t k, std::string_view text) {
-    const int32_t id = ids_.find(text);
+  s_.each_joined(end, most, [&](int32_t k, size_t size) {
+    if ((t_sizes_ & size_bit(size)) == 0) return;
+    const int32_t id = ids_.find(s_.text(end - k, end));
     if (id < 0) return;
     const int32_t* before = row_of(row - k);
     for (const JoinedTokens& t : with_id(t_single_, id)) {
@@ -169,6 +177,9 @@ void DpSegments::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) cons
 
 void DpSegments::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
   const int32_t rows = stretch.students(), columns = stretch.teachers();
+  if (rows == 0 && columns == 0) return;  // between two anchors that touch
+  // The diagonal has the highest rank.
+  if (rows == 1 && columns == 1) return out.push_back(stretch);
   const size_t cells = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   XRUN_CHECK(cells <= static_cast<size_t>(options_.trace_mb) << 20,
              "dp alignment: {} student and {} teacher tokens without an anchor need {} MB, wanted "

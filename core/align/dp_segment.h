@@ -1,6 +1,7 @@
 #pragma once
 // The dynamic programme of NeMo-RL's aligner over one stretch of tokens.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -34,6 +35,8 @@ class DpSegments {
   struct JoinedTokens {
     int32_t id, size, column;
   };
+  // Sizes of texts as a set of bits; bit 63 stands for all from 63 on.
+  static uint64_t size_bit(size_t size) { return uint64_t{1} << std::min<size_t>(size, 63); }
   static std::span<const JoinedTokens> with_id(const std::vector<JoinedTokens>& sorted, int32_t id);
   void find_joined(const DpSpan& stretch);
   bool add_combinations(const DpSpan& stretch, int32_t row);
@@ -49,6 +52,7 @@ class DpSegments {
   // Of the stretch, sorted by id: its teacher tokens, and several of them joined where that spells
   // some token.
   std::vector<JoinedTokens> t_single_, t_joined_;
+  uint64_t t_sizes_ = 0;           // of its teacher tokens alone
   std::vector<int32_t> rows_;      // the current row and max_combination before it
   std::vector<int32_t> combined_;  // keys of the row's combinations
   size_t row_size_ = 0;

@@ -47,11 +47,6 @@ int32_t StringIds::find(std::string_view text) const {
   return slots_[slot_of(text, hash_piece(text))].id;
 }
 
-std::string_view StringIds::text(int32_t id) const {
-  const uint32_t begin = begin_[static_cast<size_t>(id)];
-  return {arena_.data() + begin, begin_[static_cast<size_t>(id) + 1] - begin};
-}
-
 // Numbers stay; only their slots are chosen again.
 void StringIds::grow() {
   slots_.assign(slots_.size() * 2, {});

@@ -18,7 +18,10 @@ class StringIds {
   // Returns -1 if the string is unknown.
   int32_t find(std::string_view text) const;
   // Valid until the next add().
-  std::string_view text(int32_t id) const;
+  std::string_view text(int32_t id) const {
+    const uint32_t begin = begin_[static_cast<size_t>(id)];
+    return {arena_.data() + begin, begin_[static_cast<size_t>(id) + 1] - begin};
+  }
   int32_t size() const { return static_cast<int32_t>(begin_.size()) - 1; }
 
  private:
