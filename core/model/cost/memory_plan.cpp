@@ -17,7 +17,9 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/model/block.h"
+#include "core/model/ops/head_chunk.h"
 #include "core/model/ops/linear_head.h"
+#include "core/model/ops/scratch.h"
 #include "core/model/weights/layer_kinds.h"
 #include "core/model/weights/trained_weights.h"
 #include "core/model/weights/weight_layout.h"
@@ -137,12 +139,31 @@ class StepMemory {
     const int64_t rows = s_.scores ? 0 : s_.loss_rows;
     // A reference is evaluated while the policy's own softmax waits for its backward.
     const int64_t reference_rows = s_.references > 0 ? std::max(rows, s_.reference_rows) : 0;
-    head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden, s_.head_mb,
-                        s_.dtype);
+    const bool distills = s_.teacher_vocab > 0 && rows > 0;
+    // The gradients of a loss of distillation come first (core/distill/labelled_blocks.cpp).
+    const int64_t kept = distills ? head_rows_within(s_.head_mb, rows, config.vocab) : 0;
+    const int64_t kept_mb = (4 * kept * config.vocab + (int64_t{1} << 20) - 1) >> 20;
+    head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden,
+                        std::max<int64_t>(s_.head_mb - kept_mb, 0), s_.dtype);
+    if (distills) add_distillation(rows, kept, config.vocab);
     if (!s_.scores) return;
     // A value head reads only hidden states.
     head_.weight = 0;
     head_.backward = 4 * tokens_ * hidden_;
+  }
+
+  // Beside the matrix of the log-probs: one of gradients, whose first `kept` rows wait for the
+  // backward, and a block of the teacher's logits.
+  void add_distillation(int64_t rows, int64_t kept, int64_t vocab) {
+    const auto bytes = [](int64_t n, int64_t columns) {
+      return scratch_bytes(static_cast<double>(n) * static_cast<double>(columns));
+    };
+    head_.scratch += bytes(kept, vocab) + bytes(std::min(rows - kept, kHeadChunkRows), vocab) +
+                     bytes(std::min(rows, kHeadChunkRows), std::max(s_.teacher_vocab, vocab));
+    // The teacher's hidden states wait too; a copy of them is made for each product.
+    const double hidden = 4 * static_cast<double>(rows) * static_cast<double>(s_.teacher_width);
+    head_.saved += hidden;
+    head_.backward += hidden + static_cast<double>(s_.teacher_copies);
   }
 
   void add_blocks(const LayerKind& kind) {

@@ -38,8 +38,11 @@ struct MemoryShape {
   bool frozen = false;           // a teacher or foreign reference: only read, in the storage type
   int64_t optimizers = 1;        // each with moments of the trained weights
   bool scores = false;           // trained through a value head, without the vocabulary projection
-  int64_t ranks = 1;             // that share the model; the plan is that of one of them
-  int64_t level = 0;             // what they share (dist.level); 0 with one rank
+  // Of the teachers whose whole distributions the loss reads (xrun.kd): rows of the largest
+  // vocabulary projection, sum of their widths, bytes of fp32 copies of their projections.
+  int64_t teacher_vocab = 0, teacher_width = 0, teacher_copies = 0;
+  int64_t ranks = 1;  // that share the model; the plan is that of one of them
+  int64_t level = 0;  // what they share (dist.level); 0 with one rank
 };
 
 struct PlannedModel {
@@ -63,7 +66,7 @@ struct MemoryKind {
 //   average      averages of the weights (xrun.ema)
 //   reference    the weights of frozen copies and of frozen models
 //   activations  saved by the forward of one micro-batch for its backward (block_memory)
-//   head         loss rows and their softmax
+//   head         loss rows and their softmax, and the gradients of a loss of distillation
 //   sampling     keys and values of answers, and the packed weights that decode them
 //   working      temporaries
 // The peak is one of seven: the forward of a reference, the backward of the head, of the last block

@@ -181,6 +181,23 @@ bool counts_in_check(const FrozenModel& frozen) {
   return frozen.loaded() || frozen.options().cache == FrozenCache::kNone;
 }
 
+// True if xrun.kd keeps a matrix of gradients with this teacher. A loss of the columns in a cache
+// keeps its gradients at those columns.
+bool keeps_gradients(const RunModels& models, const FrozenModel& frozen) {
+  if (!models.kd_loss) return false;
+  if (frozen.options().cache != FrozenCache::kTopColumns) return true;
+  return *models.kd_loss != "" && *models.kd_loss != "topk";
+}
+
+void add_teacher(const FrozenModel& frozen, MemoryShape& shape) {
+  const int64_t vocab = frozen.config().vocab, width = frozen.config().hidden;
+  shape.teacher_vocab = std::max(shape.teacher_vocab, vocab);
+  shape.teacher_width += width;
+  if (frozen.options().settings.dtype != c10::ScalarType::Float) {
+    shape.teacher_copies += 4 * vocab * width;
+  }
+}
+
 PlannedModel planned_frozen(const FrozenModel& frozen, const StepSizes& sizes) {
   MemoryShape shape;
   shape.dtype = frozen.options().settings.dtype;
@@ -202,6 +219,11 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
     MemoryShape shape = shape_of(*policy, training, sizes, device);
     for (const auto& reference : models.references) {
       if (reference->policy() == policy && counts(*reference)) ++shape.references;
+    }
+    for (const auto& frozen : models.frozen) {
+      // On a GPU the chunks are compared in the host's memory.
+      if (!shape.trains || !device.is_cpu() || !counts_frozen(*frozen)) continue;
+      if (keeps_gradients(models, *frozen)) add_teacher(*frozen, shape);
     }
     planned.push_back({config, shape, training.first_optimizer});
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct RunModels {
   std::vector<std::shared_ptr<AdamW>> optimizers;
   std::vector<std::shared_ptr<Reference>> references = {};
   std::vector<std::shared_ptr<FrozenModel>> frozen = {};
+  // The configuration's settings of xrun.kd; its loss is "" where they name none.
+  std::optional<std::string> kd_loss = {};
 };
 
 // The device of the first; the CPU without one. All models of a run are on one device.
@@ -44,7 +47,8 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop
 // that has made an update counts, and one of those that have not: their loops follow each other. A
 // reference's twin counts in the reported plan if it is loaded or its sidecar lacks a value that
 // the steps will need, and in the check only if it is loaded. A frozen model counts in the plan,
-// and in the check unless stored rows may take its place.
+// and in the check unless stored rows may take its place. With settings of xrun.kd it is taken for
+// the teacher of one such loss.
 class MemoryReport {
  public:
   // Makes a plan and resets the measurement. Throws Error as check_memory does.

@@ -185,6 +185,10 @@ int make_run(lua_State* L) {
   const RecipePurpose purpose = options.purpose;
   if (purpose == RecipePurpose::kCache) return end_recipe(L);
   RunModels models;
+  if (const Config& config = recipe_context(L).config; config.find("kd") != nullptr) {
+    const Json* const loss = config.find("kd.loss");
+    models.kd_loss = loss != nullptr ? loss->as_string() : "";
+  }
   SavedObjects saved = read_objects(L, 2, models);
   report_unsaved(session, saved);
   RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);

@@ -213,6 +213,22 @@ TEST(MemoryPlanOfRanks, BucketsUnderWayDoNotAddToTheActivationsOfAllBlocks) {
   EXPECT_EQ(gradients(4, 2), whole / 4);
 }
 
+TEST(MemoryPlanOfTeachers, GradientsOfTheirLossWaitBesideTheLogits) {
+  const TinyFolder folder;
+  ModelConfig config = read_model_config(folder.model());
+  config.vocab = 32768;
+  const auto head = [&](int64_t teacher_vocab, int64_t head_mb) {
+    MemoryShape shape{.tokens = 1024, .loss_rows = 1024, .head_mb = head_mb};
+    shape.teacher_vocab = teacher_vocab;
+    return bytes_of(memory_plan(config, shape), "head");
+  };
+  // A row of logits takes 128 KiB: a matrix 128 MiB, the teacher's block of 256 rows 32 MiB.
+  EXPECT_EQ(head(32768, 1024) - head(0, 1024), int64_t{160} << 20);
+  EXPECT_EQ(head(65536, 1024) - head(0, 1024), int64_t{192} << 20);
+  // Both share head_mb, the gradients first. Then a block of logits is computed again.
+  EXPECT_EQ(head(32768, 128) - head(0, 128), int64_t{64} << 20);
+}
+
 // Activations are planned as if all weights were trained, so the plan is above the measurement.
 TEST(MemoryPlanOfPart, SlowFrozenWeightsHaveNoMasterNoGradientAndNoMoments) {
   const TinyFolder folder;

@@ -25,6 +25,9 @@ class FrozenRuns : public SessionTest {
   static void copy_model(const std::string& to) {
     std::filesystem::copy("tiny", to, std::filesystem::copy_options::recursive);
   }
+  static int64_t planned(const std::string& dir, const std::string& kind) {
+    return read_json(dir + "/run.json").at("memory").at("planned").at(kind).as_int();
+  }
   static std::string replaced(std::string text, const std::string& from, const std::string& to) {
     const size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from;

@@ -5,6 +5,8 @@
 #include <numbers>
 #include <numeric>
 
+#include "core/model/ops/allocator.h"
+#include "core/model/ops/scratch.h"
 #include "tests/lua/bind/train/distill_fixture.h"
 
 namespace xrun::distill_test {
@@ -47,11 +49,9 @@ TEST_F(FrozenRuns, ThePlanCountsItsWeights) {
   copy_model("same");
   ASSERT_EQ(run(dpo_against("xrun.frozen(\"same\")"), "foreign"), "");
   ASSERT_EQ(run(dpo_against("policy:reference()"), "twin"), "");
-  const auto planned = [](const std::string& dir) {
-    return read_json(dir + "/run.json").at("memory").at("planned").at("reference").as_int();
-  };
-  EXPECT_GT(planned("foreign"), 0);
-  EXPECT_EQ(planned("foreign"), planned("twin"));
+  EXPECT_GT(planned("foreign", "reference"), 0);
+  EXPECT_EQ(planned("foreign", "reference"), planned("twin", "reference"));
+  EXPECT_EQ(planned("foreign", "head"), planned("twin", "head")) << "no loss reads its columns";
 }
 
 TEST_F(FrozenRuns, OneThatDoesNotFitIsRefusedBeforeItLoads) {
@@ -144,6 +144,52 @@ TEST_F(Distillation, AStoredTeacherGivesTheRunOfTheModel) {
   const auto online = with("", "online");
   EXPECT_EQ(with(", { cache = \"hidden\" }", "cold"), online);
   EXPECT_EQ(with(", { cache = \"hidden\" }", "warm"), online);
+}
+
+TEST_F(Distillation, ThePlanCountsTheGradientsOfALossOfWholeDistributions) {
+  const auto head = [&](const std::string& options, const std::string& loss) {
+    const std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
+                                      "xrun.frozen(cfg.teacher, {" + options + "})");
+    std::filesystem::remove_all("a");
+    EXPECT_EQ(run(text, "a", false, 1, sets({"kd.loss=" + loss})), "");
+    return planned("a", "head");
+  };
+  const int64_t page = int64_t{2} << 20, columns = head(" cache = \"topk\", k = 8 ", "topk");
+  // Of a small model: a page for the gradients, one for the teacher's logits, and hidden states.
+  EXPECT_GE(head("", "full") - columns, 2 * page);
+  EXPECT_LT(head("", "full") - columns, 2 * page + (int64_t{1} << 16));
+  EXPECT_EQ(head("", "topk"), head("", "full")) << "the teacher is online";
+}
+
+TEST_F(Distillation, SlowThePlanIsWithinTenPercentOfTheMeasurement) {
+  install_memory_count();
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "the quick brown fox jumps over the lazy dog ";
+  write_file_atomic("long.txt", text);
+  InitOptions options;
+  options.tokenizer = source_path("tests/data/tiny_tokenizer");
+  options.vocab = 16000;
+  for (const int64_t hidden : {64, 256}) {
+    for (const char* name : {"student", "larger"}) {
+      options.hidden = name == std::string("student") ? hidden : 2 * hidden;
+      options.ffn = 3 * options.hidden;
+      std::filesystem::remove_all(name);
+      init_model(name, options);
+    }
+    for (const char* loss : {"full", "topk"}) {
+      free_scratch();
+      std::filesystem::remove_all("a");
+      ASSERT_EQ(run(recipe(), "a", false, 2,
+                    sets({"model=student", "teacher=larger", "data.1.path=long.txt",
+                          "max_length=256", "batch.tokens=1024", "batch.max_tokens=1024",
+                          "valid.every=0", "valid.fraction=0", std::string("kd.loss=") + loss})),
+                "");
+      const Json memory = read_json("a/run.json").at("memory");
+      const double ratio = memory.at("planned").at("total").as_double() /
+                           memory.at("measured").at("total").as_double();
+      EXPECT_NEAR(ratio, 1, 0.1) << hidden << " " << loss << " " << dump_json(memory);
+    }
+  }
 }
 
 TEST_F(Distillation, StoredColumnsGiveTheirLossAgain) {
