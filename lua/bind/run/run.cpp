@@ -187,7 +187,7 @@ int make_run(lua_State* L) {
   RunModels models;
   if (const Config& config = recipe_context(L).config; config.find("kd") != nullptr) {
     const Json* const loss = config.find("kd.loss");
-    models.kd_loss = loss != nullptr ? loss->as_string() : "";
+    models.kd_loss = loss != nullptr && loss->is_string() ? loss->as_string() : "";
   }
   SavedObjects saved = read_objects(L, 2, models);
   report_unsaved(session, saved);
