@@ -370,7 +370,6 @@ TEST_F(LuaRollouts, AFullDiskWhileLoggingLosesNothing) {
   std::filesystem::rename("r/rollouts", "r/away");
   write_file_atomic("r/rollouts", "");
   has(run(recipe, "r", true), "r/rollouts");
-  has(output_, "step 2 has no record of its answers: r/rollouts");
   std::filesystem::remove("r/rollouts");
   std::filesystem::rename("r/away", "r/rollouts");
   ASSERT_EQ(run(recipe, "r", true), "");
@@ -386,6 +385,18 @@ TEST_F(LuaRollouts, AStepThatFailsAfterItsUpdateKeepsTheRecordOfItsAnswers) {
   has(run(fails, "r"), "stop");
   const std::string record = "/rollouts/step_0000001.jsonl.zst";
   EXPECT_EQ(decompressed("r" + record), decompressed("whole" + record));
+}
+
+TEST_F(LuaRollouts, AStepIsSavedWithoutTheRecordThatCannotBeWritten) {
+  std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
+  // A file in place of the folder.
+  const std::string step = "run:log(adamw:step(rollouts, grpo))";
+  recipe.insert(recipe.find(step),
+                "if step == 1 then os.rename('r/rollouts', 'r/away') "
+                "io.open('r/rollouts', 'w'):close() end ");
+  has(run(recipe, "r"), "r/rollouts");
+  has(output_, "step 1 has no record of its answers: r/rollouts");
+  EXPECT_TRUE(path_exists("r/checkpoints/step_0000002/manifest.json"));
 }
 
 }  // namespace xrun::rollouts_binding_test

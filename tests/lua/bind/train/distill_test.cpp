@@ -51,7 +51,6 @@ TEST_F(FrozenRuns, ThePlanCountsItsWeights) {
   ASSERT_EQ(run(dpo_against("policy:reference()"), "twin"), "");
   EXPECT_GT(planned("foreign", "reference"), 0);
   EXPECT_EQ(planned("foreign", "reference"), planned("twin", "reference"));
-  EXPECT_EQ(planned("foreign", "head"), planned("twin", "head")) << "no loss reads its columns";
 }
 
 TEST_F(FrozenRuns, OneThatDoesNotFitIsRefusedBeforeItLoads) {
