@@ -110,6 +110,8 @@ void record(RunDir& dir, const FoldSettings& fold, const StepFold& step) {
   record.set("ratio", step.ratio());
   record.set("deviation", step.deviation);
   dir.record().set(kFold, std::move(record));
+  // Not only at the end: a resume whose steps are all done measures it no more.
+  dir.write_record();
 }
 
 }  // namespace
@@ -199,10 +201,7 @@ void report_first_rollouts(RunLoop& run, const StepLoop& loop, const StepFold& s
   if (step.computed == step.logical) return;
   RunDir& dir = run.run().dir();
   // A resume keeps what the run began with.
-  if (dir.record().at(kFold).find("ratio") == nullptr) {
-    record(dir, loop.fold, step);
-    dir.write_record();
-  }
+  if (dir.record().at(kFold).find("ratio") == nullptr) record(dir, loop.fold, step);
   run.report().say(
       fmt::format("step {}: folds {} in the first update", run.run().step(), step.text()));
 }
