@@ -1,5 +1,5 @@
 #pragma once
-// Where a locked input's bytes are on this machine.
+// The search for the files of a locked input on this machine.
 
 #include <filesystem>
 #include <string>
@@ -23,16 +23,19 @@ struct InputSearch {
 struct FoundInput {
   std::string path = {};                     // to open in place of the name; "": it is missing
   std::string where = {};                    // "in the bundle", "found in ...", "by its name"
-  std::vector<Difference> differences = {};  // of what has its name and another digest
-  std::string missing = {};             // if it was not found: the places where it was looked for
-  std::vector<std::string> allow = {};  // then the paths to give to --read, if they are known
-  std::string file = {};                // then the name of a file that is missing
+  std::vector<Difference> differences = {};  // between the locked files and those of its name
+  // Of an input that was not found: the message with the places that were searched, the paths to
+  // give to --read if they are known, and the name of a missing file.
+  std::string missing = {};
+  std::vector<std::string> allow = {};
+  std::string file = {};
 };
 
 // Looks for an input: in the bundle; by its name; in the folder of the bundle's file and the named
 // paths, below them by its name or directly; by digest in other bundles, among the files that
 // xrun has read before, and in the caches of models. Files found elsewhere are linked into `folder`
-// under their locked names. Reads only files of the locked size that may be read.
+// under their locked names. Reads only files of the locked size that may be read. Throws Error if a
+// link cannot be made or a file that may be read cannot; Interrupted.
 FoundInput find_input(const LockedInput& input, const InputSearch& search);
 
 }  // namespace xrun
