@@ -183,7 +183,7 @@ void DpSegments::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
   const size_t cells = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   XRUN_CHECK(cells <= static_cast<size_t>(options_.trace_mb) << 20,
              "dp alignment: {} student and {} teacher tokens without an anchor need {} MB, wanted "
-             "at most {}; align shorter texts or raise trace_mb",
+             "at most {}; align shorter texts",
              rows, columns, (cells >> 20) + 1, options_.trace_mb);
   // Grows by doubling, since a document aligns many stretches of rising size.
   if (cells > trace_size_) {

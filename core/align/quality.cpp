@@ -32,11 +32,24 @@ struct TokenRange {
   int64_t size() const { return span_of(begin, end); }
 };
 
+// A token's text, or what stands for it: <0xE4 0xB8> for a part of a character, <50300> for an id
+// without a piece.
+std::string shown_bytes(const TokenTable& table, int32_t id) {
+  const std::string_view bytes = table.bytes(id);
+  if (bytes.empty()) return fmt::format("<{}>", id);
+  if (is_valid_utf8(bytes)) return std::string(bytes);
+  std::string out;
+  for (const char byte : bytes) {
+    out += fmt::format("{}0x{:02X}", out.empty() ? "<" : " ", static_cast<uint8_t>(byte));
+  }
+  return out + ">";
+}
+
 std::string shown_token(const TokenTable& table, int32_t id) {
   const SpecialRoles* roles = table.roles(id);
   // The last one is the spelling.
   if (roles != nullptr) return special_role_name(roles->back()).substr(kSpelledRole.size());
-  return repair_utf8(table.bytes(id));
+  return shown_bytes(table, id);
 }
 
 // Cut at kMostPieces with "..." in the place of the rest.
@@ -55,6 +68,10 @@ std::string spelled_text(const TokenTable& table, std::span<const int32_t> ids, 
   constexpr size_t kMostBytes = 120;
   for (int32_t k = range.begin; k >= 0 && k < range.end && text.size() < kMostBytes; ++k) {
     text += table.bytes(ids[size_t(k)]);
+  }
+  // Special tokens and ids without a piece spell nothing.
+  for (int32_t k = range.begin; text.empty() && k >= 0 && k < range.end; ++k) {
+    text += shown_token(table, ids[size_t(k)]);
   }
   return shortened(repair_utf8(text), kMostBytes);
 }
@@ -150,15 +167,15 @@ void AlignmentQuality::offer(const QualityDocument& document, size_t begin, size
   if (worst_.size() > kMostExamples) worst_.pop_back();
 }
 
-std::optional<std::string> AlignmentQuality::warning(double least) const {
-  if (coverage() >= least) return {};
+std::optional<std::string> AlignmentQuality::warning(const std::string& file) const {
+  if (coverage() >= kLeastCoverage) return {};
   std::string out = fmt::format(
       "only {} of {} student tokens are in correct pairs, wanted at least {}; the others get no "
       "supervision from the teacher",
-      percent(coverage()), count_text(student_.tokens), percent(least));
+      percent(coverage()), count_text(student_.tokens), percent(kLeastCoverage));
   if (!worst_.empty() && worst_.front().lost) {
-    out += fmt::format(". The longest loss: {} of row {}, ",
-                       counted(worst_.front().tokens, "token"), worst_.front().row);
+    out += fmt::format(". The longest loss: {} of {}:{}, ", counted(worst_.front().tokens, "token"),
+                       file, worst_.front().row);
     append_json_string(out, worst_.front().text);
   }
   return out;

@@ -48,10 +48,11 @@ class AlignmentQuality {
   // The worst ones first: lost runs by their tokens, then long pairs.
   const std::vector<Example>& worst() const { return worst_; }
 
-  // Returns a warning that names the coverage and the worst example if it is below `least`.
-  std::optional<std::string> warning(double least = kLeastCoverage) const;
-  // Two real tokenizers whose pieces spell bytes reach 1; below this, most rows have a stretch
-  // without supervision.
+  // Returns a warning that names the coverage and the worst example, "file:row", if the coverage is
+  // below kLeastCoverage.
+  std::optional<std::string> warning(const std::string& file) const;
+  // Two real tokenizers whose pieces spell bytes reach 1; below this, most rows have a span without
+  // supervision.
   static constexpr double kLeastCoverage = 0.98;
 
   std::string text() const;  // lines; pieces are quoted as in JSON

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/align/walker.h"
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/text/tokenizer/vocabulary_fingerprint.h"
@@ -66,7 +65,7 @@ bool begins_character(std::string_view text, size_t at) {
 }  // namespace
 
 TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
-                         std::shared_ptr<const Tokenizer> teacher, int64_t limit)
+                         std::shared_ptr<const Tokenizer> teacher, const TextAlignOptions& options)
     : student_(loaded(student)),
       teacher_(loaded(teacher)),
       table_s_(*student_),
@@ -74,7 +73,7 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
       fingerprint_s_(vocabulary_fingerprint(*student_)),
       fingerprint_t_(vocabulary_fingerprint(*teacher_)),
       same_vocabulary_(fingerprint_s_ == fingerprint_t_ || has_all_tokens(*student_, *teacher_)),
-      limit_(limit),
+      options_(options),
       leading_(teacher_->leading_bos()) {
   byte_token_.fill(-1);
   for (int64_t id = 0; id < teacher_->vocab_size(); ++id) {
@@ -87,22 +86,6 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
   }
 }
 
-// Before any table is indexed by an id.
-void TextAligner::check_ids(const char* side, const Tokenizer& tokenizer,
-                            std::span<const int32_t> ids) const {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    XRUN_CHECK(ids[i] >= 0 && ids[i] < tokenizer.vocab_size(),
-               "align: token {} of the {} is {}, its tokenizer has {} ids", i, side, ids[i],
-               tokenizer.vocab_size());
-  }
-}
-
-Alignment TextAligner::pairs(std::span<const int32_t> ids_s, std::span<const int32_t> ids_t) const {
-  check_ids("student", *student_, ids_s);
-  check_ids("teacher", *teacher_, ids_t);
-  return walk_tokens(table_s_, ids_s, table_t_, ids_t);
-}
-
 // Appends runs and specials of one document.
 class TextAligner::Builder {
  public:
@@ -111,7 +94,7 @@ class TextAligner::Builder {
   AlignedDocument document() {
     begin();
     rest();
-    cut_document(out_, std::ssize(ids_), a_.limit_);
+    cut_document(out_, std::ssize(ids_), a_.options_.limit);
     return std::move(out_);
   }
 
@@ -137,6 +120,7 @@ class TextAligner::Builder {
   }
 
   size_t size() const { return ids_.size(); }
+  bool pairs_specials() const { return a_.options_.walk.pair_specials; }
   bool is_content(size_t i) const { return a_.table_s_.role(ids_[i]) == kContent; }
   int32_t teacher_end() const { return static_cast<int32_t>(out_.teacher_ids.size()); }
 
@@ -144,7 +128,7 @@ class TextAligner::Builder {
   void begin() {
     fresh_ = has_prefix(a_.table_s_);
     const SpecialRoles* first = ids_.empty() ? nullptr : a_.table_s_.roles(ids_[0]);
-    if (first != nullptr && a_.leading_.size() == 1) {
+    if (first != nullptr && a_.leading_.size() == 1 && pairs_specials()) {
       const SpecialRoles* bos = a_.table_t_.roles(a_.leading_[0]);
       if (bos != nullptr && share_role(*first, *bos)) return pair_one(a_.leading_[0]);
     }
@@ -172,8 +156,9 @@ class TextAligner::Builder {
 
   // The first role that the teacher knows decides.
   void special() {
-    if (turn_end_ && at_ + 1 == size()) return pair_one(*turn_end_);
-    if (const SpecialRoles* roles = a_.table_s_.roles(ids_[at_])) {
+    const SpecialRoles* const roles = a_.table_s_.roles(ids_[at_]);
+    if (turn_end_ && at_ + 1 == size() && pairs_specials()) return pair_one(*turn_end_);
+    if (roles != nullptr && pairs_specials()) {
       for (const int32_t role : *roles) {
         const auto known = a_.teacher_special_.find(role);
         if (known != a_.teacher_special_.end()) return pair_one(known->second);
@@ -225,8 +210,8 @@ class TextAligner::Builder {
     }
   }
 
-  // Content tokens [at_, end) of an answer whose bytes are not a text: what was sampled has a
-  // price, so the teacher reads it byte by byte.
+  // Content tokens [at_, end) of an answer whose bytes are not UTF-8. Every sampled token gets a
+  // loss, so the teacher reads them byte by byte.
   void raw(size_t end, std::string_view bytes) {
     std::vector<int32_t> teacher;
     for (const char byte : bytes) {
@@ -234,15 +219,16 @@ class TextAligner::Builder {
       if (teacher.back() < 0) return orphans(end);
     }
     const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
-    append(end, teacher,
-           walk_tokens(a_.table_s_, ids, a_.table_t_, teacher, {.begins_text = false}));
+    WalkOptions options = a_.options_.walk;
+    options.begins_text = false;
+    append(end, teacher, walk_tokens(a_.table_s_, ids, a_.table_t_, teacher, options));
   }
 
   // Content tokens [at_, end) that spell `text`, which is UTF-8. `fresh`: without the space that
   // the student puts before a text.
   void walk(size_t end, std::string_view text, bool fresh) {
     if (text.empty()) return orphans(end);
-    WalkOptions options;
+    WalkOptions options = a_.options_.walk;
     // A space that belongs to the text: the walk must not take it for the one before a text.
     options.begins_text = fresh || !has_prefix(a_.table_s_) || !text.starts_with(' ');
     if (!options.begins_text && has_prefix(a_.table_t_)) {
@@ -264,7 +250,7 @@ class TextAligner::Builder {
         return orphans(end);
       }
       teacher = a_.teacher_->encode(plain);
-      pairs = walk_tokens(plain, a_.table_s_, student, a_.table_t_, teacher);
+      pairs = walk_tokens(plain, a_.table_s_, student, a_.table_t_, teacher, a_.options_.walk);
     }
     append(end, teacher.ids, std::move(pairs));
   }
@@ -305,7 +291,11 @@ void cut_document(AlignedDocument& document, int64_t student, int64_t teacher) {
 }
 
 AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
-  check_ids("student", *student_, ids);
+  for (size_t i = 0; i < ids.size(); ++i) {  // before any table is indexed by an id
+    XRUN_CHECK(ids[i] >= 0 && ids[i] < student_->vocab_size(),
+               "align: token {} of the student is {}, its tokenizer has {} ids", i, ids[i],
+               student_->vocab_size());
+  }
   return Builder(*this, ids).document();
 }
 
@@ -324,7 +314,9 @@ Json TextAligner::made_by() const {
   // The fingerprint has the vocabulary; normaliser and splitter decide the teacher's ids, too.
   made_by.set("student_tokenizer", student_->digest());
   made_by.set("teacher_tokenizer", teacher_->digest());
-  made_by.set("limit", limit_);
+  made_by.set("limit", options_.limit);
+  if (options_.walk.max_span > 0) made_by.set("max_span", options_.walk.max_span);
+  if (!options_.walk.pair_specials) made_by.set("pair_specials", false);
   return made_by;
 }
 

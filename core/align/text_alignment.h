@@ -13,6 +13,7 @@
 
 #include "core/align/alignment.h"
 #include "core/align/token_table.h"
+#include "core/align/walker.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer/tokenizer.h"
 
@@ -28,6 +29,11 @@ struct AlignedDocument {
 //   teacher  0: any number
 void cut_document(AlignedDocument& document, int64_t student, int64_t teacher);
 
+struct TextAlignOptions {
+  int64_t limit = 0;  // tokens of a document that the teacher can read; 0: any number
+  WalkOptions walk = {};
+};
+
 // Two tokenizers and their byte tables. Immutable and thread-safe.
 //
 // The student's tokens are never tokenised again: their exact bytes are the text. A special token
@@ -36,10 +42,9 @@ void cut_document(AlignedDocument& document, int64_t student, int64_t teacher);
 // window or in a sampled answer, have no partner.
 class TextAligner {
  public:
-  // `limit`: tokens of a document that the teacher can read; 0: any number. Throws Error if a
-  // tokenizer is null or damaged.
+  // Throws Error if a tokenizer is null or damaged.
   TextAligner(std::shared_ptr<const Tokenizer> student, std::shared_ptr<const Tokenizer> teacher,
-              int64_t limit = 0);
+              const TextAlignOptions& options = {});
 
   // True if the teacher reads the student's ids as they are, so that no alignment is needed: both
   // give the same ids to the same pieces, or the teacher has more pieces beyond them.
@@ -49,10 +54,8 @@ class TextAligner {
   const Tokenizer& teacher() const { return *teacher_; }
   const TokenTable& student_table() const { return table_s_; }
   const TokenTable& teacher_table() const { return table_t_; }
-  int64_t limit() const { return limit_; }
+  int64_t limit() const { return options_.limit; }
 
-  // Returns the pairs of two token lists of one text. Throws Error for an id out of range.
-  Alignment pairs(std::span<const int32_t> ids_s, std::span<const int32_t> ids_t) const;
   // Returns the teacher's tokens of the student's text, cut at the last pair within the limit, and
   // the pairs of both. Throws Error for an id out of range.
   AlignedDocument align(std::span<const int32_t> ids) const;
@@ -60,9 +63,8 @@ class TextAligner {
   // Bytes that are not UTF-8 are the teacher's tokens of single bytes, where it has them; only the
   // beginning of a character at the end, where the answer was cut off, has no partner. Neither have
   // ids beyond the vocabulary, which a model may sample.
-  //   turn_end  the teacher's token for the end of a turn: the partner of the answer's last token
-  //   if
-  //             that is special, whatever its role; nullopt: roles decide
+  //   turn_end  the teacher's token for the end of a turn, the partner of the answer's last token
+  //             if that is special, whatever its role; nullopt: roles decide
   AlignedDocument align_answer(std::span<const int32_t> ids,
                                std::optional<int32_t> turn_end = std::nullopt) const;
 
@@ -71,13 +73,12 @@ class TextAligner {
 
  private:
   class Builder;
-  void check_ids(const char* side, const Tokenizer& tokenizer, std::span<const int32_t> ids) const;
 
   std::shared_ptr<const Tokenizer> student_, teacher_;
   TokenTable table_s_, table_t_;
   std::string fingerprint_s_, fingerprint_t_;
   bool same_vocabulary_;
-  int64_t limit_;
+  TextAlignOptions options_;
   std::unordered_map<int32_t, int32_t> teacher_special_;  // by role, the lowest id
   std::array<int32_t, 256> byte_token_;  // of one byte, the last of several; -1: there is none
   std::vector<int32_t> leading_;         // before every text of the teacher

@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "core/distill/support_set.h"
-#include "core/model/ops/head_chunk.h"
 #include "core/model/ops/matrix_product.h"
 
 namespace xrun {
@@ -168,45 +167,19 @@ at::Tensor LabelledBlocks::loss_gradients(const SavedRows& saved, const KdBlock&
                                           const at::Tensor& z) {
   if (saved.has_h(block)) return rows_of(saved.h, block);
   const at::Tensor h = spare(spare_h_, block);
-  if (support_alone_) {
-    add_support_gradients(*saved.support, block, {}, h.zero_());
-    return h;
-  }
   h.copy_(z.defined() ? z : logits(saved, block));
   const at::Tensor losses = at::empty({std::ssize(call_.student_first) - 1}, at::kFloat);
   blocks_.compare(block, h, losses.mutable_data_ptr<float>(), true);
   return h;
 }
 
-// dz += g h for losses that read the support alone, with g = scale [R], or 1.
-void LabelledBlocks::add_support_gradients(const SupportGradients& support, const KdBlock& block,
-                                           const at::Tensor& scale, const at::Tensor& dz) {
-  const float* const g = scale.defined() ? scale.const_data_ptr<float>() : nullptr;
-  at::parallel_for(block.chunk, block.chunk_end, 1, [&](int64_t from, int64_t to) {
-    const bool first_alone = worker().of_first_row_alone();
-    for (int64_t c = from; c < to; ++c) {
-      const int64_t begin = call_.student_first[c];
-      const int64_t end = first_alone ? begin + 1 : call_.student_first[c + 1];
-      const float factor = g == nullptr ? 1.0f : g[begin];
-      const int32_t* const column = support.column.data() + c * support.width;
-      const float* const value = support.value.data() + c * support.width;
-      for (int64_t r = begin; r < end; ++r) {
-        float* const out = row_of(dz, r - block.student);
-        for (int64_t i = 0; i < support.count[c]; ++i) out[column[i]] += factor * value[i];
-      }
-    }
-  });
-}
-
-// dz = a (e_y - softmax z); dz may be z.
+// z becomes a (e_y - softmax z).
 void LabelledBlocks::label_gradients(const SavedRows& saved, const KdBlock& block,
-                                     const at::Tensor& grad, const at::Tensor& z,
-                                     const at::Tensor& dz) const {
+                                     const at::Tensor& grad, const at::Tensor& z) const {
   at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
     const std::vector<float> none(static_cast<size_t>(end - begin), 0.0f);
     kernels::HeadRowsBackward rows{};
-    rows.z = row_of(z, begin - block.student);
-    rows.dz = row_of(dz, begin - block.student);
+    rows.z = rows.dz = row_of(z, begin - block.student);
     rows.rows = end - begin;
     rows.width = rows.columns = vocab_;
     rows.scale = 1;
@@ -219,44 +192,77 @@ void LabelledBlocks::label_gradients(const SavedRows& saved, const KdBlock& bloc
   });
 }
 
-std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(const SavedRows& saved,
+// g h of losses that read the support alone.
+void LabelledBlocks::add_support(const SupportGradients& support, const at::Tensor& grad_loss,
+                                 HeadGradients& gradients) {
+  const float* const g = grad_loss.const_data_ptr<float>();
+  const bool first_alone = worker().of_first_row_alone();
+  std::vector<HeadEntry> entries;
+  for (int64_t c = 0; c < std::ssize(support.count); ++c) {
+    const int64_t begin = call_.student_first[c];
+    const int64_t end = first_alone ? begin + 1 : call_.student_first[c + 1];
+    const int32_t* const column = support.column.data() + c * support.width;
+    const float* const value = support.value.data() + c * support.width;
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = 0; i < support.count[c]; ++i) {
+        entries.push_back({r, column[i], g[c] * value[i]});
+      }
+    }
+  }
+  gradients.add_entries(entries);
+}
+
+// dz of all rows, but for what add_support adds. That of the saved rows is written over their
+// logits: the weight's gradient is then one product over them, not a sum over blocks.
+void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
+                                  const at::Tensor& grad_logprob, HeadGradients& gradients) {
+  at::Tensor g;
+  if (grad_loss.defined() && !support_alone_) {
+    g = grad_loss.index_select(0, call_.student_chunk).unsqueeze(1);
+  }
+  for (const KdBlock& block : call_.blocks) {
+    const at::Tensor z = logits(saved, block);
+    at::Tensor h;
+    if (g.defined() && block.chunk < block.chunk_end) h = loss_gradients(saved, block, z);
+    label_gradients(saved, block, grad_logprob, z);
+    if (h.defined()) z.addcmul_(h, rows_of(g, block));
+    if (!saved.has_z(block)) gradients.add(z, block.student);
+  }
+  if (saved.z.size(0) > 0) gradients.add(saved.z, 0);
+  saved.has_logits = false;
+}
+
+// g h alone. The factor of a chunk multiplies dx and x, as in kd_loss.
+void LabelledBlocks::add_losses(const SavedRows& saved, const at::Tensor& grad_loss,
+                                HeadGradients& gradients) {
+  const at::Tensor g = grad_loss.index_select(0, call_.student_chunk);
+  for (const KdBlock& block : call_.blocks) {
+    if (block.chunk == block.chunk_end) continue;
+    gradients.add(loss_gradients(saved, block, {}), block.student, g);
+  }
+}
+
+std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(SavedRows& saved,
                                                            const at::Tensor& grad_loss,
                                                            const at::Tensor& grad_logprob,
                                                            int64_t tokens, bool want_hidden,
                                                            bool want_weight) {
   const bool labels = grad_logprob.defined();
-  at::Tensor a, g, x = blocks_.x(), index = call_.student_index;
-  if (labels) a = grad_logprob.to(at::kFloat).contiguous();
-  if (grad_loss.defined()) g = grad_loss.to(at::kFloat).index_select(0, call_.student_chunk);
+  at::Tensor chunk_grad, x = blocks_.x(), index = call_.student_index;
+  if (grad_loss.defined()) chunk_grad = grad_loss.to(at::kFloat).contiguous();
   if (!labels) {  // the unchunked rows have no gradient
     x = x.narrow(0, 0, call_.student_first.back());
     index = index.narrow(0, 0, x.size(0));
   }
   HeadGradients gradients(x, blocks_.w(), want_hidden, want_weight);
-  for (const KdBlock& block : call_.blocks) {
-    const bool chunked = grad_loss.defined() && block.chunk < block.chunk_end;
-    if (labels) {
-      const at::Tensor z = logits(saved, block);
-      at::Tensor h;
-      if (chunked && !support_alone_) h = loss_gradients(saved, block, z);
-      const at::Tensor dz = saved.has_z(block) ? spare(spare_dz_, block) : z;
-      label_gradients(saved, block, a, z, dz);
-      if (h.defined()) {
-        dz.addcmul_(h, rows_of(g.unsqueeze(1), block));
-      } else if (chunked) {
-        add_support_gradients(*saved.support, block, g, dz);
-      }
-      gradients.add(dz, block.student);
-    } else if (chunked) {
-      // The factor of a chunk multiplies dx and x, as in kd_loss.
-      gradients.add(loss_gradients(saved, block, {}), block.student, g);
-    }
-  }
   if (labels) {
-    count_head_rows(x, saved.z);
+    count_head_rows(x, saved.has_logits ? saved.z : saved.z.narrow(0, 0, 0));
+    add_labelled(saved, chunk_grad, grad_logprob.to(at::kFloat).contiguous(), gradients);
   } else {
     count_head_rows(x, support_alone_ ? x : saved.h);
+    if (!support_alone_) add_losses(saved, chunk_grad, gradients);
   }
+  if (support_alone_ && chunk_grad.defined()) add_support(*saved.support, chunk_grad, gradients);
   return {want_hidden ? gradients.hidden(index, tokens) : at::Tensor(),
           want_weight ? gradients.weight() : at::Tensor()};
 }

@@ -12,6 +12,7 @@
 #include "core/distill/kd_blocks.h"
 #include "core/distill/kd_call.h"
 #include "core/distill/labelled_kd.h"
+#include "core/model/ops/head_chunk.h"
 
 namespace xrun {
 
@@ -30,7 +31,9 @@ struct SavedRows {
   at::Tensor lse;  // [N]
   c10::intrusive_ptr<SupportGradients> support;
 
-  bool has_z(const KdBlock& block) const { return block.student_end <= z.size(0); }
+  bool has_logits = true;  // a backward overwrites z
+
+  bool has_z(const KdBlock& block) const { return has_logits && block.student_end <= z.size(0); }
   bool has_h(const KdBlock& block) const { return block.student_end <= h.size(0); }
 };
 
@@ -46,8 +49,8 @@ class LabelledBlocks {
   LabelledKd forward(SavedRows& saved, bool gradient);
 
   // Returns the gradients of hidden [tokens, D] and weight [V, D], fp32, where wanted, given those
-  // of loss [C] and logprob [N], of which one may be undefined.
-  std::pair<at::Tensor, at::Tensor> backward(const SavedRows& saved, const at::Tensor& grad_loss,
+  // of loss [C] and logprob [N], of which one may be undefined. May overwrite saved.z.
+  std::pair<at::Tensor, at::Tensor> backward(SavedRows& saved, const at::Tensor& grad_loss,
                                              const at::Tensor& grad_logprob, int64_t tokens,
                                              bool want_hidden, bool want_weight);
 
@@ -60,10 +63,13 @@ class LabelledBlocks {
   void compare_support(const at::Tensor& z, const KdBlock& block, SupportGradients* gradients);
   at::Tensor logits(const SavedRows& saved, const KdBlock& block);
   at::Tensor loss_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& z);
-  void add_support_gradients(const SupportGradients& support, const KdBlock& block,
-                             const at::Tensor& scale, const at::Tensor& dz);
   void label_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad,
-                       const at::Tensor& z, const at::Tensor& dz) const;
+                       const at::Tensor& z) const;
+  void add_support(const SupportGradients& support, const at::Tensor& grad_loss,
+                   HeadGradients& gradients);
+  void add_labelled(SavedRows& saved, const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
+                    HeadGradients& gradients);
+  void add_losses(const SavedRows& saved, const at::Tensor& grad_loss, HeadGradients& gradients);
 
   const KdCall& call_;
   KdBlocks<float> blocks_;
@@ -71,7 +77,7 @@ class LabelledBlocks {
   bool support_alone_ = false;
   std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one a thread, made on first use
   at::Tensor loss_, logprob_, lse_;                         // [C], [N], [N]
-  at::Tensor spare_z_, spare_h_, spare_dz_;                 // of one block
+  at::Tensor spare_z_, spare_h_;                            // of one block
 };
 
 }  // namespace xrun

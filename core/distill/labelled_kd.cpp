@@ -45,6 +45,8 @@ class LabelledKdFunction : public torch::autograd::Function<LabelledKdFunction> 
     const auto call =
         c10::static_intrusive_pointer_cast<KdCall>(ctx->saved_data["call"].toCapsule());
     SavedRows saved{variables[2], variables[3], variables[4], {}};
+    // Of a graph that is kept for another backward.
+    saved.has_logits = ctx->saved_data.count("overwritten") == 0;
     if (const auto support = ctx->saved_data.find("support"); support != ctx->saved_data.end()) {
       saved.support =
           c10::static_intrusive_pointer_cast<SupportGradients>(support->second.toCapsule());
@@ -53,6 +55,7 @@ class LabelledKdFunction : public torch::autograd::Function<LabelledKdFunction> 
     auto [dhidden, dweight] = LabelledBlocks(*call, hidden, weight)
                                   .backward(saved, grads[0], grads[1], hidden.size(0),
                                             ctx->needs_input_grad(0), ctx->needs_input_grad(1));
+    if (!saved.has_logits) ctx->saved_data["overwritten"] = true;
     if (dhidden.defined()) dhidden = dhidden.to(hidden.scalar_type());
     if (dweight.defined()) dweight = dweight.to(weight.scalar_type());
     return {dhidden, dweight, {}};

@@ -23,12 +23,12 @@ struct LabelledKd {
 };
 
 // Returns the loss of kd_loss and the log-probabilities of linear_head for one target a row, over
-// all of V at temperature 1, with the same bits. Both outputs have gradients to student.hidden and
-// student.weight; if one of them has none, the gradients of the loss have the bits of kd_loss's,
-// those of the log-probs are within rounding of the head's. Together they cost one product forward
-// and two backward. A loss over a support set keeps its gradient at those columns. For other losses
-// head_mb holds gradients of the logits first, then logits. student.target is needed. Tensors are
-// on the CPU, the weight is not fp64. Throws Error as kd_loss does.
+// all of V at temperature 1, with the same bits; gradients to student.hidden and student.weight are
+// within rounding of theirs. Both together cost one product forward and two backward. A loss over a
+// support set keeps its gradient at those columns and needs no product for it. Otherwise head_mb
+// holds gradients of the logits first, then logits; another head_mb may change the last bits of the
+// gradients of log-probs. student.target is needed. Tensors are on the CPU, the weight is not fp64.
+// Throws Error as kd_loss does.
 LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
                        const std::vector<KdSide>& teachers, int64_t chunks,
                        const KdOptions& options,

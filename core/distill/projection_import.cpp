@@ -30,8 +30,9 @@ class ProjectionImporter {
 
   ProjectionImport run() {
     const TorchFile::Value root = file_.root();
-    XRUN_CHECK(file_.kind(root) == TorchKind::kDict, "{}: holds a {}, wanted a dict: {}",
-               file_.name(), file_.kind_name(root), kForms);
+    XRUN_CHECK(file_.kind(root) == TorchKind::kDict,
+               "{}: its top-level object is of type {}, wanted dict: {}", file_.name(),
+               file_.kind_name(root), kForms);
     const auto indices = file_.find(root, "indices"), likelihoods = file_.find(root, "likelihoods");
     if (indices && likelihoods) {
       read_dense(*indices, *likelihoods);

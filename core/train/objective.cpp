@@ -48,6 +48,17 @@ void check_metric_names(const ObjectiveResult& result, const MicroBatch& micro) 
   }
 }
 
+// "; one per chunk: return { chunk = loss }", if the loss has as many elements as another unit.
+std::string unit_hint(const at::Tensor& loss, const MicroBatch& micro) {
+  for (const Unit unit : kUnits) {
+    if (loss.numel() > 0 && loss.numel() == micro.unit_count(unit)) {
+      return fmt::format("; for one per {} return {{ {} = loss }}", unit_name(unit),
+                         unit_name(unit));
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
@@ -73,8 +84,8 @@ void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
                what, counted(wanted, "element"), per);
     XRUN_CHECK(loss.dim() == 1, "{} has shape [{}], wanted [{}] {}", what,
                fmt::join(loss.sizes(), ", "), wanted, per);
-    XRUN_CHECK(loss.numel() == wanted, "{} has {}, wanted {} {}", what,
-               counted(loss.numel(), "element"), wanted, per);
+    XRUN_CHECK(loss.numel() == wanted, "{} has {}, wanted {} {}{}", what,
+               counted(loss.numel(), "element"), wanted, per, unit_hint(loss, micro));
     XRUN_CHECK(loss.is_floating_point(), "{} holds whole numbers, wanted a floating-point tensor",
                what);
   }

@@ -133,7 +133,11 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   // Nothing to learn from: an update would only decay the weights and move the moments.
   Metrics skipped = {{"skipped", 1.0}};
   if (updates) skipped.emplace_back("lr", lr);
-  if (token_weight(terms, totals) == 0) return skipped;
+  const auto skip = [&] {
+    add_alignment(terms, skipped);  // a step that loses everything must say so
+    return skipped;
+  };
+  if (token_weight(terms, totals) == 0) return skip();
   StepGradient gradient(adamw, options);
   gradient.accumulate(terms, totals);
   RankCounts counts;
@@ -142,7 +146,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   counts = {counted_flops() - flops, static_cast<double>(head_counts().recomputed - recomputed)};
   MetricSums::Read read = gradient.read(terms, adamw->grad_norm(), counts);
   // Trained tokens without a unit of the losses, a chunk say: the gradient is 0.
-  if (gradient.loss_weight() == 0) return skipped;
+  if (gradient.loss_weight() == 0) return skip();
   Metrics& metrics = read.metrics;
   const double grad_norm = read.extra;
   metrics.emplace_back("grad_norm", grad_norm);

@@ -31,6 +31,7 @@ struct AlignArguments {
   bool specials = false;
   bool report = false;
   bool dp = false;
+  WalkOptions walk;
 };
 
 // {"student_ids":[1],"teacher_ids":[2,3],"pairs":[[0,1,0,2,true]]}
@@ -56,10 +57,15 @@ std::string aligned_row(const AlignedTokens& aligned) {
   return out + "}";
 }
 
-std::vector<std::string_view> pieces_of(const Tokenizer& tokenizer,
+// Ids without a piece would be equal strings to the aligner, and a correct pair.
+std::vector<std::string_view> pieces_of(const char* side, const Tokenizer& tokenizer,
                                         const std::vector<int32_t>& ids) {
   std::vector<std::string_view> pieces;
-  for (const int32_t id : ids) pieces.push_back(tokenizer.piece(id));
+  for (const int32_t id : ids) {
+    XRUN_CHECK(id < tokenizer.vocab_size(), "id {} of the {}: its tokenizer has {} ids", id, side,
+               tokenizer.vocab_size());
+    pieces.push_back(tokenizer.piece(id));
+  }
   return pieces;
 }
 
@@ -88,7 +94,7 @@ class RowAligner {
       : arguments_(arguments),
         student_(std::move(student)),
         teacher_(std::move(teacher)),
-        aligner_(student_, teacher_) {
+        aligner_(student_, teacher_, arguments.walk) {
     if (!arguments_.dp) print_match(aligner_.vocabularies());
   }
 
@@ -98,13 +104,12 @@ class RowAligner {
     // NeMo-RL's aligner makes no findings.
     if (arguments_.dp) {
       aligned.findings = {};
-      aligned.pairs = dp_.align(pieces_of(*student_, aligned.student_ids),
-                                pieces_of(*teacher_, aligned.teacher_ids));
+      aligned.pairs = dp_pairs(aligned, rows);
     }
     quality_.add({rows.line(), aligner_.student(), aligned.student_ids, aligner_.teacher(),
                   aligned.teacher_ids, aligned.pairs, aligned.findings});
     replaced_ += aligned.replaced;
-    rows_repaired_ += aligned.replaced > 0;
+    if (aligned.replaced > 0 && rows_repaired_++ == 0) first_repaired_ = rows.line();
     rows_differ_ += aligned.findings.differs_at >= 0;
     return arguments_.report ? std::string() : aligned_row(aligned);
   }
@@ -115,9 +120,11 @@ class RowAligner {
     const std::string file = shown_text(name);
     if (replaced_ > 0) {
       fmt::print(stderr,
-                 "xrun align: {}: {} bytes of {} lines are not UTF-8; each invalid sequence was "
-                 "read as U+FFFD\n",
-                 file, replaced_, rows_repaired_);
+                 "xrun align: {}: {} in {} not UTF-8, first in line {}; each invalid sequence was "
+                 "read as U+FFFD; convert the file to UTF-8\n",
+                 file, counted(replaced_, "byte"),
+                 counted(rows_repaired_, "line") + (rows_repaired_ == 1 ? " is" : " are"),
+                 first_repaired_);
     }
     if (rows_differ_ > 0) {
       fmt::print(stderr,
@@ -125,12 +132,20 @@ class RowAligner {
                  "from the first differing byte on are not aligned\n",
                  file, counted(rows_differ_, "row"));
     }
-    if (const auto warning = quality_.warning()) {
+    if (const auto warning = quality_.warning(name)) {
       fmt::print(stderr, "xrun align: warning: {}: {}\n", file, shown_text(*warning));
     }
   }
 
  private:
+  Alignment dp_pairs(const AlignedTokens& aligned, const RowReader& rows) {
+    try {
+      return dp_.align(pieces_of("student", *student_, aligned.student_ids),
+                       pieces_of("teacher", *teacher_, aligned.teacher_ids));
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: {}", rows.location(), error.what()));
+    }
+  }
   AlignedTokens align(const std::string& line, const RowReader& rows) const {
     if (!arguments_.json) return aligner_.text(line, arguments_.specials);
     const Json row = parse_row(line, rows);
@@ -149,7 +164,7 @@ class RowAligner {
   TokenAligner aligner_;
   DpAligner dp_;
   AlignmentQuality quality_;
-  uint64_t replaced_ = 0, rows_repaired_ = 0;
+  int64_t replaced_ = 0, rows_repaired_ = 0, first_repaired_ = 0;
   int64_t rows_differ_ = 0;
 };
 
@@ -166,8 +181,8 @@ int align_rows(const AlignArguments& arguments) {
       const std::string row = aligned.line(line, rows);
       if (!arguments.report) out.write(row);
     } catch (const Error& error) {
-      // A line of text is never bad: the error is not the row's.
-      if (!arguments.json) throw;
+      // A line of text is never bad but for the aligner of NeMo-RL: the error is not the row's.
+      if (!arguments.json && !arguments.dp) throw;
       status = 1;
       const Json row(Json::Object{{"error", std::string(error.what())}});
       if (arguments.report) {
@@ -211,6 +226,13 @@ int command_align(int argc, char** argv) {
                "add the tokens of the post-processors (BOS, EOS) to texts");
   app.add_flag("--report", arguments.report,
                "write the quality instead of pairs: coverage, shapes of pairs, the worst examples");
+  app.add_option("--max-span", arguments.walk.max_span,
+                 "a pair of more tokens than this on a side is not correct")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app.add_flag_callback(
+      "--no-roles", [&] { arguments.walk.pair_specials = false; },
+      "give special tokens no partner, instead of the other side's token of the same role");
   app.add_flag("--dp", arguments.dp,
                "give the pairs of NeMo-RL's string aligner, to compare with its runs; its wrong "
                "pairs and orphans may hold several tokens");

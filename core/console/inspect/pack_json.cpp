@@ -130,7 +130,9 @@ Json pack_json(const InspectedStep& step, const InspectedPack& pack) {
   for (const auto& [name, field] : {std::pair("policy", &InspectedToken::policy),
                                     std::pair("reference", &InspectedToken::reference)}) {
     if (!any_logprob(pack, field)) continue;
-    logprobs.set(name, of_tokens(pack, [value = field](const InspectedToken& t) { return number(t.*value); }));
+    logprobs.set(name, of_tokens(pack, [value = field](const InspectedToken& t) {
+                   return number(t.*value);
+                 }));
   }
   if (logprobs.size() > 0) out.set("logprobs", std::move(logprobs));
   return out;

@@ -44,7 +44,7 @@ struct PeakBytes {
 
 // Bytes that stay from step to step.
 struct ResidentBytes {
-  double weights = 0, copies = 0, optimizer = 0, average = 0, reference = 0;
+  double weights = 0, copies = 0, optimizer = 0, average = 0, reference = 0, frozen = 0;
 };
 
 // One model's kinds of memory at each point at which a step may peak.
@@ -98,7 +98,7 @@ class StepMemory {
   ResidentBytes held() const {
     ResidentBytes held;
     if (s_.frozen) {
-      held.reference = base_ * element_ * share_;
+      held.frozen = base_ * element_ * share_;
       return held;
     }
     const double weights = shards_weights_ ? share_ : 1;
@@ -146,6 +146,8 @@ class StepMemory {
     head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden,
                         std::max<int64_t>(s_.head_mb - kept_mb, 0), s_.dtype);
     if (distills) add_distillation(rows, kept, config.vocab);
+    // Ids in int64 and log-probs wait for the backward; the rest is summed in two copies in fp64.
+    head_.scratch += (8 + 4 + 2 * 8) * static_cast<double>(rows * s_.teacher_top);
     if (!s_.scores) return;
     // A value head reads only hidden states.
     head_.weight = 0;
@@ -348,6 +350,7 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     held.optimizer += own.optimizer;
     held.average += own.average;
     held.reference += own.reference;
+    held.frozen += own.frozen;
     join(turns[model.turn], step.fullest());
   }
   PeakBytes most;
@@ -356,11 +359,12 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     if (peak.total() > most.total()) most = peak;
   }
   std::vector<MemoryKind> all{
-      {"weights", whole(held.weights)},         {"copies", whole(held.copies)},
-      {"gradients", whole(most.gradients)},     {"optimizer", whole(held.optimizer)},
-      {"average", whole(held.average)},         {"reference", whole(held.reference)},
-      {"activations", whole(most.activations)}, {"head", whole(most.head)},
-      {"sampling", whole(most.sampling)},       {"working", whole(most.working)}};
+      {"weights", whole(held.weights)},     {"copies", whole(held.copies)},
+      {"gradients", whole(most.gradients)}, {"optimizer", whole(held.optimizer)},
+      {"average", whole(held.average)},     {"reference", whole(held.reference)},
+      {"frozen", whole(held.frozen)},       {"activations", whole(most.activations)},
+      {"head", whole(most.head)},           {"sampling", whole(most.sampling)},
+      {"working", whole(most.working)}};
   std::erase_if(all, [](const MemoryKind& kind) { return kind.bytes == 0; });
   return all;
 }

@@ -41,8 +41,9 @@ struct MemoryShape {
   // Of the teachers whose whole distributions the loss reads (xrun.kd): rows of the largest
   // vocabulary projection, sum of their widths, bytes of fp32 copies of their projections.
   int64_t teacher_vocab = 0, teacher_width = 0, teacher_copies = 0;
-  int64_t ranks = 1;  // that share the model; the plan is that of one of them
-  int64_t level = 0;  // what they share (dist.level); 0 with one rank
+  int64_t teacher_top = 0;  // columns of a row in a teacher's cache; 0: there is none
+  int64_t ranks = 1;        // that share the model; the plan is that of one of them
+  int64_t level = 0;        // what they share (dist.level); 0 with one rank
 };
 
 struct PlannedModel {
@@ -64,7 +65,8 @@ struct MemoryKind {
 //   gradients    that exist at the peak
 //   optimizer    AdamW's moments
 //   average      averages of the weights (xrun.ema)
-//   reference    the weights of frozen copies and of frozen models
+//   reference    the weights of frozen copies of the policy
+//   frozen       the weights of frozen models: teachers, foreign references
 //   activations  saved by the forward of one micro-batch for its backward (block_memory)
 //   head         loss rows and their softmax, and the gradients of a loss of distillation
 //   sampling     keys and values of answers, and the packed weights that decode them

@@ -101,17 +101,29 @@ void HeadGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& s
   first_ = false;
 }
 
-// One column of dz alone: c e_id for row h, without a product.
-void HeadGradients::add_target(int64_t h, int64_t id, float c) {
-  const auto add_row = [c](const at::Tensor& to, int64_t row, const at::Tensor& from,
-                           int64_t from_row) {
-    const int64_t width = to.size(1);
-    float* const out = to.mutable_data_ptr<float>() + row * width;
-    const float* const in = from.const_data_ptr<float>() + from_row * width;
-    for (int64_t d = 0; d < width; ++d) out[d] += c * in[d];
+// Without a product. Entries of one row or column add up in their order, so threads share the
+// width.
+void HeadGradients::add_entries(std::span<const HeadEntry> entries) {
+  if (first_) {
+    if (dx_.defined()) dx_.zero_();
+    if (dw_.defined()) dw_.zero_();
+    first_ = false;
+  }
+  const int64_t width = x_.size(1);
+  const auto add_rows = [&](const at::Tensor& to, const at::Tensor& from, auto to_row,
+                            auto from_row) {
+    float* const out = to.mutable_data_ptr<float>();
+    const float* const in = from.const_data_ptr<float>();
+    at::parallel_for(0, width, kGrainColumns, [&](int64_t begin, int64_t end) {
+      for (const HeadEntry& e : entries) {
+        float* const sum = out + e.*to_row * width;
+        const float* const term = in + e.*from_row * width;
+        for (int64_t d = begin; d < end; ++d) sum[d] += e.value * term[d];
+      }
+    });
   };
-  if (dx_.defined()) add_row(dx_, h, w_, id);
-  if (dw_.defined()) add_row(dw_, id, x_, h);
+  if (dx_.defined()) add_rows(dx_, w_, &HeadEntry::row, &HeadEntry::column);
+  if (dw_.defined()) add_rows(dw_, x_, &HeadEntry::column, &HeadEntry::row);
 }
 
 at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const {

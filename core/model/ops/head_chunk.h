@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 namespace xrun {
 
@@ -28,6 +29,12 @@ struct LogitChunk {
 void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
                       int64_t from, const std::function<void(const LogitChunk&)>& f);
 
+// A number of dz [R, V].
+struct HeadEntry {
+  int64_t row, column;
+  float value;
+};
+
 // The gradients of z = x w^T, summed over chunks of dz.
 class HeadGradients {
  public:
@@ -37,8 +44,9 @@ class HeadGradients {
   // is multiplied by scale[r]. Copies at most 2 MB of dz at a time.
   void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
 
-  // Adds c e_id to row h of dz, after all calls of add: dx[h] += c w[id], dw[id] += c x[h].
-  void add_target(int64_t h, int64_t id, float c);
+  // Adds single numbers of dz, in order and after all calls of add: dx[row] += value w[column],
+  // dw[column] += value x[row].
+  void add_entries(std::span<const HeadEntry> entries);
 
   // [T, D], rows summed where index repeats, and [V, D]; undefined if not wanted.
   at::Tensor hidden(const at::Tensor& index, int64_t tokens) const;

@@ -226,12 +226,14 @@ void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at
   const float* const value = a.const_data_ptr<float>();
   const float* const negative = factor.const_data_ptr<float>();
   const int64_t* const id = target.const_data_ptr<int64_t>();
+  std::vector<HeadEntry> rest;
   for (int64_t h = 0; h < x.size(0); ++h) {
     const int64_t begin = shared.first[h], end = shared.first[h + 1];
     if (end - begin == 1) continue;
-    gradients.add_target(h, id[begin], value[begin] + negative[h]);
-    for (int64_t e = begin + 1; e < end; ++e) gradients.add_target(h, id[e], value[e]);
+    rest.push_back({h, id[begin], value[begin] + negative[h]});
+    for (int64_t e = begin + 1; e < end; ++e) rest.push_back({h, id[e], value[e]});
   }
+  gradients.add_entries(rest);
 }
 
 // dz of a chunk is written beside the saved logits, not over them: saved rows and recomputed rows

@@ -70,6 +70,7 @@ at::Tensor FrozenModel::score(const View& view) {
   MicroBatch& micro = view.micro();
   const CompanionPack* const companion = companion_of(micro);
   if (companion == nullptr) check_tokens(micro);
+  check_device(micro);
   if (companion == nullptr) {
     return score(view, [this]() -> const at::Tensor& { return score_weight(); });
   }
@@ -87,6 +88,7 @@ at::Tensor FrozenModel::token_score(const View& view) {
   const at::NoGradGuard no_grad;
   check_head(/*classifier=*/true);
   check_tokens(view.micro());
+  check_device(view.micro());
   if (is_replaced()) return token_logprob(view);  // a dry run needs the right shape
   MicroBatch& micro = view.micro();
   const at::Tensor hidden = micro.hidden(model());

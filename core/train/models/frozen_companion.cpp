@@ -131,7 +131,8 @@ at::Tensor FrozenModel::row_hidden(MicroBatch& micro, const CompanionPack& token
   if (options_.cache == FrozenCache::kHidden) {
     return rows(1, columns()).hidden(micro, tokens, vocabulary_of(micro).fingerprint);
   }
-  if (!tokens.fingerprint.empty()) return companion_hidden(model(), tokens);
+  const bool elsewhere = options_.settings.device != micro.device();
+  if (!tokens.fingerprint.empty() || elsewhere) return companion_hidden(model(), tokens);
   // The micro-batch's own tokens: one forward, folded, for all that is asked of this model.
   const at::Tensor hidden = micro.hidden(model());
   std::vector<int64_t> loss_rows;
@@ -170,10 +171,14 @@ HeadResult FrozenModel::row_columns(MicroBatch& micro, const CompanionPack& toke
   }
   const at::Tensor hidden = row_hidden(micro, tokens);
   const auto whole = at::dtype(at::kLong).device(hidden.device());
-  return linear_head(
+  HeadResult result = linear_head(
       hidden, head_weight(), at::arange(hidden.size(0), whole),
       on_device(int64_tensor(tokens.target), hidden.device()),
       {.temperature = options.temperature, .columns = columns, .lse = true, .top_k = k});
+  for (at::Tensor* const of : {&result.logprob, &result.lse, &result.top_logprob, &result.top_id}) {
+    *of = on_device(*of, micro.device());
+  }
+  return result;
 }
 
 }  // namespace xrun

@@ -29,6 +29,11 @@
 namespace xrun {
 namespace {
 
+bool has_weights(const std::filesystem::path& dir) {
+  return path_exists(dir / "model.safetensors") ||
+         path_exists(dir / "model.safetensors.index.json");
+}
+
 std::shared_ptr<const Tokenizer> tokenizer_in(const std::filesystem::path& dir) {
   return tokenizer_files(dir).empty() ? nullptr : Tokenizer::load(dir);
 }
@@ -66,6 +71,10 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
   frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
   frozen->config_ = std::make_unique<const ModelConfig>(read_frozen_config(frozen->base_));
+  XRUN_CHECK(has_weights(frozen->base_),
+             "{}: has neither model.safetensors nor model.safetensors.index.json; copy the weights "
+             "there, or name a folder that has them",
+             frozen->base_.string());
   const int64_t labels = frozen->config_->labels;
   XRUN_CHECK(labels <= 1,
              "{}: is a classifier of {} labels (id2label or num_labels in its config.json); a "
@@ -170,6 +179,13 @@ void FrozenModel::check_head(bool classifier) const {
       fmt::format("{} is a sequence classifier: it gives scores, no log-probs", dir_.string()));
 }
 
+void FrozenModel::check_device(const MicroBatch& micro) const {
+  XRUN_CHECK(options_.settings.device == micro.device(),
+             "{} is on {} and the batch on {}: there it gives what xrun.kd reads, logprob and "
+             "chunk_logprob; leave its device out",
+             dir_.string(), options_.settings.device.str(), micro.device().str());
+}
+
 SidecarCounts FrozenModel::row_counts() const {
   SidecarCounts all;
   for (const auto& [temperature, rows] : rows_) {
@@ -192,6 +208,7 @@ void FrozenModel::flush_arrived() {
 at::Tensor FrozenModel::own_token_logprob(const View& view) {
   const at::NoGradGuard no_grad;
   MicroBatch& micro = view.micro();
+  check_device(view.micro());
   check_head(/*classifier=*/false);
   check_tokens(micro);
   return view.select_rows(micro.token_logprob(model(), options_.settings.head_mb));
@@ -206,6 +223,7 @@ at::Tensor FrozenModel::own_logprob(const View& view) {
 HeadResult FrozenModel::own_head(const View& view, const HeadOptions& options,
                                  const at::Tensor& target) {
   const at::NoGradGuard no_grad;
+  check_device(view.micro());
   check_head(/*classifier=*/false);
   check_tokens(view.micro());
   return view_head(model(), view, options, target, /*head_mb=*/0);
@@ -213,6 +231,7 @@ HeadResult FrozenModel::own_head(const View& view, const HeadOptions& options,
 
 at::Tensor FrozenModel::own_logits(const View& view) {
   const at::NoGradGuard no_grad;
+  check_device(view.micro());
   check_head(/*classifier=*/false);
   check_tokens(view.micro());
   return view_logits(model(), view);
@@ -220,6 +239,7 @@ at::Tensor FrozenModel::own_logits(const View& view) {
 
 at::Tensor FrozenModel::own_score(const View& view, const ScoreWeight& weight) {
   const at::NoGradGuard no_grad;
+  check_device(view.micro());
   check_tokens(view.micro());
   return view_score(model(), view, weight);
 }

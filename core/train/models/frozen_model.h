@@ -44,11 +44,13 @@ struct FrozenOptions {
 // that no sidecar has. As a source of log-probs it works like a reference (reference.h): logprob()
 // reads a sidecar of sums by row, all else runs the model over the whole micro-batch. Every answer
 // to tokens of another vocabulary throws an Error that names both. A sequence classifier of one
-// label, as a Scorer exports it, gives scores and nothing else. Not thread-safe.
+// label, as a Scorer exports it, gives scores and nothing else. On the CPU beside a batch on a GPU
+// it gives what distillation reads, and log-probs of sequences and chunks. Not thread-safe.
 class FrozenModel : public LogprobSource {
  public:
   // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
-  // base model under the adapter. Throws Error that names the folder if it is not a model, if it is
+  // base model under the adapter. Throws Error that names the folder if it is not a model or has no
+  // file of weights, if it is
   // a classifier of several labels, if its tokenizer is not the one of options.tokenizer, or if
   // that has more ids than the embedding.
   static std::shared_ptr<FrozenModel> open(const std::filesystem::path& dir,
@@ -136,6 +138,7 @@ class FrozenModel : public LogprobSource {
 
  private:
   void check_length(const PackedBatch& pack) const;
+  void check_device(const MicroBatch& micro) const;
   FrozenModel(std::filesystem::path dir, FrozenOptions options);
   FrozenSource source();
   FrozenRows& rows(double temperature, int64_t columns);

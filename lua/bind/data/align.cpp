@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -14,7 +15,9 @@
 
 #include "core/align/aligned_rows.h"
 #include "core/align/chat_companions.h"
+#include "core/align/quality.h"
 #include "core/align/text_alignment.h"
+#include "core/align/token_aligner.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
@@ -32,9 +35,8 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kSampledRows = 64;    // aligned at once, for the report
-constexpr double kWarnCoverage = 0.95;  // exact tokenizers cover all of a text but its specials
-constexpr size_t kShownRowBytes = 60;   // of a row in the warning
+constexpr int64_t kSampledRows = 64;   // aligned at once, for the report
+constexpr size_t kShownRowBytes = 60;  // of a row in the warning
 
 // A side of an alignment: anything with a tokenizer.
 struct TokenizerOwner {
@@ -62,9 +64,20 @@ TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
 
 // ---- class Alignment
 
+WalkOptions read_walk(const Options& options) {
+  WalkOptions walk;
+  const auto span = options.get<int64_t>("max_span", 0);
+  XRUN_CHECK(span >= 0 && span <= std::numeric_limits<int32_t>::max(),
+             "align: max_span is {}, wanted 0 (no limit) or a number of tokens", span);
+  walk.max_span = static_cast<int32_t>(span);
+  walk.pair_specials = options.get<bool>("pair_specials", true);
+  return walk;
+}
+
 int make_aligner(lua_State* L) {
   const TokenizerOwner student = read_owner(L, 1, "student"), teacher = read_owner(L, 2, "teacher");
-  push(L, std::make_shared<TextAligner>(student.tokenizer, teacher.tokenizer));
+  push(L, std::make_shared<TokenAligner>(student.tokenizer, teacher.tokenizer,
+                                         read_walk(Options(L, 3))));
   return 1;
 }
 
@@ -75,10 +88,10 @@ void push_pair(lua_State* L, const AlignedPair& pair) {
   lua_rawseti(L, -2, 5);
 }
 
-int push_pairs(TextAligner& self, lua_State* L) {
+int push_pairs(TokenAligner& self, lua_State* L) {
   const std::vector<int32_t> student = read_ids(L, 2, "student_ids");
   const std::vector<int32_t> teacher = read_ids(L, 3, "teacher_ids");
-  const Alignment pairs = self.pairs(student, teacher);
+  const Alignment pairs = self.ids(student, teacher).pairs;
   lua_createtable(L, static_cast<int>(pairs.size()), 0);
   for (size_t i = 0; i < pairs.size(); ++i) {
     push_pair(L, pairs[i]);
@@ -107,7 +120,10 @@ std::string worst_text(const DataHandle& data, const AlignmentSample& sample) {
 }
 
 void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& sample,
-                   const std::string& teacher) {
+                   const std::string& teacher, int64_t max_length) {
+  const std::string limit = max_length > 0 ? fmt::format(" (it reads at most {} tokens of a text)",
+                                                         count_text(max_length))
+                                           : "";
   const auto per_chunk = [&](int64_t tokens) {
     return static_cast<double>(tokens) / static_cast<double>(std::max<int64_t>(sample.chunks, 1));
   };
@@ -115,13 +131,14 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
              "{}: no token of {} is in a chunk with the tokens of {}; compare the two tokenizers "
              "by `xrun align --report`",
              data.name, counted(sample.rows, "row"), teacher);
+  const bool warns = sample.coverage() < AlignmentQuality::kLeastCoverage;
   std::string line =
+      (warns ? "warning: " : "") +
       fmt::format("{}: {:.1f} % of the trained tokens of {} are aligned with {}, {:.2f} in a chunk",
                   data.name, 100 * sample.coverage(), counted(sample.rows, "row"), teacher,
                   per_chunk(sample.tokens - sample.lost));
-  if (sample.coverage() < kWarnCoverage) {
-    line += "; the rest gets no supervision from it:" + worst_text(data, sample);
-  }
+  if (warns)
+    line += "; the rest gets no supervision from it" + limit + ":" + worst_text(data, sample);
   session_of(L).notices.add(line);
 }
 
@@ -153,7 +170,7 @@ std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options
 // Teachers of rollouts, which every step aligns: byte tables and templates are made once.
 struct RolloutTeachers {
   using Key = std::tuple<std::shared_ptr<const Tokenizer>, std::shared_ptr<const Tokenizer>,
-                         std::string>;  // student, teacher, template
+                         std::string, int32_t, bool>;  // student, teacher, template, WalkOptions
   std::map<Key, AlignTeacher> known;
 };
 
@@ -162,8 +179,9 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
                           bool chat) {
   const Options options(L, i + 1);
   AlignTeacher teacher{read_owner(L, i, "teacher"), nullptr, nullptr};
-  teacher.aligner = std::make_shared<const TextAligner>(student, teacher.owner.tokenizer,
-                                                        teacher.owner.max_length);
+  teacher.aligner = std::make_shared<const TextAligner>(
+      student, teacher.owner.tokenizer,
+      TextAlignOptions{.limit = teacher.owner.max_length, .walk = read_walk(options)});
   const bool reads_own = teacher.aligner->same_vocabulary();
   XRUN_CHECK(!options.has("template") || (chat && !reads_own), "align: {}; leave template out",
              chat ? "a teacher of the student's vocabulary reads the student's own tokens"
@@ -202,7 +220,8 @@ std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int 
   };
   aligned->set = aligned->align(data.set);
   if (const auto& source = aligned->set.companion()) {
-    report_sample(L, data, sample_alignment(data.set, *source, kSampledRows), teacher.owner.name);
+    report_sample(L, data, sample_alignment(data.set, *source, kSampledRows), teacher.owner.name,
+                  teacher.owner.max_length);
   }
   return aligned;
 }
@@ -211,8 +230,10 @@ std::shared_ptr<Batch> aligned_rollouts(lua_State* L, const Rollouts& rollouts, 
   const auto student = rollouts.info().tokenizer.tokenizer;
   const Options options(L, i + 1);
   const TokenizerOwner owner = read_owner(L, i, "teacher");
+  const WalkOptions walk = read_walk(options);
   AlignTeacher& teacher = LuaState::of(L).service<RolloutTeachers>().known[{
-      student, owner.tokenizer, options.get<std::string>("template", "auto")}];
+      student, owner.tokenizer, options.get<std::string>("template", "auto"), walk.max_span,
+      walk.pair_specials}];
   if (teacher.aligner == nullptr) {
     teacher = read_teacher(L, i, student, /*chat=*/true);
   }
@@ -222,17 +243,23 @@ std::shared_ptr<Batch> aligned_rollouts(lua_State* L, const Rollouts& rollouts, 
 }
 
 void open_align(LuaState& state) {
-  Class<TextAligner>(state, "Alignment", "Two tokenizers of one text, token by token.")
+  Class<TokenAligner>(state, "Alignment", "Two tokenizers of one text, token by token.")
       .method("pairs", {{"student_ids", "integer[]|Tensor"}, {"teacher_ids", "integer[]|Tensor"}},
               {{"table[]"}},
               "The pairs of two token lists of one text, in order: { s_begin, s_end, t_begin, "
               "t_end, correct }, half-open ranges from 0; the side without a partner is -1, -1. "
-              "correct: both sides spell the same bytes, or are special tokens of one role.",
+              "correct: both sides spell the same bytes, or are special tokens of one role. Equal "
+              "ids of one vocabulary pair one by one.",
               push_pairs);
   state.function(
       "align",
-      {{"student", "Policy|FrozenModel|Tokenizer"}, {"teacher", "Policy|FrozenModel|Tokenizer"}},
-      {"Alignment"}, "Compares two tokenizers by the bytes of their tokens.", make_aligner);
+      {{"student", "Policy|FrozenModel|Tokenizer"},
+       {"teacher", "Policy|FrozenModel|Tokenizer"},
+       {"options?", "table", {"max_span", "pair_specials"}}},
+      {"Alignment"},
+      "Compares two tokenizers by the bytes of their tokens. A pair of more than max_span tokens on "
+      "a side is not correct; with pair_specials = false special tokens have no partner.",
+      make_aligner);
 }
 
 }  // namespace xrun

@@ -196,13 +196,16 @@ void add_class(LuaState& state) {
           "rows, by = \"prompt\" keeps prompts apart, data = {...} opens other files by the same "
           "options, every row once.",
           split_set)
-      .method("align",
-              {{"teacher", "Policy|FrozenModel|Tokenizer"}, {"options?", "table", {"template"}}},
-              {"DataSet"},
-              "The same rows of text, tokens or chat, whose batches also have the teacher's tokens "
-              "and the chunks in which both spell the same bytes. Cached. The teacher reads a "
-              "conversation in its own template, or in `template`.",
-              push_aligned)
+      .method(
+          "align",
+          {{"teacher", "Policy|FrozenModel|Tokenizer"},
+           {"options?", "table", {"template", "max_span", "pair_specials"}}},
+          {"DataSet"},
+          "The same rows of text, tokens or chat, whose batches also have the teacher's tokens "
+          "and the chunks in which both spell the same bytes. Cached. The teacher reads a "
+          "conversation in its own template, or in `template`; max_span and pair_specials as for "
+          "xrun.align.",
+          push_aligned)
       .method("location", {{"i", "integer"}}, {"string"},
               "File and line of the i-th row of this split, counted from 0.", row_location)
       .method(

@@ -187,14 +187,14 @@ const std::vector<RolloutMethod>& rollout_methods() {
                   "Iterates over `groups` groups at a time (all), in `epochs` (1) passes with "
                   "another order each."),
        push_minibatches},
-      {method_doc(
-           "align",
-           {{"teacher", "Policy|FrozenModel|Tokenizer"}, {"options?", "table", {"template"}}},
-           "Rollouts",
-           "The same answers with the teacher's tokens, and the chunks in which both spell "
-           "the same bytes: for a loss by chunk. The teacher reads the prompts in its own "
-           "chat template, or in `template`. A teacher of the same vocabulary reads the "
-           "answers' own tokens, each of them a chunk."),
+      {method_doc("align",
+                  {{"teacher", "Policy|FrozenModel|Tokenizer"},
+                   {"options?", "table", {"template", "max_span", "pair_specials"}}},
+                  "Rollouts",
+                  "The same answers with the teacher's tokens, and the chunks in which both spell "
+                  "the same bytes: for a loss by chunk. The teacher reads the prompts in its own "
+                  "chat template, or in `template`. A teacher of the same vocabulary reads the "
+                  "answers' own tokens, each of them a chunk."),
        push_aligned_rollouts},
   };
   return methods;

@@ -224,10 +224,15 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
       // On a GPU the chunks are compared in the host's memory.
       if (!shape.trains || !device.is_cpu() || !counts_frozen(*frozen)) continue;
       if (keeps_gradients(models, *frozen)) add_teacher(*frozen, shape);
+      if (frozen->options().cache == FrozenCache::kTopColumns) {
+        const int64_t k = std::min(frozen->options().top_k, frozen->columns());
+        shape.teacher_top = std::max(shape.teacher_top, k);
+      }
     }
     planned.push_back({config, shape, training.first_optimizer});
   }
   for (const auto& frozen : models.frozen) {
+    if (frozen->options().settings.device != device) continue;  // in the host's memory
     if (counts_frozen(*frozen)) planned.push_back(planned_frozen(*frozen, sizes));
   }
   return planned;

@@ -32,11 +32,21 @@ FrozenCache read_cache(const Options& given) {
   return FrozenCache::kNone;
 }
 
+// That of the run, or the CPU beside a run on a GPU.
+c10::Device read_device(lua_State* L, const Options& given) {
+  const c10::Device own = recipe_device(recipe_context(L).options);
+  const auto name = given.find<std::string>("device");
+  if (!name || *name == own.str() || *name == c10::DeviceTypeName(own.type(), true)) return own;
+  XRUN_CHECK(*name == "cpu", "device is \"{}\", wanted \"cpu\"{}", *name,
+             own.is_cpu() ? "; --device cuda puts the whole run on a GPU" : " or \"cuda\"");
+  return at::kCPU;
+}
+
 FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   FrozenOptions options;
   options.settings.dtype =
       given.has("dtype") ? dtype_from_name(given.get<std::string>("dtype")) : read_dtype(L);
-  options.settings.device = recipe_device(recipe_context(L).options);
+  options.settings.device = read_device(L, given);
   options.settings.head_mb = config_whole(L, "head_mb");
   options.cache = read_cache(given);
   XRUN_CHECK(!given.has("k") || options.cache == FrozenCache::kTopColumns,
@@ -162,11 +172,13 @@ void open_frozen(LuaState& state) {
                 })
       .tostring(describe_frozen);
   state.function(
-      "frozen", {{"model", "string"}, {"options?", "table", {"dtype", "tokenizer", "cache", "k"}}},
+      "frozen",
+      {{"model", "string"}, {"options?", "table", {"dtype", "device", "tokenizer", "cache", "k"}}},
       {"FrozenModel"},
       "Opens a model that is only read: a teacher, the reference of another folder, or a sequence "
       "classifier as a reward or value model. dtype is its type (fp32, bf16, fp16; by default that "
-      "of the recipe), tokenizer a folder whose vocabulary it has. cache stores what it gives for "
+      "of the recipe), device \"cpu\" keeps it off the GPU of the run, tokenizer is a folder whose "
+      "vocabulary it has. cache stores what it gives for "
       "distillation by row: \"topk\", the k (64) most likely tokens, or \"hidden\", hidden states, "
       "from which its head gives every log-prob; once all rows are stored its weights (under "
       "\"hidden\", all but the head) never load.",

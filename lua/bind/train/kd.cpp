@@ -38,6 +38,10 @@ constexpr const char* kMadeProjection = "auto";  // kd.projection without a file
 void note_projection(lua_State* L, const std::string& setting) {
   if (setting == kMadeProjection) return;
   const std::string file = local_input(L, InputKind::kProjection, setting);
+  XRUN_CHECK(path_exists(file),
+             "kd.projection = \"{}\": there is no such file; build it with `xrun projection build "
+             "--student DIR --teacher DIR -o {}`, or leave the setting out",
+             setting, setting);
   note_input(session_of(L), {"files", setting, "the projection " + setting,
                              Json(Json::Object{{"digest", hash_file(file)}})});
 }
@@ -56,13 +60,19 @@ double least_common_weight(KdLoss loss) { return loss == KdLoss::kRelaxed ? 0.6 
 // The projection of two tokenizers, made once and stored in the cache folder. Its key has the
 // tokenizers' files, since the roles of special tokens and the normalisers decide it too, and a
 // version of the builder.
-Projection made_projection(const Tokenizer& student, const Tokenizer& teacher,
+Projection made_projection(lua_State* L, const Tokenizer& student, const Tokenizer& teacher,
                            const std::string& from, const std::string& to) {
   constexpr const char* kBuilderVersion = "2";
   const std::string key = fmt::format("{} {} {} {}", student.digest(), teacher.digest(),
                                       dump_json(projection_options_json({})), kBuilderVersion);
   const auto path = cache_root() / "projections" / (hash_hex(key) + ".safetensors");
-  if (path_exists(path)) return load_projection(path, from, to);
+  if (path_exists(path)) {
+    try {
+      return load_projection(path, from, to);
+    } catch (const Error& error) {  // damaged
+      session_of(L).notices.add(fmt::format("warning: {}; it is built again", error.what()));
+    }
+  }
   Projection made = build_projection(student, teacher);
   make_dirs(path.parent_path());
   save_projection(made, path);
@@ -80,11 +90,17 @@ std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& s
   const std::string from_name = vocabulary_fingerprint(from), to_name = vocabulary_fingerprint(to);
   const Projection projection =
       setting == kMadeProjection
-          ? made_projection(from, to, from_name, to_name)
+          ? made_projection(L, from, to, from_name, to_name)
           : load_projection(local_input(L, InputKind::kProjection, setting), from_name, to_name);
   // p-kl compares no pairs, and two vocabularies may have none.
   std::vector<std::pair<int32_t, int32_t>> common;
-  if (loss != KdLoss::kProjected) common = exact_map(projection, least_common_weight(loss));
+  if (loss != KdLoss::kProjected) {
+    try {
+      common = exact_map(projection, least_common_weight(loss));
+    } catch (const Error& error) {
+      throw Error(fmt::format("kd.projection = \"{}\": {}", setting, error.what()));
+    }
+  }
   known = std::make_shared<const VocabularyMap>(
       make_vocabulary_map(projection.student_vocab, projection.teacher_vocab, projection.begin,
                           projection.id, projection.weight, std::move(common)));

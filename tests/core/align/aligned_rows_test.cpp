@@ -29,7 +29,8 @@ class AlignedRowsTest : public TwoTokenizers {
   }
   std::shared_ptr<const CompanionMaker> maker(int64_t limit = 0, int workers = 0) const {
     return std::make_shared<const TextCompanions>(
-        std::make_shared<const TextAligner>(pieces(), bytes(), limit), workers);
+        std::make_shared<const TextAligner>(pieces(), bytes(), TextAlignOptions{.limit = limit}),
+        workers);
   }
   std::vector<CompanionTokens> fresh() const {
     const ScratchFolder empty;

@@ -44,7 +44,9 @@ class ChatCompanionsTest : public TwoTokenizers {
   }
   std::shared_ptr<const ChatCompanions> companions(const DataSet& set, int64_t limit = 0) const {
     return std::make_shared<const ChatCompanions>(
-        set, std::make_shared<const TextAligner>(bytes(), pieces(), limit), teacher_template());
+        set,
+        std::make_shared<const TextAligner>(bytes(), pieces(), TextAlignOptions{.limit = limit}),
+        teacher_template());
   }
   static CompanionTokens align_row(const CompanionSource& source, const DataSet& set, int64_t row) {
     const TokenStream stream = set.stream(row, 0);

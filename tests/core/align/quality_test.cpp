@@ -33,16 +33,16 @@ TEST_F(Quality, CountsTheShapesOfCorrectPairs) {
   EXPECT_EQ(dump_json(json.at("correct_pairs")),
             R"({"one_to_one":1,"one_to_many":1,"many_to_one":1,"many_to_many":1})");
   EXPECT_EQ(dump_json(json.at("longest_span")), R"({"student":2,"teacher":2})");
-  EXPECT_FALSE(quality_.warning().has_value());
+  EXPECT_FALSE(quality_.warning("f").has_value());
 }
 
 TEST_F(Quality, WarnsOfLostSupervisionWithItsText) {
   add(1, "a", "a");
   add(7, "<s>|a|x|c|\n", "a|b|c");
   EXPECT_EQ(quality_.coverage(), 2.0 / 6);
-  EXPECT_EQ(quality_.warning().value(),
+  EXPECT_EQ(quality_.warning("f.txt").value(),
             "only 33.33 % of 6 student tokens are in correct pairs, wanted at least 98.00 %; the "
-            "others get no supervision from the teacher. The longest loss: 3 tokens of row 7, "
+            "others get no supervision from the teacher. The longest loss: 3 tokens of f.txt:7, "
             "\"xc\\n\"");
   EXPECT_EQ(quality_.text(),
             "2 documents: 6 student tokens, 4 teacher tokens\n"
@@ -82,7 +82,7 @@ TEST_F(Quality, KeepsTheFiveWorst) {
 
 TEST_F(Quality, WithoutTokensNothingIsLost) {
   EXPECT_EQ(quality_.coverage(), 1.0);
-  EXPECT_FALSE(quality_.warning().has_value());
+  EXPECT_FALSE(quality_.warning("f").has_value());
 }
 
 }  // namespace

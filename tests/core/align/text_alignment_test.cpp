@@ -30,7 +30,9 @@ TEST_F(TextAlignments, BothSidesOfAChunkSpellTheSameBytes) {
       EXPECT_EQ(spelled(*pieces(), ids, pair.s_begin, pair.s_end),
                 spelled(*bytes(), aligned.teacher_ids, pair.t_begin, pair.t_end));
     }
-    EXPECT_EQ(aligner.pairs(ids, aligned.teacher_ids), aligned.pairs);
+    EXPECT_EQ(
+        walk_tokens(aligner.student_table(), ids, aligner.teacher_table(), aligned.teacher_ids),
+        aligned.pairs);
   }
 }
 
@@ -70,7 +72,7 @@ TEST_F(TextAlignments, BytesThatAreNoCharacterHaveNoPartner) {
 TEST_F(TextAlignments, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
   const std::vector<int32_t> ids = pieces()->encode("a town on the Cold Water").ids;
   const AlignedDocument whole = TextAligner(pieces(), bytes()).align(ids);
-  const AlignedDocument cut = TextAligner(pieces(), bytes(), 10).align(ids);
+  const AlignedDocument cut = TextAligner(pieces(), bytes(), {.limit = 10}).align(ids);
   ASSERT_FALSE(cut.pairs.empty());
   EXPECT_LT(cut.pairs.size(), whole.pairs.size());
   EXPECT_LE(cut.teacher_ids.size(), 10u);
@@ -79,14 +81,29 @@ TEST_F(TextAlignments, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
   EXPECT_TRUE(std::equal(cut.pairs.begin(), cut.pairs.end(), whole.pairs.begin()));
 }
 
+TEST_F(TextAlignments, AreLimitedToShortPairsAndLeaveSpecialTokensAloneIfAsked) {
+  std::vector<int32_t> ids = pieces()->encode("a town").ids;
+  ids.push_back(*pieces()->eos_id());
+  const AlignedDocument all = TextAligner(pieces(), bytes()).align(ids);
+  const AlignedDocument some =
+      TextAligner(pieces(), bytes(), {.walk = {.pair_specials = false, .max_span = 2}}).align(ids);
+  EXPECT_TRUE(all.pairs.back().correct);
+  EXPECT_EQ(some.pairs.back(),
+            (AlignedPair{int32_t(std::ssize(ids)) - 1, int32_t(std::ssize(ids)), -1, -1, false}));
+  for (size_t i = 0; i + 1 < some.pairs.size(); ++i) {
+    const AlignedPair& pair = some.pairs[i];
+    EXPECT_EQ(pair.correct, pair.t_end - pair.t_begin <= 2 && pair.s_end - pair.s_begin <= 2);
+  }
+  EXPECT_NE(TextAligner(pieces(), bytes(), {.walk = {.max_span = 2}}).made_by(),
+            TextAligner(pieces(), bytes()).made_by());
+}
+
 TEST_F(TextAlignments, NameAnIdOutOfRangeAndAMissingTokenizer) {
   const TextAligner aligner(pieces(), bytes());
   EXPECT_EQ(error_of([&] {
               aligner.align(std::vector<int32_t>{1, 5000});
             }),
             "align: token 1 of the student is 5000, its tokenizer has 2048 ids");
-  EXPECT_EQ(error_of([&] { aligner.pairs(std::vector<int32_t>{1}, std::vector<int32_t>{-1}); }),
-            "align: token 0 of the teacher is -1, its tokenizer has 259 ids");
   EXPECT_EQ(error_of([&] { TextAligner(pieces(), nullptr); }),
             "an alignment needs the tokenizers of student and teacher");
   EXPECT_TRUE(TextAligner(pieces(), pieces()).same_vocabulary());

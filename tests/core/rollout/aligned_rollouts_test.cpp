@@ -31,12 +31,13 @@ class AlignedRolloutsTest : public TwoTokenizers {
     };
   }
   static AnswerTeacher teacher(int64_t limit = 0) {
-    return {std::make_shared<const TextAligner>(bytes(), pieces(), limit),
-            make_jinja_template("{% for m in messages %}{{ m.role + ':\\n' + m.content + "
-                                "'<|endoftext|>' }}{% endfor %}{% if add_generation_prompt %}"
-                                "{{ 'assistant:\\n' }}{% endif %}",
-                                "test", template_tokens(*pieces())),
-            1};
+    return {
+        std::make_shared<const TextAligner>(bytes(), pieces(), TextAlignOptions{.limit = limit}),
+        make_jinja_template("{% for m in messages %}{{ m.role + ':\\n' + m.content + "
+                            "'<|endoftext|>' }}{% endfor %}{% if add_generation_prompt %}"
+                            "{{ 'assistant:\\n' }}{% endif %}",
+                            "test", template_tokens(*pieces())),
+        1};
   }
   static std::shared_ptr<Rollout> answer(int64_t row, const std::string& text, bool ended) {
     auto one = std::make_shared<Rollout>();
