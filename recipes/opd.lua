@@ -6,7 +6,7 @@ local xrun = require "xrun"
 
 local cfg = xrun.config {
   model    = "runs/dpo/hf",                                  -- recipes/README.md says how
-  teacher  = "smollm2-135m-instruct",                        -- with any tokenizer
+  teacher  = "smollm2-135m-instruct",                        -- any tokenizer and template
   data     = { { path = "recipes/data/preferences.jsonl" } },  -- their prompts
   valid    = { fraction = 0.04, every = 10 },
   sampling = { samples = 4, max_tokens = 48, temperature = 1.0 },

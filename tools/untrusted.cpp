@@ -18,6 +18,7 @@
 #include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/held_folder.h"
+#include "core/base/hub_models.h"
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
 #include "core/console/terminal/shown_text.h"
@@ -107,7 +108,7 @@ void enter_untrusted(const TrustOptions& options) {
   access.readable.push_back(self.parent_path());
   const fs::path cache = cache_root();
   access.readable.push_back(cache.parent_path() / "models");
-  if (const fs::path hub = hugging_face_hub(); !hub.empty()) access.readable.push_back(hub);
+  for (const fs::path& model : hub_models()) access.readable.push_back(model);
   access.writable.push_back(cache);
   access.writable.push_back(fs::temp_directory_path());
   for (const std::string& weaker : enter_sandbox(access, system_access(), options.limits, parent)) {

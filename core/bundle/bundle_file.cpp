@@ -27,7 +27,8 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 void check_names(const std::vector<ZipMember>& members, const std::string& where) {
   XRUN_CHECK(!members.empty() && members[0].name == kBundleLock,
-             "{}: is a zip archive, but no bundle: its first member is not {}", where, kBundleLock);
+             "{}: is a ZIP archive but not a bundle: its first member is not {}", where,
+             kBundleLock);
   XRUN_CHECK(members.size() <= kMostMembers, "{}: has {} members, at most {} are allowed", where,
              members.size(), kMostMembers);
   XRUN_CHECK(members[0].data.size() <= kMostLockBytes, "{}: its lock has {} bytes, the limit is {}",

@@ -20,6 +20,14 @@ namespace {
 constexpr size_t kMostNameBytes = 1024, kMostPartBytes = 200, kMostParts = 32;
 constexpr const char* kInputKinds[] = {"data", "model", "template", "projection"};
 
+// The folders that members may be in.
+bool has_member_folder(std::string_view name) {
+  const std::string_view folder = name.substr(0, name.find('/'));
+  return folder.size() < name.size() &&
+         (folder == "recipe" || std::find(std::begin(kInputKinds), std::end(kInputKinds), folder) !=
+                                    std::end(kInputKinds));
+}
+
 Json file_json(const LockedFile& file) {
   Json out(Json::Object{{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
   if (!file.xxh3.empty()) out.set("xxh3", file.xxh3);
@@ -271,11 +279,19 @@ BundleLock parse_lock(std::string_view text, const std::string& where) {
   lock.origins = reader.table("origins");
   lock.seeds = reader.table("seeds");
   lock.members = read_locked_files(reader, "members");
+  for (const LockedFile& member : lock.members) {
+    reader.check(has_member_folder(member.name), "members",
+                 fmt::format("has {}, wanted names in recipe/, data/, model/, template/ and "
+                             "projection/",
+                             member.name)
+                     .c_str());
+  }
   for (const Json& input : reader.list("inputs")) {
     const std::string path = fmt::format("inputs.{}", lock.inputs.size() + 1);
     lock.inputs.push_back(read_locked_input(reader.inside(input, path)));
   }
   lock.binary = reader.table("binary");
+  reader.inside(lock.binary, "binary").only({"source", "torch", "compiler", "engine", "core"});
   lock.operators = reader.table("operators");
   if (const Json& run = reader.field("run"); !run.is_null()) {
     lock.run = read_locked_run(reader.inside(run, "run"));

@@ -4,8 +4,8 @@
 //
 // {"format": 1, "recipe": "recipe/dpo.lua", "sets": ["steps=4"], "config": {...}, "origins": {...},
 //  "seeds": {"seed": 0}, "members": [FILE], "inputs": [{"kind", "name", "files": [FILE]}],
-//  "binary": {"version", "torch", "engine", "core"}, "operators": {"log_sigmoid": [schema]},
-//  "run": null | {"machine", "environment", "date", "measured", "steps": [object of
+//  "binary": {"source", "torch", "compiler", "engine", "core"}, "operators": {"log_sigmoid":
+//  [schema]}, "run": null | {"machine", "environment", "date", "measured", "steps": [object of
 //  metrics.jsonl]}}
 // FILE is {"name", "bytes", "sha256"}, of an input with "xxh3" (of data) and "member" (if the
 // bundle has it) too.

@@ -97,7 +97,7 @@ void check_kd_vocabularies(const KdOptions& options, int64_t student_columns,
   if (form.needs_one_vocabulary()) {
     XRUN_CHECK(student_columns == teacher_columns,
                "{}: the loss \"{}\" compares one vocabulary, but the student has {} tokens and the "
-               "teacher {}; use p-kl, gold or h-kl with a projection, as recipes/xdistill.lua",
+               "teacher {}; use p-kl, gold or h-kl, which read a projection",
                kKd, loss, student_columns, teacher_columns);
   }
   if (!form.needs_map()) {

@@ -89,6 +89,10 @@ void check_rows(const Projection& p, const std::string& where) {
 
 void save_projection(const Projection& projection, const std::filesystem::path& path) {
   check_rows(projection, path.string());
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  XRUN_CHECK(std::filesystem::is_directory(folder),
+             "{}: cannot be written, there is no folder {}; make it first", path.string(),
+             folder.string());
   // By process: two runs may make the same projection at once.
   const std::filesystem::path unfinished = fmt::format("{}.unfinished{}", path.string(), getpid());
   try {

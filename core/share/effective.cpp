@@ -24,11 +24,13 @@ namespace fs = std::filesystem;
 
 Json files_of(const Json& files) { return Json(Json::Object{{"files", files}}); }
 
-// {"inputs": {"data": {"1": {"keys": [...]}}}}, as run.json has it.
-Json record_of(Json keys, Json modules) {
+// {"inputs": {"data": {"1": {"keys": [...]}}, "modules": {...}}}, as run.json has it, and "locked":
+// digests of a bundle's other inputs.
+Json record_of(Json keys, Json modules, Json locked = Json::object()) {
   Json set(Json::Object{{"keys", std::move(keys)}});
   Json data(Json::Object{{"1", std::move(set)}});
-  Json inputs(Json::Object{{"data", std::move(data)}, {"modules", std::move(modules)}});
+  Json inputs(Json::Object{
+      {"data", std::move(data)}, {"modules", std::move(modules)}, {"locked", std::move(locked)}});
   return Json(Json::Object{{"inputs", std::move(inputs)}});
 }
 
@@ -38,7 +40,18 @@ Json data_key(const std::string& name, Json files) {
   return key;
 }
 
-std::string base_name(const std::string& path) { return fs::path(path).filename().string(); }
+// The path of a module in the folder of its recipe.
+std::string module_name(const std::string& member) {
+  constexpr std::string_view kCode = "recipe/";
+  return member.starts_with(kCode) ? member.substr(kCode.size()) : member;
+}
+
+// Of all files of an input, by their names.
+std::string digest_of(const LockedInput& input) {
+  std::string text;
+  for (const LockedFile& file : input.files) text += file.name + "\n" + file.sha256 + "\n";
+  return hash_hex(text);
+}
 
 // ---- a bundle
 
@@ -70,9 +83,12 @@ RunFiles files_of_bundle(const std::string& file) {
   out.config = lock.config;
   out.origins = lock.origins;
   out.recipe = bundle.text(lock.recipe);
-  Json keys = Json::array(), modules = Json::object();
+  Json keys = Json::array(), modules = Json::object(), locked = Json::object();
   for (const LockedInput& input : lock.inputs) {
-    if (input.kind != InputKind::kData) continue;
+    if (input.kind != InputKind::kData) {
+      locked.set(fmt::format("{} {}", input_kind_name(input.kind), input.name), digest_of(input));
+      continue;
+    }
     Json files = Json::array();
     for (const LockedFile& one : input.files)
       files.push_back(Json(Json::Object{{"xxh3", one.xxh3}}));
@@ -80,9 +96,9 @@ RunFiles files_of_bundle(const std::string& file) {
   }
   for (const LockedFile& member : lock.members) {
     if (!member.name.starts_with("recipe/") || member.name == lock.recipe) continue;
-    modules.set(base_name(member.name), hash_hex(bundle.text(member.name)));
+    modules.set(module_name(member.name), hash_hex(bundle.text(member.name)));
   }
-  out.record = record_of(std::move(keys), std::move(modules));
+  out.record = record_of(std::move(keys), std::move(modules), std::move(locked));
   if (lock.run) out.metrics = metrics_of(*lock.run);
   return out;
 }
@@ -111,7 +127,7 @@ RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& noti
     keys = Json();
   }
   for (size_t i = 1; i < sources.files.size(); ++i) {
-    modules.set(base_name(sources.files[i].member), hash_hex(sources.files[i].text));
+    modules.set(module_name(sources.files[i].member), hash_hex(sources.files[i].text));
   }
   out.record = record_of(std::move(keys), std::move(modules));
   return out;
@@ -137,7 +153,7 @@ RunFiles reduced(RunFiles run) {
   const Json* loaded = inputs == nullptr ? nullptr : inputs->find("modules");
   if (loaded != nullptr && loaded->is_object()) {
     for (const auto& [path, module] : loaded->as_object()) {
-      modules.set(base_name(path), module.is_object() ? text_member(module, "digest") : module);
+      modules.set(path, module.is_object() ? text_member(module, "digest") : module);
     }
   }
   run.record = record_of(std::move(keys), std::move(modules));
@@ -146,8 +162,8 @@ RunFiles reduced(RunFiles run) {
 }
 
 // The sources in the order of their names, each once: a recipe may open one twice. Without those of
-// one side there is nothing to compare.
-void sort_keys(RunFiles& a, RunFiles& b) {
+// one side there is nothing to compare: returns false.
+bool sort_keys(RunFiles& a, RunFiles& b) {
   const auto keys_of = [](RunFiles& files) -> Json& {
     return *files.record.find("inputs")->find("data")->find("1")->find("keys");
   };
@@ -161,21 +177,36 @@ void sort_keys(RunFiles& a, RunFiles& b) {
     keys = Json::array();
     for (auto& [name, key] : by_name) keys.push_back(std::move(key));
   }
+  return known;
 }
 
-// Only modules that both have: a run names the loaded ones, a bundle bases of the config too.
-void keep_common_modules(RunFiles& a, RunFiles& b) {
-  const auto cut = [](RunFiles& files, const Json& other) {
-    Json& modules = *files.record.find("inputs")->find("modules");
-    Json kept = Json::object();
-    for (const auto& [name, digest] : modules.as_object()) {
-      if (other.find(name) != nullptr) kept.set(name, digest);
+Json& modules_of(RunFiles& files) { return *files.record.find("inputs")->find("modules"); }
+
+// Only modules that both have, by the name that `other` gives them: a run names the loaded ones by
+// their paths, a bundle bases of the config too, from the folder of the recipe.
+void keep_common_modules(RunFiles& run, RunFiles& other) {
+  Json of_run = Json::object(), of_other = Json::object();
+  for (const auto& [path, digest] : modules_of(run).as_object()) {
+    for (const auto& [name, own] : modules_of(other).as_object()) {
+      if (path != name && !path.ends_with("/" + name)) continue;
+      of_run.set(name, digest);
+      of_other.set(name, own);
     }
-    modules = std::move(kept);
-  };
-  const Json of_a = a.record.at("inputs").at("modules");
-  cut(a, b.record.at("inputs").at("modules"));
-  cut(b, of_a);
+  }
+  modules_of(run) = std::move(of_run);
+  modules_of(other) = std::move(of_other);
+}
+
+// A recipe and a run do not have the digests that a lock has.
+void drop_locked(RunFiles& a, RunFiles& b, std::vector<std::string>& notices) {
+  bool dropped = false;
+  for (RunFiles* files : {&a, &b}) {
+    Json& locked = *files->record.find("inputs")->find("locked");
+    dropped = dropped || locked.size() > 0;
+    locked = Json::object();
+  }
+  if (!dropped) return;
+  notices.push_back("models, templates and projections are compared between two bundles alone");
 }
 
 // A bundle has the first steps only: later ones of a run do not count as a difference.
@@ -221,10 +252,14 @@ RunComparison compare_effective(const std::string& a, const std::string& b,
     return compare_runs(runs[0], runs[1]);
   }
   RunFiles first = effective_files(a, notices), second = effective_files(b, notices);
-  sort_keys(first, second);
-  keep_common_modules(first, second);
+  const bool data_known = sort_keys(first, second);
+  if (is_run(a)) keep_common_modules(first, second);
+  if (is_run(b)) keep_common_modules(second, first);
+  if (!is_bundle_name(a) || !is_bundle_name(b)) drop_locked(first, second, notices);
   keep_common_steps(first, second);
   RunComparison comparison = compare_runs(first, second);
+  comparison.data_known = data_known;
+  comparison.machine_known = false;
   comparison.results_known = first.metrics.objects > 0 && second.metrics.objects > 0;
   return comparison;
 }

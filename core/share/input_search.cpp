@@ -82,6 +82,7 @@ std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFold
 struct NearFiles {
   Match match = Match::kAbsent;
   std::vector<fs::path> files;
+  std::vector<std::string> others = {};  // locked names of the files that are not the locked ones
 };
 
 // The files of an input that the bundle does not have.
@@ -112,8 +113,13 @@ Match worst_match(const std::vector<fs::path>& files,
 NearFiles files_in(const fs::path& folder, const LockedInput& input) {
   NearFiles found;
   const std::vector<const LockedFile*> wanted = wanted_files(input);
-  for (const LockedFile* locked : wanted) found.files.push_back(folder / locked->name);
-  found.match = worst_match(found.files, wanted);
+  found.match = Match::kLocked;
+  for (const LockedFile* locked : wanted) {
+    found.files.push_back(folder / locked->name);
+    const Match own = match(found.files.back(), *locked);
+    found.match = std::min(found.match, own);
+    if (own != Match::kLocked) found.others.push_back(locked->name);
+  }
   return found;
 }
 
@@ -121,10 +127,14 @@ NearFiles files_in(const fs::path& folder, const LockedInput& input) {
 // of --read may be the file itself.
 NearFiles files_below(const fs::path& root, const LockedInput& input) {
   NearFiles best;
-  const auto take = [&](NearFiles found) {
-    if (found.match > best.match) best = std::move(found);
-  };
   const std::vector<const LockedFile*> wanted = wanted_files(input);
+  // Of two with a missing file, the one that has more of the others.
+  const auto take = [&](NearFiles found) {
+    const size_t lacks = best.files.empty() ? wanted.size() : best.others.size();
+    if (found.match > best.match || (found.match == best.match && found.others.size() < lacks)) {
+      best = std::move(found);
+    }
+  };
   if (is_file(root)) {
     if (wanted.size() == 1) take({match(root, *wanted[0]), {root}});
     return best;
@@ -226,6 +236,16 @@ class MissingText {
  public:
   explicit MissingText(const LockedInput& input) : input_(input) {}
 
+  void add(const std::string& place, const NearFiles& near) {
+    const size_t others = near.others.size(), all = wanted_files(input_).size();
+    if (others == 0 || others == all || near.match == Match::kRefused) {
+      return add(place, near.match, near.files);
+    }
+    if (lacking_.empty()) lacking_ = near.others.front();
+    add_line(place,
+             fmt::format("{}: {}; it has the other {} of {} files", listed(near.others, kMostNamed),
+                         match_text(near.match), all - others, all));
+  }
   void add(const std::string& place, Match match, const std::vector<fs::path>& files) {
     if (match == Match::kAbsent) return add_line(place, match_text(match));
     const std::vector<std::string> paths = paths_to_read(input_, files);
@@ -237,18 +257,21 @@ class MissingText {
   }
 
   void write(FoundInput& out) const {
-    const LockedFile& file = *wanted_files(input_).front();
-    const std::string digest = input_.kind == InputKind::kModel ? "" : ", SHA-256 " + file.sha256;
+    const std::vector<const LockedFile*> wanted = wanted_files(input_);
+    const LockedFile& file = *wanted.front();
+    const std::string digest = input_.kind == InputKind::kModel ? ""
+                               : wanted.size() > 1 ? fmt::format(", {} files", wanted.size())
+                                                   : ", SHA-256 " + file.sha256;
     out.missing = fmt::format("{} \"{}\" ({}{}) is not in the bundle and was not found:{}",
                               input_kind_name(input_.kind), input_.name,
                               format_bytes(static_cast<double>(input_.bytes())), digest, looked_);
     out.allow = allow_;
-    out.file = file.name;
+    out.file = lacking_.empty() ? file.name : lacking_;
   }
 
  private:
   const LockedInput& input_;
-  std::string looked_;
+  std::string looked_, lacking_;
   std::vector<std::string> allow_;
 };
 
@@ -317,7 +340,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
     if (near.match == Match::kLocked) {
       return linked(input, own, near.files, fmt::format("found in {}", root.string()));
     }
-    missing.add(place, near.match, near.files);
+    missing.add(place, near);
   }
   if (search.named.empty()) missing.add_line("--read and --set", "name no path");
 

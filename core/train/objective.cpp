@@ -48,15 +48,10 @@ void check_metric_names(const ObjectiveResult& result, const MicroBatch& micro) 
   }
 }
 
-// "; one per chunk: return { chunk = loss }", if the loss has as many elements as another unit.
+// The fix for a plain return of xrun.kd on aligned data.
 std::string unit_hint(const at::Tensor& loss, const MicroBatch& micro) {
-  for (const Unit unit : kUnits) {
-    if (loss.numel() > 0 && loss.numel() == micro.unit_count(unit)) {
-      return fmt::format("; for one per {} return {{ {} = loss }}", unit_name(unit),
-                         unit_name(unit));
-    }
-  }
-  return "";
+  const bool per_chunk = micro.info().aligned && loss.numel() == micro.unit_count(Unit::kChunk);
+  return per_chunk ? "; for one per chunk return { chunk = loss }" : "";
 }
 
 }  // namespace

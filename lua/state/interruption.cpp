@@ -25,10 +25,12 @@ std::atomic<lua_State*> interruptible{nullptr};
 
 // The line at which the last signal first stopped Lua code, and the time of that signal. The error
 // is raised again in each caller that C++ separates from the line, such as the loop around an
-// objective.
+// objective, and after each pcall. It is located once: the time for that grows with the depth of
+// the stack, and a recursion through pcall has ten thousands of them.
 struct InterruptedLine {
   std::string text;
   SteadyClock::rep since = 0;
+  std::shared_ptr<const ErrorReport> report = nullptr;
 };
 
 // Instructions between two calls of the hook: at once, and rarely while the interruption must wait.
@@ -41,6 +43,7 @@ struct DeadlineState {
   SteadyClock::time_point end = {};
   double seconds = 0;
   bool passed = false;
+  std::shared_ptr<const ErrorReport> report = nullptr;  // once it has passed
 };
 
 std::atomic<TellLine> tell_line{nullptr};
@@ -79,17 +82,20 @@ void ask_running_line() {
 }
 
 void push_interruption(lua_State* L) {
+  auto& line = LuaState::of(L).service<InterruptedLine>();
+  const SteadyClock::rep since = pending_since.load();
+  if (line.report != nullptr && since != 0 && line.since == since) {
+    return push_error(L, line.report);
+  }
   auto report = std::make_shared<ErrorReport>();
   report->signal_number = pending_signal.load();
   // Ranks stop by the flag alone, which they agree on.
   if (report->signal_number == 0) report->signal_number = interrupt_signal();
   report->message = "interrupted";
   locate(L, 0, 0, *report);
-  auto& line = LuaState::of(L).service<InterruptedLine>();
   // The innermost line comes first; the callers that raise it again must not replace it.
-  if (line.text.empty() || line.since != pending_since.load()) {
-    line = {report->position(), pending_since.load()};
-  }
+  if (line.text.empty() || line.since != since) line = {report->position(), since};
+  line.report = report;
   push_error(L, std::move(report));
 }
 
@@ -132,10 +138,13 @@ void deadline_hook(lua_State* L, lua_Debug*) {
   deadline.passed = true;
   // Again at every instruction: a pcall around the loop must not outlive the deadline.
   lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kEveryInstruction);
-  auto report = std::make_shared<ErrorReport>();
-  report->message = fmt::format("ran longer than {} s", deadline.seconds);
-  locate(L, 0, 0, *report);
-  push_error(L, std::move(report));
+  if (deadline.report == nullptr) {
+    auto report = std::make_shared<ErrorReport>();
+    report->message = fmt::format("ran longer than {} s", deadline.seconds);
+    locate(L, 0, 0, *report);
+    deadline.report = std::move(report);
+  }
+  push_error(L, deadline.report);
   lua_error(L);
 }
 
@@ -178,7 +187,7 @@ LuaDeadline::LuaDeadline(lua_State* L, double seconds)
     : state_(L), before_(lua_gethook(L)), mask_(lua_gethookmask(L)), count_(lua_gethookcount(L)) {
   const auto ticks =
       std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
-  LuaState::of(L).service<DeadlineState>() = {SteadyClock::now() + ticks, seconds, false};
+  LuaState::of(L).service<DeadlineState>() = {SteadyClock::now() + ticks, seconds, false, nullptr};
   lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kDeadlineEvery);
 }
 

@@ -182,6 +182,7 @@ int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   if (match.cost < 0)
     throw_no_overload(L, packet, values, as_method);  // the hashes of two different calls collided
   torch::jit::Stack stack = make_stack(L, overload, values, match);
+  if (packet.check != nullptr) packet.check(overload, stack);
   // Through the dispatcher, so that autograd, devices and hooks apply.
   overload.handle.callBoxed(stack);
   return push_results(L, overload, stack, match, requires_grad);

@@ -1,4 +1,5 @@
-// Operators that check their arguments and only compute on dense tensors. Not listed: those that
+// Operators that check their arguments, or whose arguments op_arguments.cpp checks, and that only
+// compute on dense tensors. Not listed: those that
 // give memory which nothing has set (empty), views beyond the shape (as_strided), sparse and
 // quantized tensors, recurrent networks and convolutions with their library calls, other threads of
 // the process (pin_memory), and whatever a newer LibTorch adds.

@@ -187,6 +187,7 @@ std::unique_ptr<OpPacket> read_packet(const std::string& name,
   const std::string_view short_name = std::string_view(name).substr(colons + 2);
   // xrun.cat, but xrun.ops.xrun.linear_head.
   const bool aten = name.starts_with("aten::");
+  if (aten) packet->check = op_argument_check(short_name);
   packet->number_as_tensor = aten && in(kNumbersAsTensors, short_name);
   const std::string home = aten ? "xrun." : "xrun.ops." + name.substr(0, colons) + ".";
   packet->as_method.entry.name = fmt::format("Tensor:{}", short_name);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lua/state/doc.h"
+#include "lua/tensor/op_arguments.h"
 #include "lua/tensor/op_value.h"
 
 namespace xrun {
@@ -44,6 +45,7 @@ struct OpPacket {
   std::string name;  // "aten::add"
   std::vector<OpOverload> overloads;
   bool number_as_tensor = false;
+  OpArgumentCheck check = nullptr;
   Binding as_method, as_function;  // "Tensor:add", "xrun.add"
 
   // The overload that arguments of these kinds chose last time: no scoring on the hot path.

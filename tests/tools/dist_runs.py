@@ -1,6 +1,7 @@
 """Small recipes on several ranks, for the dist_*.py checks of this folder.
 
-They run in a folder that prepare() fills: a dense model "tiny" and a mixture of experts "moe".
+They run in a folder that prepare() fills: a dense model "tiny", a mixture of experts "moe", and a
+"teacher" of another tokenizer.
 """
 import array, json, os, shutil, signal, subprocess, tempfile, threading, time
 
@@ -19,6 +20,10 @@ RECIPES = {
     "grpo": ("grpo", "tiny", [f"data.1.path={ROOT}/recipes/data/sums.jsonl", "template=chatml",
                               "sampling.max_tokens=6", "batch.prompts=3", "batch.max_tokens=80",
                               "optim.lr=1e-3", "valid.every=9"]),
+    "distill": ("xdistill", "tiny", ["teacher=teacher", f"data.1.path={ROOT}/recipes/data/text.txt",
+                                     "max_length=64", "over_length=cut", "batch.sequences=5",
+                                     "batch.max_tokens=150",
+                                     "optim.lr=1e-3", "valid.every=9"]),
     "moe": ("dpo", "moe", PAIRS + ["batch.pairs=5", "moe.aux=0.01"]),
 }
 
@@ -28,10 +33,12 @@ def prepare(name):
     work = tempfile.mkdtemp(prefix=name)
     os.environ.update(XRUN_CACHE=work + "/cache", OMP_NUM_THREADS="1")
     os.chdir(work)
-    tiny = ["--tokenizer", ROOT + "/tests/data/tiny_tokenizer", "--layers", "2", "--hidden", "32",
-            "--heads", "2", "--kv-heads", "1"]
-    for model in (["tiny", "--ffn", "64"], ["moe", "--preset", "moe-8"]):
-        subprocess.run([XRUN, "init-model"] + model + tiny, check=True, stdout=subprocess.DEVNULL)
+    sizes = ["--layers", "2", "--hidden", "32", "--heads", "2", "--kv-heads", "1"]
+    tokenizers = ROOT + "/tests/data/"
+    for model in (["tiny", "--ffn", "64", "--tokenizer", tokenizers + "tiny_tokenizer"],
+                  ["moe", "--preset", "moe-8", "--tokenizer", tokenizers + "tiny_tokenizer"],
+                  ["teacher", "--ffn", "64", "--tokenizer", tokenizers + "tokenizers/smol"]):
+        subprocess.run([XRUN, "init-model"] + model + sizes, check=True, stdout=subprocess.DEVNULL)
     return work
 
 

@@ -3,7 +3,7 @@
 # only one rank has.
 source "$(dirname "${BASH_SOURCE[0]}")/launch_fixture.sh"
 check() { python3 "$root/tests/tools/dist_$1.py" "${@:2}" || fail "dist_$1.py ${*:2}"; }
-check exact one_pair:3:0 sft:2:2 grpo:2:3 moe:2:3
+check exact one_pair:3:0 sft:2:2 grpo:2:3 moe:2:3 distill:2:1
 check chains --chains 2
 check kills --kills 1
 check checks --works 30

@@ -287,8 +287,10 @@ CLI::Validator whole_number(int64_t lowest) {
                              fmt::format("a whole number from {}", lowest));
 }
 
+int64_t most_threads() { return std::max(kAnyMachine, 4 * hardware_threads()); }
+
 CLI::Validator thread_count() {
-  const int64_t highest = std::max(kAnyMachine, 4 * hardware_threads());
+  const int64_t highest = most_threads();
   return whole_number_within(
       1, highest,
       fmt::format("a whole number from 1 to {}; this machine runs {} at once", highest,

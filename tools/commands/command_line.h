@@ -16,8 +16,9 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv);
 // Accepts whole numbers from `lowest`.
 CLI::Validator whole_number(int64_t lowest);
 
-// Accepts at most 64 threads, or four times the machine's. Thousands would only wait for each
-// other.
+// Returns the largest value of --threads: 64, or four times the machine's threads. Thousands would
+// only wait for each other.
+int64_t most_threads();
 CLI::Validator thread_count();
 
 // Warns on standard error if `threads` exceeds the machine's.

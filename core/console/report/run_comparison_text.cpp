@@ -54,10 +54,13 @@ class ComparisonText {
   std::string text() {
     config();
     code();
-    facts("data", one_.data, "the same rows, tokens and order");
+    facts("data", one_.data,
+          one_.data_known ? "the same rows, tokens and order" : "of the files not compared");
     results();
     history();
-    facts("machine", one_.machine, "the same kind of machine and settings");
+    if (one_.machine_known) {
+      facts("machine", one_.machine, "the same kind of machine and settings");
+    }
     return legend_ + out_;
   }
 

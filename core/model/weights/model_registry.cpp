@@ -11,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/file_access.h"
 #include "core/base/folder.h"
+#include "core/base/hub_models.h"
 #include "core/base/strings.h"
 #include "core/model/weights/adapter_files.h"
 
@@ -151,7 +152,7 @@ std::vector<fs::path> cached_models() {
     if (fs::exists(folder / "config.json", none)) found.push_back(folder);
   };
   for (const fs::path& folder : list_folder(models_root(), none)) add(folder);
-  for (const fs::path& repository : list_folder(hugging_face_hub(), none)) {
+  for (const fs::path& repository : hub_models()) {
     for (const fs::path& snapshot : list_folder(repository / "snapshots", none)) add(snapshot);
   }
   return found;

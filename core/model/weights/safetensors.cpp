@@ -227,7 +227,7 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
                      std::filesystem::exists(dir / "pytorch_model.bin.index.json")
                  ? "; pytorch_model.bin is a pickle, which could run code and is never read: save "
                    "the model again with transformers' save_pretrained"
-                 : "");
+                 : "; copy the weights there, or name a folder that has them");
   const Json json = read_json(index.string());
   const Json* map = json.find("weight_map");
   XRUN_CHECK(map != nullptr && map->is_object(), "{}: has no weight_map object", index.string());

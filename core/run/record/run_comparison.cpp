@@ -92,7 +92,8 @@ Json data_contents(const RunFiles& run) {
   return out;
 }
 
-// The plan of each loop without its digest, which the data already have.
+// The plan of each loop without its digests, which cover the names of files too: what they cover
+// otherwise is in the data and in the other fields.
 Json loops_of(const RunFiles& run) {
   Json out = Json::array();
   const Json* loops = run.record.find("data");
@@ -101,7 +102,7 @@ Json loops_of(const RunFiles& run) {
     Json plan = Json::object();
     if (loop.is_object()) {
       for (const auto& [name, value] : loop.as_object()) {
-        if (name != "fingerprint") plan.set(name, value);
+        if (name != "fingerprint" && name != "plan_hash") plan.set(name, value);
       }
     }
     out.push_back(std::move(plan));
@@ -300,6 +301,8 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b) {
   compare_settings(a, b, out);
   compare_code(a, b, out);
   add_differences(data_contents(a), data_contents(b), "data", out.data);
+  add_differences(object_at(a.record, {"inputs", "locked"}),
+                  object_at(b.record, {"inputs", "locked"}), "", out.data);
   add_differences(loops_of(a), loops_of(b), "loop", out.data);
   add_differences(row_counts(a), row_counts(b), "rows", out.data);
   for (const char* name : {"machine", "environment"}) {

@@ -48,7 +48,9 @@ struct RunComparison {
   bool recipe_same = true;              // comments and blanks aside
   std::vector<DiffLine> recipe;         // empty if the recipes are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
+  bool data_known = true;               // both say which files they read
   std::vector<FactDifference> data;     // digests, and the fields and rows they cover
+  bool machine_known = true;            // both ran
   std::vector<FactDifference> machine;  // shown only: same() ignores them
   std::vector<ForcedResume> forced;     // of both, in order; shown only
   // Results, speed (perf/*) aside. Values are compared bit by bit.

@@ -29,11 +29,6 @@
 namespace xrun {
 namespace {
 
-bool has_weights(const std::filesystem::path& dir) {
-  return path_exists(dir / "model.safetensors") ||
-         path_exists(dir / "model.safetensors.index.json");
-}
-
 std::shared_ptr<const Tokenizer> tokenizer_in(const std::filesystem::path& dir) {
   return tokenizer_files(dir).empty() ? nullptr : Tokenizer::load(dir);
 }
@@ -71,10 +66,6 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
   frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
   frozen->config_ = std::make_unique<const ModelConfig>(read_frozen_config(frozen->base_));
-  XRUN_CHECK(has_weights(frozen->base_),
-             "{}: has neither model.safetensors nor model.safetensors.index.json; copy the weights "
-             "there, or name a folder that has them",
-             frozen->base_.string());
   const int64_t labels = frozen->config_->labels;
   XRUN_CHECK(labels <= 1,
              "{}: is a classifier of {} labels (id2label or num_labels in its config.json); a "

@@ -49,8 +49,7 @@ struct FrozenOptions {
 class FrozenModel : public LogprobSource {
  public:
   // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
-  // base model under the adapter. Throws Error that names the folder if it is not a model or has no
-  // file of weights, if it is
+  // base model under the adapter. Throws Error that names the folder if it is not a model, if it is
   // a classifier of several labels, if its tokenizer is not the one of options.tokenizer, or if
   // that has more ids than the embedding.
   static std::shared_ptr<FrozenModel> open(const std::filesystem::path& dir,

@@ -59,7 +59,7 @@ TEST_F(Quality, WarnsOfLostSupervisionWithItsText) {
             "lost tokens of row 7: \"xc\\n\"\n"
             "  student  \"x\" \"c\" \"\\n\"\n"
             "  teacher  \"b\" \"c\"\n"
-            "lost tokens of row 7: \"\"\n"
+            "lost tokens of row 7: \"<s>\"\n"
             "  student  \"<s>\"\n"
             "  teacher  \n");
   const Json worst = quality_.json().at("worst").as_array()[0];

@@ -138,7 +138,7 @@ TEST(BundleFile, OtherArchivesAreRefused) {
   EXPECT_EQ(error_with("hello"),
             "a.xrb: is not a zip archive, so it is not a bundle or it was cut off; fetch it again");
   EXPECT_EQ(error_with(archive_of({{"a", "b"}})),
-            "a.xrb: is a zip archive, but no bundle: its first member is not bundle.json");
+            "a.xrb: is a ZIP archive but not a bundle: its first member is not bundle.json");
   std::string commented = small_bundle() + "x";
   commented[commented.size() - 3] = 1;
   EXPECT_TRUE(contains(error_with(commented), "is not laid out as xrun bundle writes it"));
@@ -150,6 +150,9 @@ TEST(BundleFile, WrongLocksAreRefusedWithTheField) {
       "a.xrb: is a bundle of format 9, this xrun reads formats up to 1; a newer xrun runs it");
   EXPECT_TRUE(
       contains(lock_error("\"seeds\"", "\"sedes\""), "sedes is a field that this xrun does"));
+  EXPECT_TRUE(contains(lock_error("\"torch\":", "\"made\":"), "binary.made is a field that"));
+  EXPECT_TRUE(contains(lock_error("\"data/1/rows.jsonl\"", "\".git/rows.jsonl\""),
+                       "members has .git/rows.jsonl, wanted names in recipe/, data/"));
   EXPECT_TRUE(contains(lock_error("\"recipe/a.lua\"", "\"recipe/b.lua\""),
                        "recipe is not a member of the bundle"));
   EXPECT_TRUE(contains(lock_error("\"kind\":\"data\"", "\"kind\":\"code\""),

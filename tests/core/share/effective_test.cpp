@@ -74,4 +74,30 @@ TEST_F(Effective, ABundleComparesByTheBytesOfItsData) {
   EXPECT_TRUE(notices_[0].starts_with("the data are not compared: ")) << notices_[0];
 }
 
+TEST_F(Effective, TwoBundlesCompareByModelsTemplatesAndModules) {
+  const auto bundle = [&](const std::string& name, const std::string& model,
+                          const std::string& module) {
+    BundleLock lock;
+    lock.recipe = "recipe/a.lua";
+    lock.config = lock.origins = lock.seeds = lock.binary = lock.operators = Json::object();
+    lock.inputs = {{InputKind::kModel,
+                    "tiny",
+                    {{.name = "model.safetensors", .bytes = 3, .sha256 = sha256_hex(model)}}}};
+    write_bundle(lock,
+                 {{.name = "recipe/a.lua", .file = {}, .text = "return 1"},
+                  {.name = "recipe/one/loss.lua", .file = {}, .text = module},
+                  {.name = "recipe/two/loss.lua", .file = {}, .text = "return 2"}},
+                 folder_ / name);
+    return (folder_ / name).string();
+  };
+  const std::string first = bundle("a.xrb", "abc", "return 1");
+  EXPECT_TRUE(compare(first, bundle("b.xrb", "abc", "return 1")).same());
+  const RunComparison model = compare(first, bundle("c.xrb", "abd", "return 1"));
+  ASSERT_EQ(model.data.size(), 1u);
+  EXPECT_EQ(model.data[0].name, "model tiny");
+  const RunComparison module = compare(first, bundle("d.xrb", "abc", "return 3"));
+  EXPECT_TRUE(module.code_differs());
+  EXPECT_FALSE(module.data_differ());
+}
+
 }  // namespace xrun::effective_test

@@ -132,7 +132,10 @@ TEST_F(FindInput, AFolderMustHaveAllFiles) {
   input.name = "rows/*.jsonl";
   folder_.write("sent/a.jsonl", "{}\n");
   std::filesystem::remove_all(folder_ / "here");
-  EXPECT_NE(find(input).missing, "");
+  EXPECT_NE(find(input).missing.find(": b.jsonl: no such file; it has the other 1 of 2 files"),
+            std::string::npos)
+      << find(input).missing;
+  EXPECT_EQ(find(input).file, "b.jsonl");
   folder_.write("sent/b.jsonl", "{ }\n");
   EXPECT_TRUE(find(input).path.ends_with("/*.jsonl")) << find(input).path;
 }

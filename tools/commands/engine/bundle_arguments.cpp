@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/resumed_run.h"
 #include "lua/bind/run/resumed_options.h"
 #include "lua/bind/session.h"
 #include "lua/tensor/op_table.h"
+#include "tools/commands/command_line.h"
 
 namespace xrun {
 
@@ -24,16 +26,20 @@ std::vector<std::string> schemas_of(const std::string& name) {
   return out;
 }
 
-// A machine that a hostile lock names must not exhaust this one.
-constexpr int64_t kMostLockedThreads = 1024;
-
-void take_machine(const LockedRun& run, RecipeOptions& options) {
-  if (!options.device_given && text_member(run.machine, "device") == "cuda")
-    options.device = "cuda";
+// A hostile lock must not ask for more than a user may.
+void take_machine(const std::string& file, const LockedRun& run, RecipeOptions& options) {
+  const std::string device = text_member(run.machine, "device");
+  XRUN_CHECK(device.empty() || device == "cpu" || device == "cuda",
+             "{}: run.machine.device of its lock is \"{}\", wanted \"cpu\" or \"cuda\"", file,
+             device);
+  if (!options.device_given && device == "cuda") options.device = device;
   const Json* threads = run.machine.find("threads");
-  if (options.threads == 0 && threads != nullptr && threads->is_int() && threads->as_int() > 0) {
-    options.threads = static_cast<int>(std::min(threads->as_int(), kMostLockedThreads));
-  }
+  if (options.threads != 0 || threads == nullptr) return;
+  const int64_t most = most_threads();
+  XRUN_CHECK(threads->is_int() && threads->as_int() >= 1 && threads->as_int() <= most,
+             "{}: run.machine.threads of its lock is {}, wanted 1 to {}; --threads N replaces it",
+             file, dump_json(*threads), most);
+  options.threads = static_cast<int>(threads->as_int());
 }
 
 // The run that --resume continues. One without --run is named by the recipe in the bundle and the
@@ -78,7 +84,7 @@ RecipeOptions bundled_options(RecipeOptions options, bool force) {
   }
   options.recipe = bundle->recipe();
   options.sets = joined_sets(bundle->lock.sets, sets);
-  if (bundle->lock.run) take_machine(*bundle->lock.run, options);
+  if (bundle->lock.run) take_machine(bundle->file, *bundle->lock.run, options);
   options.bundle = bundle;
   return options;
 }

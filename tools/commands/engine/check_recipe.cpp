@@ -101,7 +101,8 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
     return finding;
   }
   Finding finding{Verdict::kWrong, subject, report.message, report.hint, report.position()};
-  if (!report.operation.empty()) finding.text = report.operation + ": " + finding.text;
+  if (!report.operation.empty() && !finding.text.starts_with(report.operation))
+    finding.text = report.operation + ": " + finding.text;
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
   // Without a hint the line itself is the best there is.

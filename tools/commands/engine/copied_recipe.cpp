@@ -1,8 +1,12 @@
-// Members under recipe/ lose that part of their name; every other member keeps its name.
+// Members under recipe/ lose that part of their name; every other member keeps its name. The folder
+// may be one in which other programs look for files of theirs (.git, .envrc), so of a stranger's
+// bundle only code and the recipe's inputs are copied.
 
 #include "tools/commands/engine/copied_recipe.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -22,6 +26,11 @@ constexpr std::string_view kCode = "recipe/";
 
 std::string without_code(const std::string& member) {
   return member.starts_with(kCode) ? member.substr(kCode.size()) : member;
+}
+
+bool is_hidden(const fs::path& path) {
+  return std::any_of(path.begin(), path.end(),
+                     [](const fs::path& part) { return part.string().starts_with('.'); });
 }
 
 // Replaces the quoted spelling of each name.
@@ -54,10 +63,19 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
   }
   // By its lock the copy is known as someone else's: it runs with limits, as the bundle does.
   copied.lines.push_back(write_missing((folder / kBundleLock).lexically_normal(), lock_text(lock)));
+  std::set<std::string> written;
   for (const LockedFile& member : lock.members) {
     const std::string_view bytes = bundle.text(member.name);
-    const fs::path path = (folder / without_code(member.name)).lexically_normal();
+    const std::string name = without_code(member.name);
+    const fs::path path = (folder / name).lexically_normal();
     const bool lua = member.name.starts_with(kCode) && member.name.ends_with(".lua");
+    if (is_hidden(name) || (member.name.starts_with(kCode) && !lua)) {
+      copied.lines.push_back(
+          fmt::format("left out {}: it is neither code nor an input", member.name));
+      continue;
+    }
+    XRUN_CHECK(written.insert(name).second, "{}: two of its members would become {}", file,
+               path.string());
     copied.lines.push_back(
         write_missing(path, lua ? respelled(std::string(bytes), names) : std::string(bytes)));
   }

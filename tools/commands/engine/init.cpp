@@ -106,13 +106,13 @@ int command_init(int argc, char** argv) {
     throw UsageError("--recipe and --from both name the recipe to start from; give one");
   }
   const std::string first = fill_folder(folder, recipe, from);
-  const std::string start = dir == "." ? "" : fmt::format("cd {} && ", folder.string());
+  const std::string start = dir == "." ? "" : fmt::format("cd {} && ", shell_word(folder.string()));
   fmt::print(
       "\ntry it:  {1}{0} {2}\n"
       "look first: {0} check {2}; {0} inspect {2}\n"
       "offline, with a tiny random model: {0} init-model tiny --tokenizer bytes, then "
       "--set model=tiny\n",
-      called_as(dir != "."), start, shown_text(first));
+      called_as(dir != "."), start, shown_text(shell_word(first)));
   return 0;
 }
 

@@ -56,10 +56,15 @@ end
 print(table.concat(got, "; "))
 local ids = xrun.align(bytes, pieces):pairs({ 1 }, { 2, 3 })
 print(#ids)
+local short, right = xrun.align(pieces, bytes, { max_span = 1 }):pairs(student, teacher), 0
+for _, pair in ipairs(short) do right = right + (pair[5] and 1 or 0) end
+print(right .. " short of " .. #short)
+print(#xrun.align(pieces, pieces):pairs({ 5, 300 }, { 5, 300 }) .. " equal ids")
 )";
   ASSERT_EQ(run(script, "r"), "");
   has(output_, "0 1 0 1 true; ");
   has(output_, " 6 true\n");
+  has(output_, "1 short of 2\n2 equal ids\n");
 }
 
 TEST_F(AlignBinding, AnAlignedSetTrainsEvaluatesAndCountsItsChunks) {
@@ -112,7 +117,7 @@ TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
   init_model("short", options);
   ASSERT_EQ(run(text, "r"), "");
   has(output_, "% of the trained tokens of 2 rows are aligned with short, ");
-  has(output_, "; the rest gets no supervision from it:\n");
+  has(output_, "; the rest gets no supervision from it (it reads at most 40 tokens of a text):\n");
   has(output_, "text.jsonl:1 loses ");
 }
 

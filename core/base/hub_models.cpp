@@ -1,0 +1,34 @@
+// Listed once, before the limits of a stranger's recipe hold.
+
+#include "core/base/hub_models.h"
+
+#include <algorithm>
+
+#include "core/base/folder.h"
+
+namespace xrun {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> list_models() {
+  std::vector<fs::path> models;
+  const fs::path hub = hugging_face_hub();
+  std::error_code none;
+  if (hub.empty()) return models;
+  for (const auto& entry : fs::directory_iterator(hub, none)) {
+    if (entry.path().filename().string().starts_with("models--")) models.push_back(entry.path());
+  }
+  std::sort(models.begin(), models.end());  // the order in a folder depends on its history
+  return models;
+}
+
+}  // namespace
+
+const std::vector<fs::path>& hub_models() {
+  static const std::vector<fs::path> models = list_models();
+  return models;
+}
+
+}  // namespace xrun

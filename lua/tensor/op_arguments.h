@@ -1,0 +1,19 @@
+#pragma once
+// Checks that operators of ATen lack: without them some arguments end the process.
+
+#include <ATen/core/stack.h>
+
+#include <string_view>
+
+namespace xrun {
+
+struct OpOverload;
+
+// Throws Error if the arguments may not reach the operator.
+using OpArgumentCheck = void (*)(const OpOverload& overload, const torch::jit::Stack& arguments);
+
+// Returns the check of an operator's arguments; null for nearly all operators.
+//   name  without its namespace
+OpArgumentCheck op_argument_check(std::string_view name);
+
+}  // namespace xrun
