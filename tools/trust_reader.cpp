@@ -154,7 +154,8 @@ class TrustReader {
     }
     for (const auto& [name, to] : {std::pair{"--limit-seconds", &out_.limits.seconds},
                                    {"--limit-memory", &out_.limits.memory_mb},
-                                   {"--limit-files", &out_.limits.files_mb}}) {
+                                   {"--limit-files", &out_.limits.files_mb},
+                                   {"--limit-output", &out_.limits.output_mb}}) {
       if (!value_of(name, value)) continue;
       *to = read_limit(name, value);
       return true;

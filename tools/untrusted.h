@@ -22,10 +22,10 @@ struct TrustOptions {
   SandboxLimits limits;
 };
 
-// Takes --trusted, --untrusted, --read, --limit-seconds, --limit-memory and --limit-files out of
-// the arguments of a command over recipes; other commands are left alone. Bundles, and recipes with
-// a bundle's lock beside or above them, are not trusted by default; so is the recipe.lua of a run
-// that was not. Opens no file but a run's run.json. Throws UsageError.
+// Takes --trusted, --untrusted, --read and --limit-... out of the arguments of a command over
+// recipes; other commands are left alone. Bundles, and recipes with a bundle's lock beside or above
+// them, are not trusted by default; so is the recipe.lua of a run that was not. Opens no file but a
+// run's run.json. Throws UsageError.
 TrustOptions take_trust_options(std::vector<char*>& arguments);
 
 // True in the child that run_untrusted started.

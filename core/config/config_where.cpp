@@ -1,5 +1,4 @@
-// The config is resolved twice, with and without --set: what the second has and the first replaces
-// is worth a line.
+// The config is resolved with and without --set, so that a line can show what --set replaces.
 
 #include "core/config/config_where.h"
 

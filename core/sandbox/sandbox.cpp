@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/folder.h"
 #include "core/sandbox/landlock.h"
+#include "core/sandbox/print_limit.h"
 #include "core/sandbox/seccomp.h"
 
 namespace xrun {
@@ -63,6 +64,7 @@ std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAcces
     const rlim_t processors = std::max(1U, std::thread::hardware_concurrency());
     limit(RLIMIT_CPU, "time", static_cast<rlim_t>(limits.seconds) * processors + 1);
   }
+  limit_printing(limits.output_mb);
   limit_file_access(&access);
   FileAccess all = access;
   all.readable.insert(all.readable.end(), system.readable.begin(), system.readable.end());

@@ -12,16 +12,17 @@
 namespace xrun {
 
 struct SandboxLimits {
-  int64_t seconds = 0;    // of wall clock, and of CPU time times the processors; 0: no limit
-  int64_t memory_mb = 0;  // private memory; 0: three quarters of the machine's
-  int64_t files_mb = 0;   // growth of the writable folders; 0: half of the free space
+  int64_t seconds = 0;       // of wall clock, and of CPU time times the processors; 0: no limit
+  int64_t memory_mb = 0;     // private memory; 0: three quarters of the machine's
+  int64_t files_mb = 0;      // growth of the writable folders; 0: half of the free space
+  int64_t output_mb = 1024;  // that a recipe prints
 };
 
 // Sets the limits on this process: memory, sizes and number of files, CPU time, paths (in xrun and,
 // by Landlock, in the kernel), system calls. Must be called while the process has one thread, and
-// never undone. `system` is what libraries open by themselves; xrun refuses it to recipes. The end
-// of `parent` is the end of this process (a pid; 0: of whatever process is the parent now). Returns
-// what this kernel cannot limit. Throws Error if a limit cannot be set or the parent has ended.
+// never undone. `system` is what libraries open by themselves; xrun refuses it to recipes. This
+// process dies with `parent` (a pid; 0: its current parent). Returns what this kernel cannot limit.
+// Throws Error if a limit cannot be set or the parent has ended.
 std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
                                        const SandboxLimits& limits, int64_t parent = 0);
 

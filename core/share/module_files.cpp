@@ -1,4 +1,4 @@
-// The order of the candidates is the order of the search.
+// The first candidate that is a file is the module, as Lua's own search path works.
 
 #include "core/share/module_files.h"
 

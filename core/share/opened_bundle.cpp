@@ -1,5 +1,4 @@
-// The order of the checks is the order of the messages: what the program is, what the recipe says,
-// what it reads.
+// Checks run in the order in which they are reported: program, settings, inputs.
 
 #include "core/share/opened_bundle.h"
 

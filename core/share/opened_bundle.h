@@ -1,6 +1,5 @@
 #pragma once
-// A bundle on its way to a run: its members on disk, its inputs found, everything compared with its
-// lock.
+// A bundle ready to run: members extracted, inputs found, differences from the lock listed.
 
 #include <filesystem>
 #include <map>

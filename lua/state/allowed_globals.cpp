@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/sandbox/print_limit.h"
 #include "lua/state/args.h"
 #include "lua/state/lua_state.h"
 
@@ -178,6 +179,12 @@ int print_shown(lua_State* L) {
     push_text(L, i);
     size_t size = 0;
     const char* const text = lua_tolstring(L, -1, &size);
+    if (!may_print(size)) {
+      return luaL_error(L,
+                        "the recipe printed more than %d MB; --limit-output MB allows more, and "
+                        "--trusted any number",
+                        static_cast<int>(printing_limit()));
+    }
     const std::string shown = shown_text({text, size});
     if (i > 1) std::fputc('\t', stdout);
     std::fwrite(shown.data(), 1, shown.size(), stdout);

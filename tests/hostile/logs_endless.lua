@@ -1,2 +1,2 @@
--- expect: alone ended --limit-seconds
+-- expect: alone error --limit-output MB allows more
 while true do print(("x"):rep(1000)) end

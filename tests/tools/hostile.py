@@ -133,7 +133,8 @@ def alone(xrun, outside, recipe, workers):
         write(f"{recipe}/{name}.lua", text)
         seconds = "2" if outcome == "ended" and "seconds" in wanted else "300"
         status, out = run(xrun, recipe, f"{name}.lua",
-                          ["--limit-seconds", seconds, "--limit-memory", "1000"])
+                          ["--limit-seconds", seconds, "--limit-memory", "1000",
+                           "--limit-output", "50"])
         problem = wrong(status, out, outcome, wanted)
         return f"{name}: {problem}: {out[-600:].decode(errors='replace')}" if problem else ""
     rows = list(corpus(outside))

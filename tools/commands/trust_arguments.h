@@ -20,7 +20,8 @@ inline void add_trust_arguments(CLI::App& app) {
         {"--limit-seconds", "N", "seconds after which an untrusted recipe is ended (no limit)"},
         {"--limit-memory", "MB", "memory of an untrusted recipe (three quarters of the machine's)"},
         {"--limit-files", "MB",
-         "growth of the folders that an untrusted recipe writes (half of the free space)"}}) {
+         "growth of the folders that an untrusted recipe writes (half of the free space)"},
+        {"--limit-output", "MB", "text that an untrusted recipe prints (1024)"}}) {
     app.add_option_function<std::string>(
            name, [](const std::string&) {}, text)
         ->type_name(value);

@@ -28,8 +28,8 @@ constexpr int kUnchanged = 0, kChanged = 1;
 
 void say(const std::string& line) { fmt::print("{}\n", shown_text(line)); }
 
-// The bundle itself, then what it needs from this machine: a difference there is no fault of the
-// bundle, but its run would be refused.
+// The bundle itself, then what it needs from this machine: a difference there is not the
+// bundle's fault, but its run would be refused.
 int verify_bundle(const std::string& file) {
   const Bundle bundle = Bundle::open(file);
   bundle.verify();
