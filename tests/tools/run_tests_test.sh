@@ -8,6 +8,7 @@ mkdir -p "$tree"/{tools,tests/tools,docs,recipes,lua,build/bin}
 cp "$root/tools/run_tests" "$tree/tools/"
 printf '#!/bin/sh\nexit 0\n' >"$tree/tools/check_layers"
 chmod +x "$tree/tools/check_layers"
+printf '# of 0.12 s\nOne.Test\nlong_test.sh\n' >"$tree/tests/not_quick.txt"
 unset XRUN_BUILD XRUN_ROOT
 
 program() { # NAME XML STATUS OUTPUT: a fake GoogleTest program
@@ -71,7 +72,7 @@ wants 1 '3 passed, 1 failed, 3 skipped'
 says 'test_bad ended with status 3'
 says 'filter *'
 wants 1 '3 passed, 1 failed, 3 skipped' --quick
-says 'filter *-*Slow*'
+says 'filter *-*Slow*:One.Test:long_test.sh'
 wants 1 '2 passed, 1 failed, 2 skipped' Cache
 says 'filter *Cache*'
 wants 1 '2 passed, 1 failed, 2 skipped' docs/a.md:5 # a block, no second pattern
@@ -84,6 +85,7 @@ printf 'exit 77\n' >"$tree/tests/tools/skips_test.sh"
 printf 'echo broken; exit 1\n' >"$tree/tests/tools/slow_fails_test.sh"
 wants 1 '2 passed, 1 failed, 3 skipped'
 says broken
+printf 'exit 1\n' >"$tree/tests/tools/long_test.sh"
 wants 0 '2 passed, 0 failed, 3 skipped' --quick
 rm "$tree/build/bin/test_good"
 wants 0 '1 passed, 0 failed, 0 skipped' check_layers
