@@ -172,8 +172,8 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
 
 void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCounts& units) {
   MessageWriter own;
-  own.list(measured).whole(std::ssize(units));
-  for (const auto& [unit, count] : units) own.whole(static_cast<int64_t>(unit)).whole(count);
+  own.list(measured).int64(std::ssize(units));
+  for (const auto& [unit, count] : units) own.int64(static_cast<int64_t>(unit)).int64(count);
   const std::vector<std::string> messages = ranks.gather("paths of rollouts", own.take());
   measured.clear();
   units.clear();
@@ -181,9 +181,9 @@ void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCo
     MessageReader in(message);
     const auto others = in.list<Measured>();
     measured.insert(measured.end(), others.begin(), others.end());
-    for (int64_t count = in.whole(); count > 0; --count) {
-      const auto unit = static_cast<Unit>(in.whole());
-      add_units(units, unit, in.whole());
+    for (int64_t count = in.int64(); count > 0; --count) {
+      const auto unit = static_cast<Unit>(in.int64());
+      add_units(units, unit, in.int64());
     }
   }
   std::stable_sort(measured.begin(), measured.end(),

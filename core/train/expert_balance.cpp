@@ -43,7 +43,7 @@ ExpertBalance::ExpertBalance(const AdamW& adamw) {
 std::string ExpertBalance::write(const Records& records) {
   MessageWriter out;
   for (const auto& [number, record] : records) {
-    out.whole(number).whole(record.tokens).whole(record.top_k).whole(std::ssize(record.layers));
+    out.int64(number).int64(record.tokens).int64(record.top_k).int64(std::ssize(record.layers));
     for (const RouterRecord::Layer& layer : record.layers) {
       out.tensor(layer.count).tensor(layer.prob_sum);
     }
@@ -58,10 +58,10 @@ ExpertBalance::Records ExpertBalance::read(const std::vector<std::string>& messa
     MessageReader in(message);
     while (!in.done()) {
       auto& [number, record] = records.emplace_back();
-      number = in.whole();
-      record.tokens = in.whole();
-      record.top_k = in.whole();
-      for (int64_t layers = in.whole(); layers > 0; --layers) {
+      number = in.int64();
+      record.tokens = in.int64();
+      record.top_k = in.int64();
+      for (int64_t layers = in.int64(); layers > 0; --layers) {
         const at::Tensor count = in.tensor();
         record.layers.push_back({count, in.tensor()});
       }

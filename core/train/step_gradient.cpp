@@ -118,8 +118,11 @@ MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at
                                     RankCounts& counts) {
   if (ranks_ == nullptr) return checked(sums_.read(grad_norm), terms);
   MessageWriter own;
-  own.real(counts.flops).real(counts.recomputed).real(loss_weight_).whole(interrupt_signal());
-  own.text(experts_.message());
+  own.float64(counts.flops)
+      .float64(counts.recomputed)
+      .float64(loss_weight_)
+      .int64(interrupt_signal());
+  own.string(experts_.message());
   MetricSums::Read read = sums_.read(grad_norm, ranks_, own.take());
   counts = {};
   loss_weight_ = 0;
@@ -127,11 +130,11 @@ MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at
   int64_t signal_number = 0;
   for (const std::string& note : read.notes) {
     MessageReader in(note);
-    counts.flops += in.real();
-    counts.recomputed += in.real();
-    loss_weight_ += in.real();
-    if (const int64_t raised = in.whole(); raised != 0) signal_number = raised;
-    routing.emplace_back(in.text());
+    counts.flops += in.float64();
+    counts.recomputed += in.float64();
+    loss_weight_ += in.float64();
+    if (const int64_t raised = in.int64(); raised != 0) signal_number = raised;
+    routing.emplace_back(in.string());
   }
   experts_.take(routing);
   read = checked(std::move(read), terms);
@@ -162,15 +165,15 @@ void StepGradient::check_loss(const MetricSums::MicroLoss& loss) const {
     try {
       check_own_loss(loss.micro);
     } catch (const NonFiniteLoss& error) {
-      found.text(error.what()).whole(error.term()).whole(error.micro()).list(error.rows());
+      found.string(error.what()).int64(error.term()).int64(error.micro()).list(error.rows());
     }
   }
   const std::string message =
       ranks_->broadcast("a loss that is not finite", found.take(), loss.rank);
   if (message.empty()) return;
   MessageReader in(message);
-  const std::string text = fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.text());
-  const int64_t term = in.whole(), micro = in.whole();
+  const std::string text = fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.string());
+  const int64_t term = in.int64(), micro = in.int64();
   throw NonFiniteLoss(text, term, micro, in.list<int64_t>());
 }
 

@@ -28,7 +28,7 @@ std::vector<std::vector<at::Tensor>> score_micros(
     MessageWriter own;
     for (auto m = static_cast<size_t>(ranks->rank()); m < micros.size(); m += size) {
       const std::vector<at::Tensor> made = score(*micros[m]);
-      own.whole(std::ssize(made));
+      own.int64(std::ssize(made));
       for (const at::Tensor& one : made) own.tensor(one);
     }
     return own.take();
@@ -36,7 +36,7 @@ std::vector<std::vector<at::Tensor>> score_micros(
   for (size_t rank = 0; rank < size; ++rank) {
     MessageReader in(messages[rank]);
     for (size_t m = rank; m < micros.size(); m += size) {
-      for (int64_t count = in.whole(); count > 0; --count) {
+      for (int64_t count = in.int64(); count > 0; --count) {
         const at::Tensor one = in.tensor();
         values[m].push_back(one.defined() ? on_device(one, batch.info().device) : one);
       }
