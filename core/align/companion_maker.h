@@ -1,5 +1,5 @@
 #pragma once
-// Companions without a cache: what a teacher's tokens of a document are, and how they are paired.
+// Makes companions: a document in the teacher's tokens, paired with the student's.
 
 #include <cstdint>
 #include <functional>
