@@ -242,8 +242,8 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
   }
   const at::Tensor queries = q.to(type_).contiguous();
   const at::Tensor y = at::empty_like(queries);
-  with_kernel_type(y, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(y, [&](auto type_tag) {
+    using T = decltype(type_tag);
     // Before the attention: a token sees itself, and the tokens before it in this pack.
     append<T>(layer, k.to(type_).contiguous(), v.to(type_).contiguous(), cu_seqlens);
     if (fresh) return;

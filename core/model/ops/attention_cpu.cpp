@@ -74,8 +74,8 @@ Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale
   const kernels::AttentionSizes sizes = x.sizes(scale);
   const int64_t heads = sizes.heads / sizes.kv_heads, chunk = kernels::attention_chunk(heads);
   const int64_t chunks = (sizes.rows + chunk - 1) / chunk;
-  with_kernel_type(x.q, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x.q, [&](auto type_tag) {
+    using T = decltype(type_tag);
     const auto attend = [&](int64_t item, float* scratch) {
       // The last chunks of a sequence see the most keys: they go first.
       const int64_t row = (chunks - 1 - item / sizes.kv_heads) * chunk;
@@ -168,8 +168,8 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   // Added to in fp32 whatever the type: a key of a long sequence receives thousands of terms.
   const at::Tensor dk = at::zeros({head_groups, tokens, s.kv_heads, s.head_dim}, at::kFloat);
   const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
-  with_kernel_type(x.q, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x.q, [&](auto type_tag) {
+    using T = decltype(type_tag);
     const auto attend = [&](int64_t i, float* scratch) {
       // Items share no row of dq, and no row of a group's dk and dv: sums need no lock.
       const BackwardItem& item = items[static_cast<size_t>(i)];

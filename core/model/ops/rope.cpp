@@ -55,8 +55,8 @@ at::Tensor rope_rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any,
   const int64_t heads = x.size(1), head_dim = x.size(2), row = heads * head_dim;
   at::Tensor y = at::empty_like(x);
   if (x.numel() == 0) return y;
-  with_kernel_type(x, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x, [&](auto type_tag) {
+    using T = decltype(type_tag);
     at::parallel_for(
         0, x.size(0), std::max<int64_t>(1, kGrainElements / row), [&](int64_t begin, int64_t end) {
           const int64_t at = begin * (head_dim / 2);
