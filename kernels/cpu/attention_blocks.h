@@ -133,8 +133,8 @@ XRUN_INLINE QueryChunk find_chunk(const AttentionNodes& t, int64_t first, int64_
   return chunk;
 }
 
-// The same for all nodes whose blocks some row of the chunk sees, in an order in which every row
-// meets its blocks as on its path.
+// Calls f as each_block_of does, for all nodes whose blocks some row of the chunk sees, in an order
+// in which every row meets its blocks as on its path.
 template <class F>
 XRUN_INLINE void each_block(const AttentionNodes& t, const QueryChunk& c, F f) {
   // Nodes above come first, from the root, then the chunk's own nodes in preorder. A node above a
