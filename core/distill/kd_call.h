@@ -20,7 +20,7 @@ struct KdBlock {
 };
 
 // Returns the blocks of chunks given by their first rows on each side, [C + 1]: one chunk, or as
-// many as fit kHeadChunkRows rows on both sides, since a product reaches its full rate there.
+// many as fit kHeadBlockRows rows on both sides, since a product reaches its full rate there.
 std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
                                  const std::vector<int64_t>& teacher);
 

@@ -15,7 +15,7 @@
 #include <torch/library.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head_op.h"
 
 namespace xrun {

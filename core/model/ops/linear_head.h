@@ -50,7 +50,7 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
 
 // The memory of a head on the CPU, in bytes.
 struct HeadMemory {
-  double scratch = 0;   // saved softmax rows and one chunk of others; reused from step to step
+  double scratch = 0;   // saved softmax rows and one block of others; reused from step to step
   double saved = 0;     // the gathered rows x, for the backward
   double backward = 0;  // temporaries of the backward, without dweight
   double weight = 0;    // dweight, [V, D] in fp32

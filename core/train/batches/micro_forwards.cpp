@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "core/model/model.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/model/weights/hf_config.h"
