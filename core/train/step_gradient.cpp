@@ -1,5 +1,6 @@
-// A work item is a micro-batch, or several that share a held prefix; ranks are dealt items in
-// rounds, in the batch's order, so that gradients are added in the order of one process.
+// A work item is a micro-batch, or several that share a held prefix; ranks are dealt items
+// one each at a time, in the batch's order, so that gradients are added in the order of one
+// process.
 
 #include "core/train/step_gradient.h"
 
@@ -104,13 +105,14 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
       compute();
       continue;
     }
-    const GradientRound round{.items = static_cast<int64_t>(std::min(size, items.size() - first)),
-                              // Alone in the step of one process an item needs no sum of its own.
-                              .one_backward = !works || items[own].prefix == nullptr ||
-                                              (items.size() == 1 && ranks_ == nullptr),
-                              .last = first + size >= items.size()};
-    agree(ranks_, fmt::format("round {} of the step", first / size),
-          [&] { add_round(round, compute); });
+    const ExchangedItems exchanged{
+        .count = static_cast<int64_t>(std::min(size, items.size() - first)),
+        // Alone in the step of one process an item needs no sum of its own.
+        .one_backward =
+            !works || items[own].prefix == nullptr || (items.size() == 1 && ranks_ == nullptr),
+        .last = first + size >= items.size()};
+    agree(ranks_, fmt::format("items {} of the step", first / size),
+          [&] { add_items(exchanged, compute); });
   }
 }
 
@@ -183,16 +185,16 @@ void StepGradient::check_own_loss(int64_t number) const {
   }
 }
 
-// An item that fails still ends its round: other ranks wait for its part of the collectives.
-void StepGradient::add_round(const GradientRound& round, const std::function<void()>& compute) {
-  adamw_->begin_round(round);
+// An item that fails still ends its exchange: other ranks wait for its part of the collectives.
+void StepGradient::add_items(const ExchangedItems& items, const std::function<void()>& compute) {
+  adamw_->begin_exchange(items);
   std::exception_ptr failure;
   try {
     compute();
   } catch (...) {
     failure = std::current_exception();
   }
-  if (ranks_ != nullptr || !failure) adamw_->end_round();
+  if (ranks_ != nullptr || !failure) adamw_->end_exchange();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -58,8 +58,8 @@ GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& sha
   for (int64_t g = 0; g < groups; ++g) {
     for (int64_t r = 0; r < size_; ++r) {
       Piece piece;
-      for (int64_t c = shards.first_chunk(g, r); c < shards.end_chunk(g, r); ++c) {
-        const int64_t tensor = index.chunks()[static_cast<size_t>(c)].tensor;
+      for (int64_t c = shards.first_slice(g, r); c < shards.end_slice(g, r); ++c) {
+        const int64_t tensor = index.slices()[static_cast<size_t>(c)].tensor;
         if (piece.tensors.empty() || piece.tensors.back() != tensor)
           piece.tensors.push_back(tensor);
       }
@@ -85,12 +85,12 @@ const GradientExchange::Piece& GradientExchange::piece(int64_t group, int64_t ra
 
 bool GradientExchange::sends(int64_t rank) const { return exchanges_ && rank < senders_; }
 
-void GradientExchange::begin_round(const GradientRound& round) {
-  XRUN_CHECK(!open_, "a round of gradients begins before the last one has ended");
-  round_ = round;
+void GradientExchange::begin_exchange(const ExchangedItems& items) {
+  XRUN_CHECK(!open_, "an exchange of gradients begins before the last one has ended");
+  items_ = items;
   open_ = true;
-  exchanges_ = options_.exact || round.last;
-  senders_ = std::max(senders_, round.items);
+  exchanges_ = options_.exact || items.last;
+  senders_ = std::max(senders_, items.count);
   next_ = static_cast<int64_t>(index_.groups().size()) - 1;
   packed_.assign(packed_.size(), false);
   for (size_t g = 0; g < missing_.size(); ++g) missing_[g] = index_.groups()[g].tensor_count;
@@ -98,7 +98,7 @@ void GradientExchange::begin_round(const GradientRound& round) {
 
 void GradientExchange::on_gradient(int64_t tensor) {
   // Other backwards than a step's keep their gradients, and so does an item of several.
-  if (!open_ || !exchanges_ || !round_.one_backward || rank_ >= round_.items) return;
+  if (!open_ || !exchanges_ || !items_.one_backward || rank_ >= items_.count) return;
   XRUN_CHECK(!packed_[static_cast<size_t>(tensor)],
              "{} got a second gradient from one backward, after the first was exchanged",
              index_.tensors()[static_cast<size_t>(tensor)].name);
@@ -210,7 +210,7 @@ void GradientExchange::add(int64_t group, const at::Tensor& values) {
   }
 }
 
-void GradientExchange::end_round() {
+void GradientExchange::end_exchange() {
   if (!open_) return;
   const at::NoGradGuard no_grad;
   if (exchanges_) {
