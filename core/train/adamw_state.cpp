@@ -69,6 +69,8 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       size_(dist.ranks == nullptr ? 1 : dist.ranks->size()),
       index_(shapes_of(trainables)),
       owned_(index_, size_),
+      // owned_: the ranges whose gradients this rank sums; held_: those whose moments it keeps, all
+      // of them at level 0.
       held_(index_, dist.level == 0 ? 1 : size_),
       holder_(dist.level == 0 ? 0 : rank_),
       whole_(index_.groups().size()),
@@ -85,6 +87,7 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
     const int64_t range = held_.begin(flat.group, holder_);
     const int64_t begin = std::max(flat.offset, range);
     const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.group, holder_));
+    // A tensor outside of this rank's range.
     if (begin >= end) continue;
     pieces_.push_back({t, flat.group, begin - flat.offset, end - begin, begin - range});
     // Now, not after the first step: shards of the weights must be those of the moments.
@@ -139,6 +142,7 @@ at::Tensor AdamWState::gradient_of(const Held& held) {
     return weights_[static_cast<size_t>(held.tensor)].grad().contiguous().view({-1});
   }
   const at::Tensor& sum =
+      // Level 0 updates every weight and needs the whole sum.
       dist_.level == 0 ? whole_[static_cast<size_t>(held.group)] : exchange_->sum(held.group);
   return sum.narrow(0, held.at, held.size);
 }
@@ -151,6 +155,7 @@ std::vector<double> AdamWState::own_sums_of_squares() const {
   for (int64_t g = 0; g < groups; ++g) {
     for (int64_t c = owned_.first_slice(g, rank_); c < owned_.end_slice(g, rank_); ++c) {
       const FlatSlice& slice = index_.slices()[static_cast<size_t>(c)];
+      // -1 tells the other ranks that no item gave this weight a gradient.
       sums.push_back(kNoGradient);
       if (!exchange_->has_gradient(slice.tensor)) continue;
       const int64_t size = slice.end - slice.begin;
@@ -210,6 +215,7 @@ void AdamWState::update(const Factors& factors) {
     if (has_gradient(static_cast<int64_t>(t))) ++counts_[t];
   }
   ElementRuns runs;
+  // CPU weights are updated together, so that small ones do not each start the threads.
   std::vector<UpdateRun> updates;
   for (const Held& held : pieces_) {
     const auto t = static_cast<size_t>(held.tensor), g = static_cast<size_t>(held.group);
@@ -285,6 +291,7 @@ std::vector<TensorRange> AdamWState::ranges(const NamedBuffers& of) const {
     const FlatTensor& flat = index_.tensors()[t];
     const auto g = static_cast<size_t>(flat.group);
     Held held{.tensor = static_cast<int64_t>(t), .group = flat.group};
+    // pieces_ is in the order of the index; a tensor of other ranks has an empty range here.
     if (next < pieces_.size() && pieces_[next].tensor == held.tensor) held = pieces_[next++];
     for (const auto& [prefix, buffers] : of) {
       if (buffers->empty()) continue;

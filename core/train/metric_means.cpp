@@ -86,6 +86,7 @@ class Means {
   Metrics read() const {
     Metrics metrics;
     double loss = 0;
+    // Already divided by the global weight; losses of units get their mean here.
     for (const MetricAddition* one : losses_) loss += one->sum;
     for (const auto& [unit, own] : unit_losses_) {
       double sum = 0, weight = 0;
@@ -133,6 +134,7 @@ class Means {
       const auto found = std::find_if(by_unit.begin(), by_unit.end(), [&](const auto& one) {
         return one.second.additions.size() == values;
       });
+      // No unit fits all values.
       if (found == by_unit.end()) {
         throw_two_units(name, by_unit.front().first, by_unit.back().first);
       }
@@ -184,6 +186,7 @@ class Means {
 
   void enter_by_unit(const MetricAddition& one) {
     OfTerm& of_term = metric(one.name).by_term[one.term];
+    // A value is entered once for each unit that its size fits, preferred once.
     of_term.values += one.preferred ? 1 : 0;
     find_or_make(
         of_term.by_unit, [&](const auto& known) { return known.first == one.unit; },
@@ -222,6 +225,7 @@ class Means {
         means.add(sources_.at(term)[s], sums[s].first, sums[s].second);
       }
     }
+    // A metric whose weights are all 0 has no mean.
     if (weight > 0) metrics.emplace_back(metric.name, sum / weight);
     for (const auto& [name, mean] : means.by_name) {
       if (mean.second > 0) metrics.emplace_back(metric.name + "/" + name, mean.first / mean.second);

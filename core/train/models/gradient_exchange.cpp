@@ -89,8 +89,10 @@ void GradientExchange::begin_exchange(const ExchangedItems& items) {
   XRUN_CHECK(!open_, "an exchange of gradients begins before the last one has ended");
   items_ = items;
   open_ = true;
+  // Otherwise each rank adds up its own items first.
   exchanges_ = options_.exact || items.last;
   senders_ = std::max(senders_, items.count);
+  // The backward ends with the first layers, so the last group is ready first.
   next_ = static_cast<int64_t>(index_.groups().size()) - 1;
   packed_.assign(packed_.size(), false);
   for (size_t g = 0; g < missing_.size(); ++g) missing_[g] = index_.groups()[g].tensor_count;
@@ -137,6 +139,7 @@ void GradientExchange::pack(int64_t tensor) {
     }
     first += to.size;
   }
+  // The values are in the staging buffer; the gradient's memory is free for the next layers.
   weights_[t].mutable_grad().reset();
   packed_[t] = true;
   --missing_[g];
@@ -169,6 +172,7 @@ void GradientExchange::launch(int64_t group) {
   } else {
     bucket.in = staging_[g];
   }
+  // Sent by reference; from level 2 on no rank keeps a whole gradient.
   if (options_.level >= 2) staging_[g].reset();
   bucket.out = at::empty({out_size}, options);
   bucket.pending = options_.ranks->exchange(fmt::format("gradients of bucket {}", group),
@@ -183,6 +187,7 @@ void GradientExchange::finish_oldest() {
   const int64_t size = piece(bucket.group, rank_).size;
   int64_t first = 0;
   for (int64_t r = 0; r < size_; ++r) {
+    // In rank order, which is the order of the items.
     if (!sends(r)) continue;
     if (size > 0) add(bucket.group, bucket.out.narrow(0, first, size));
     first += size;
@@ -218,6 +223,7 @@ void GradientExchange::end_exchange() {
       const FlatGroup& group = index_.groups()[static_cast<size_t>(g)];
       for (int64_t t = group.first_tensor; t < group.first_tensor + group.tensor_count; ++t) {
         const auto i = static_cast<size_t>(t);
+        // Weights that the hooks did not see: an item of several backwards, or one that failed.
         if (sends(rank_) && !packed_[i] && weights_[i].grad().defined()) pack(t);
       }
       next_ = g - 1;
