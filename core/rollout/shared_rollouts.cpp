@@ -41,6 +41,7 @@ void read(MessageReader& in, Rollout& rollout) {
   for (const Json& turn : turns.as_array()) {
     rollout.turns.push_back(turn_from(turn));
   }
+  // 0: no routes were recorded.
   if (in.int64() == 0) return;
   TokenRoutes routes;
   routes.layers = in.int64();
@@ -69,9 +70,11 @@ RolloutList share_rollouts(
     MessageReader in(message);
     while (!in.done()) {
       const int64_t prompt = in.int64();
+      // `made` fills in what every rank knows: row, prompt, weights, version.
       read(in, *all.emplace_back(made(prompt, in.int64())));
     }
   }
+  // The order of one process, whichever rank sampled.
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::tie(a->prompt, a->sample) < std::tie(b->prompt, b->sample);
   });
