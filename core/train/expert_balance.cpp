@@ -91,6 +91,7 @@ void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::functio
     for (const StepTerm& term : terms) {
       for (const auto& micro : term.batch->micros()) {
         const int64_t own = number++;
+        // Dealt as in the step, so that every micro-batch is counted once.
         if (ranks != nullptr && own % ranks->size() != ranks->rank()) continue;
         if (poll) poll();
         auto& [at, record] = records.emplace_back();
@@ -115,6 +116,7 @@ at::Tensor ExpertBalance::share(const MicroBatch& micro, int64_t number) {
   const RouterRecord* const record = model_ == nullptr ? nullptr : micro.router(*model_);
   if (record == nullptr) return {};
   auto& [at, seen] = seen_.emplace_back(number, *record);
+  // The metrics need the values alone; a graph would outlive its micro-batch.
   for (RouterRecord::Layer& layer : seen.layers) layer.prob_sum = layer.prob_sum.detach();
   if (weight_ == 0) return {};
   // A step of one micro-batch is not counted beforehand: its own record is the step's.

@@ -41,6 +41,7 @@ std::vector<WorkItem> work_items(const std::vector<StepTerm>& terms, bool holds_
     std::vector<std::shared_ptr<HeldPrefix>> prefixes;
     if (holds_prefixes) prefixes = held_prefixes(micros);
     auto prefix = prefixes.begin();
+    // Prefixes are in the order of their first micro-batch.
     for (size_t m = 0; m < micros.size(); m = items.back().end) {
       const bool held = prefix != prefixes.end() && m == (*prefix)->begin();
       const size_t end = held ? (*prefix)->end() : m + 1;
@@ -97,10 +98,12 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
   const size_t rank = ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->rank());
   for (size_t first = 0; first < items.size(); first += size) {
     const size_t own = first + rank;
+    // The last ranks may have no item; they take part in the collectives all the same.
     const bool works = own < items.size();
     const auto compute = [&] {
       if (works) accumulate_item(items[own], terms, totals);
     };
+    // A dry run: losses and metrics, without an update or an exchange.
     if (adamw_ == nullptr) {
       compute();
       continue;
