@@ -41,6 +41,7 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
 void KvCache::open(int64_t slot, int64_t capacity, int64_t shared) {
   const auto index = static_cast<size_t>(slot);
   if (index >= slots_.size()) slots_.resize(index + 1);
+  // Blocks are made when tokens come: most answers end before their limit.
   slots_[index] = {.blocks = {}, .capacity = capacity, .shared = shared};
 }
 
@@ -153,6 +154,7 @@ std::vector<KvCache::Slice> KvCache::slices(const std::vector<int64_t>& cu_seqle
   for (size_t s = 0; s < used_.size(); ++s) {
     if (cu_seqlens[s] == cu_seqlens[s + 1]) continue;
     const Block* first = &slots_[static_cast<size_t>(used_[s])].blocks.front();
+    // Forks of one prompt share its first block.
     const bool joins = shared != nullptr && *shared == *first &&
                        cu_seqlens[s + 1] - out.back().first <= std::min(most, kSharingTokens);
     shared = first;

@@ -151,7 +151,9 @@ AdamWState& AdamW::state_of_weights() {
 }
 
 void AdamW::begin_exchange(const ExchangedItems& items) {
+  // Ranks keep an item's gradient apart from the sums anyway.
   if (dist_.ranks != nullptr) return state_of_weights().exchange()->begin_exchange(items);
+  // autograd adds one backward to the sum in the order of the items.
   if (items.one_backward) return;
   for (const auto& trainable : trainables_) {
     if (!trainable->loaded()) continue;

@@ -38,6 +38,7 @@ at::Tensor rope_rotate_composed(const at::Tensor& x, const at::Tensor& cos, cons
                                 bool inverse) {
   check_rope(x, cos, sin);
   const int64_t half = x.size(2) / 2;
+  // a = x[..., :K/2], b = x[..., K/2:].
   const at::Tensor low = x.narrow(2, 0, half).to(wide_type(x));
   const at::Tensor high = x.narrow(2, half, half).to(wide_type(x));
   const at::Tensor c = cos.unsqueeze(1), s = inverse ? sin.neg().unsqueeze(1) : sin.unsqueeze(1);
