@@ -9,6 +9,7 @@
 
 #include <optional>
 
+#include "core/distill/support_set.h"
 #include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "tests/core/distill/kd_fixture.h"
