@@ -51,15 +51,15 @@ end
 
 local sampling = { environment = calculator }
 for name, value in pairs(cfg.sampling) do sampling[name] = value end
-local asking = { environment = calculator, score = right,    -- greedy, held-out prompts
+local sample_options = { environment = calculator, score = right,    -- greedy, held-out
                  max_tokens = cfg.sampling.max_tokens, max_turns = cfg.sampling.max_turns }
 
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 for step, prompts in run:steps(train, cfg.batch) do
-  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
+  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, sample_options)) end
   local rollouts = policy:sample(prompts, sampling):score(reward)
   rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group)
   run:log(adamw:step(rollouts, grpo))
 end
-run:log(run:sample(policy, valid, 3, asking))
+run:log(run:sample(policy, valid, 3, sample_options))
 run:export(policy)

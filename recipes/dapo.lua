@@ -34,11 +34,11 @@ end
 
 local source = xrun.rollouts { prompts = train, sampling = cfg.sampling, reward = reward, pass = 0 }
 local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
-local asking = { max_tokens = cfg.sampling.max_tokens, score = right }  -- greedy, held-out prompts
+local sample_options = { max_tokens = cfg.sampling.max_tokens, score = right }  -- greedy, held-out
 for step, rollouts in run:steps(source, cfg.batch) do        -- eq. 11: groups of varied rewards
-  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
+  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, sample_options)) end
   rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group)  -- eq. 9
   run:log(adamw:step(rollouts, dapo))
 end
-run:log(run:sample(policy, valid, 3, asking))
+run:log(run:sample(policy, valid, 3, sample_options))
 run:export(policy)

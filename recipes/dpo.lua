@@ -31,12 +31,12 @@ local function dpo(p)                                        -- one loss per pai
 end
 
 local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
-local asking = { max_tokens = cfg.answers, score = "answer" } -- the row's `answer`, as whole words
+local sample_options = { max_tokens = cfg.answers, score = "answer" }  -- `answer` as whole words
 for step, batch in run:steps(train, cfg.batch) do
-  if step == 0 then run:log(run:sample(policy, valid, 3, asking)) end
+  if step == 0 then run:log(run:sample(policy, valid, 3, sample_options)) end
   if step % cfg.valid.every == 0 then run:log(run:evaluate(valid, dpo)) end
   run:log(adamw:step(batch, dpo))
 end
 run:log(run:evaluate(valid, dpo))
-run:log(run:sample(policy, valid, 3, asking))
+run:log(run:sample(policy, valid, 3, sample_options))
 run:export(policy)

@@ -31,12 +31,12 @@ local function dr_grpo(r)                                    -- one loss per ans
 end
 
 local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
-local asking = { max_tokens = cfg.sampling.max_tokens, score = reward }  -- greedy, held-out prompts
+local sample_options = { max_tokens = cfg.sampling.max_tokens, score = reward }  -- greedy, held-out
 for step, prompts in run:steps(train, cfg.batch) do
-  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
+  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, sample_options)) end
   local rollouts = policy:sample(prompts, cfg.sampling):score(reward)
   rollouts.advantage = xrun.group_advantage(rollouts.reward, rollouts.group, { scale = false })
   for mini in rollouts:minibatches(cfg.updates) do run:log(adamw:step(mini, dr_grpo)) end
 end
-run:log(run:sample(policy, valid, 3, asking))
+run:log(run:sample(policy, valid, 3, sample_options))
 run:export(policy)

@@ -31,9 +31,9 @@ local function rloo(r)                                       -- one loss per ans
 end
 
 local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
-local asking = { max_tokens = cfg.sampling.max_tokens, score = reward }  -- greedy, held-out prompts
+local sample_options = { max_tokens = cfg.sampling.max_tokens, score = reward }  -- greedy, held-out
 for step, prompts in run:steps(train, cfg.batch) do
-  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, asking)) end
+  if step % cfg.valid.every == 0 then run:log(run:sample(policy, valid, 3, sample_options)) end
   local rollouts = policy:sample(prompts, cfg.sampling):score(reward)
   rollouts.kl = rollouts:sum(xrun.kl.k1(rollouts.old_logprob, reference:token_logprob(rollouts)))
   local total = rollouts.reward - cfg.beta * rollouts.kl
@@ -41,5 +41,5 @@ for step, prompts in run:steps(train, cfg.batch) do
                                             { baseline = "leave_one_out", scale = false })
   for mini in rollouts:minibatches(cfg.updates) do run:log(adamw:step(mini, rloo)) end
 end
-run:log(run:sample(policy, valid, 3, asking))
+run:log(run:sample(policy, valid, 3, sample_options))
 run:export(policy)

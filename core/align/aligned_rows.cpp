@@ -28,6 +28,7 @@ SidecarKey key_of(const CompanionMaker& maker) {
   SidecarKey key;
   key.name = "companions";
   key.type = ColumnType::kI32;
+  // Entries of any length.
   key.width = 0;
   key.made_by = maker.made_by();
   return key;
@@ -199,6 +200,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
   for (size_t i = 0; i < companions.size(); ++i) {
     const std::vector<uint8_t>& trained = streams[i].trained;
     AlignmentSample::Row row{ids[i], 0, 0};
+    // + 1: nothing predicts the first token.
     row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
     row.lost = row.tokens;
     for (const CompanionTokens::Chunk& chunk : companions[i].chunks) {

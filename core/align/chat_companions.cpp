@@ -8,6 +8,7 @@
 #include "core/align/regions.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
+#include "core/base/threads.h"
 #include "core/text/chat/chat_tokens.h"
 #include "core/text/chat/message_ranges.h"
 

@@ -2,47 +2,11 @@
 
 #include "core/align/companion_maker.h"
 
-#include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
-namespace xrun {
+#include "core/base/threads.h"
 
-void for_each_on_threads(size_t count, int workers, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  size_t failed = count;
-  std::exception_ptr failure;
-  const auto run = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (i < failed) {
-          failed = i;
-          failure = std::current_exception();
-        }
-        next = count;
-      }
-    }
-  };
-  const size_t limit = workers > 0 ? static_cast<size_t>(workers)
-                                   : std::max<size_t>(1, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  const size_t more = std::min(limit, count) - std::min<size_t>(1, count);
-  try {
-    while (threads.size() < more) threads.emplace_back(run);
-  } catch (const std::system_error&) {  // the system gives no more threads: fewer do it
-  }
-  run();
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
-}
+namespace xrun {
 
 CompanionTokens companion_of(AlignedDocument document, const Tokenizer& teacher) {
   CompanionTokens out;

@@ -1,8 +1,7 @@
 #pragma once
-// Companions without a cache: what a teacher's tokens of a document are, and how they are paired.
+// Makes companions: a document in the teacher's tokens, paired with the student's.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,9 +40,5 @@ class TextCompanions : public CompanionMaker {
 // Returns the correct pairs of a document as chunks, and counts the others. Where the teacher has
 // no token the result has its EOS, since a model reads at least one.
 CompanionTokens companion_of(AlignedDocument document, const Tokenizer& teacher);
-
-// Calls work(i) for i in [0, count) on up to `workers` threads (0: one per core) and waits. Throws
-// the error of the lowest i that failed.
-void for_each_on_threads(size_t count, int workers, const std::function<void(size_t)>& work);
 
 }  // namespace xrun

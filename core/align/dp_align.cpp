@@ -13,7 +13,7 @@
 
 #include "core/align/dp_canonical.h"
 #include "core/align/dp_repair.h"
-#include "core/align/dp_segment.h"
+#include "core/align/dp_table.h"
 #include "core/text/tokenizer/piece_hash.h"
 
 namespace xrun {
@@ -101,7 +101,7 @@ std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalToke
 }
 
 std::vector<DpSpan> align_between_anchors(const CanonicalTokens& s, const CanonicalTokens& t,
-                                          DpSegments& segments) {
+                                          DpTable& segments) {
   std::vector<DpSpan> pairs;
   int32_t s_done = 0, t_done = 0;
   for (const DpAnchor& anchor : find_anchors(s, t)) {
@@ -127,7 +127,7 @@ DpAligner::~DpAligner() = default;
 Alignment DpAligner::align(std::span<const std::string_view> pieces_s,
                            std::span<const std::string_view> pieces_t) {
   const CanonicalTokens s = strings_->tokens(pieces_s), t = strings_->tokens(pieces_t);
-  DpSegments segments(s, t, strings_->ids(), options_);
+  DpTable segments(s, t, strings_->ids(), options_);
   const std::vector<JudgedSpan> pairs =
       repaired(align_between_anchors(s, t, segments), s, t, segments);
 

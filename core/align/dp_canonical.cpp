@@ -209,16 +209,18 @@ std::string_view CanonicalTokens::text(int32_t first, int32_t last) const {
   return joined_;
 }
 
-std::string_view CanonicalTokens::text_again(int32_t first, int32_t last) const {
-  if (last - first == 1) return strings->again(id[static_cast<size_t>(first)]);
+std::string_view CanonicalTokens::recanonical_text(int32_t first, int32_t last) const {
+  if (last - first == 1) return strings->recanonical(id[static_cast<size_t>(first)]);
   joined_.clear();
-  for (int32_t n = first; n < last; ++n) joined_ += strings->again(id[static_cast<size_t>(n)]);
+  for (int32_t n = first; n < last; ++n)
+    joined_ += strings->recanonical(id[static_cast<size_t>(n)]);
   return joined_;
 }
 
-size_t CanonicalTokens::size_again(int32_t first, int32_t last) const {
+size_t CanonicalTokens::recanonical_size(int32_t first, int32_t last) const {
   size_t size = 0;
-  for (int32_t n = first; n < last; ++n) size += strings->again(id[static_cast<size_t>(n)]).size();
+  for (int32_t n = first; n < last; ++n)
+    size += strings->recanonical(id[static_cast<size_t>(n)]).size();
   return size;
 }
 
@@ -230,7 +232,7 @@ size_t CanonicalStrings::first_slot(std::string_view piece) const {
 }
 
 // By address and size: a piece comes from its tokenizer's table, so both identify its text.
-CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
+CanonicalStrings::CanonicalSlot& CanonicalStrings::slot_of(std::string_view piece) {
   const size_t mask = pieces_.size() - 1;
   size_t slot = first_slot(piece);
   while (pieces_[slot].data != nullptr &&
@@ -242,17 +244,17 @@ CanonicalStrings::PieceSlot& CanonicalStrings::slot_of(std::string_view piece) {
 
 // At most half full, so that probes stay short.
 void CanonicalStrings::grow() {
-  const std::vector<PieceSlot> old =
-      std::exchange(pieces_, std::vector<PieceSlot>(2 * pieces_.size()));
-  for (const PieceSlot& each : old) {
+  const std::vector<CanonicalSlot> old =
+      std::exchange(pieces_, std::vector<CanonicalSlot>(2 * pieces_.size()));
+  for (const CanonicalSlot& each : old) {
     if (each.data != nullptr) slot_of({each.data, each.size}) = each;
   }
 }
 
 int32_t CanonicalStrings::intern(std::string_view canonical) {
   const int32_t id = canonical_.add(canonical);
-  if (static_cast<size_t>(id) == again_.size()) {
-    again_.push_back(canonical_token(canonical));
+  if (static_cast<size_t>(id) == recanonical_.size()) {
+    recanonical_.push_back(canonical_token(canonical));
     bytes_.push_back(bytes_of(canonical));
     byte_count_.push_back(static_cast<uint8_t>(std::min<size_t>(bytes_.back().size(), 255)));
   }
@@ -260,12 +262,12 @@ int32_t CanonicalStrings::intern(std::string_view canonical) {
 }
 
 // By value: the next one may move the table.
-CanonicalStrings::PieceSlot CanonicalStrings::known_piece(std::string_view piece) {
+CanonicalStrings::CanonicalSlot CanonicalStrings::known_piece(std::string_view piece) {
   if (piece.empty()) return {.canonical = intern("")};  // may have no address
-  PieceSlot& slot = slot_of(piece);
+  CanonicalSlot& slot = slot_of(piece);
   if (slot.data != nullptr) return slot;
-  const PieceSlot added = {piece.data(), static_cast<uint32_t>(piece.size()),
-                           is_artifact_head(piece), intern(canonical_token(piece))};
+  const CanonicalSlot added = {piece.data(), static_cast<uint32_t>(piece.size()),
+                               is_artifact_head(piece), intern(canonical_token(piece))};
   slot = added;
   if (2 * ++piece_count_ > pieces_.size()) grow();
   return added;
@@ -299,7 +301,7 @@ CanonicalTokens CanonicalStrings::tokens(std::span<const std::string_view> piece
   ends.reserve(pieces.size());
   for (size_t i = 0; i < pieces.size();) {
     if (i + kAhead < pieces.size()) __builtin_prefetch(&pieces_[first_slot(pieces[i + kAhead])]);
-    const PieceSlot piece = known_piece(pieces[i++]);
+    const CanonicalSlot piece = known_piece(pieces[i++]);
     ids.push_back(piece.canonical);
     if (piece.is_head && i < pieces.size()) {
       const std::string joined = joined_artifact(pieces[i - 1], pieces[i]);

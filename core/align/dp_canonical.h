@@ -24,12 +24,11 @@ struct CanonicalTokens {
   std::vector<int32_t> begin;  // [N + 1] token n stands for the pieces [begin[n], begin[n + 1])
 
   int32_t size() const { return static_cast<int32_t>(id.size()); }
-  // Returns tokens [first, last) concatenated; valid until the next call of this sequence. Few are
-  // ever asked for: those between anchors.
+  // Returns tokens [first, last) concatenated; valid until the next call of this sequence.
   std::string_view text(int32_t first, int32_t last) const;
-  // The same with canonical_token() applied to each token once more.
-  std::string_view text_again(int32_t first, int32_t last) const;
-  size_t size_again(int32_t first, int32_t last) const;  // of text_again
+  // Returns tokens [first, last) concatenated, each passed through canonical_token() a second time.
+  std::string_view recanonical_text(int32_t first, int32_t last) const;
+  size_t recanonical_size(int32_t first, int32_t last) const;  // of recanonical_text
 
   size_t text_size(int32_t n) const;  // of text(n, n + 1)
 
@@ -50,18 +49,18 @@ class CanonicalStrings {
   CanonicalTokens tokens(std::span<const std::string_view> pieces);
   const StringIds& ids() const { return canonical_; }
   // canonical_token() of the canonical string of an id.
-  const std::string& again(int32_t id) const { return again_[static_cast<size_t>(id)]; }
+  const std::string& recanonical(int32_t id) const { return recanonical_[static_cast<size_t>(id)]; }
 
  private:
-  struct PieceSlot {
+  struct CanonicalSlot {
     const char* data = nullptr;  // nullptr: empty
     uint32_t size : 31 = 0;
-    uint32_t is_head : 1 = 0;  // it may begin a character of two pieces
+    uint32_t is_head : 1 = 0;  // may be the first of two pieces that spell one character
     int32_t canonical = -1;
   };
-  PieceSlot known_piece(std::string_view piece);
+  CanonicalSlot known_piece(std::string_view piece);
   size_t first_slot(std::string_view piece) const;
-  PieceSlot& slot_of(std::string_view piece);
+  CanonicalSlot& slot_of(std::string_view piece);
   void grow();
   int32_t intern(std::string_view canonical);
   void push_run(CanonicalTokens& out, std::span<const int32_t> ids, std::span<const int32_t> ends);
@@ -69,11 +68,11 @@ class CanonicalStrings {
   StringIds canonical_;
   // By canonical id; bytes are those of the string without its leading "Ġ"s, if all of its
   // characters are one.
-  std::vector<std::string> again_, bytes_;
+  std::vector<std::string> recanonical_, bytes_;
   std::vector<uint8_t> byte_count_;  // of bytes_, at most 255; 0: not all are bytes
   // By the address of a piece, at most half full: a tokenizer has one address for each id, and
   // addresses compare faster than strings.
-  std::vector<PieceSlot> pieces_;
+  std::vector<CanonicalSlot> pieces_;
   size_t piece_count_ = 0;
 };
 

@@ -23,10 +23,12 @@ bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalToke
     return true;
   }
   // Sizes cost less than texts.
-  if (s.size_again(span.s_begin, span.s_end) != t.size_again(span.t_begin, span.t_end)) {
+  if (s.recanonical_size(span.s_begin, span.s_end) !=
+      t.recanonical_size(span.t_begin, span.t_end)) {
     return false;
   }
-  return s.text_again(span.s_begin, span.s_end) == t.text_again(span.t_begin, span.t_end);
+  return s.recanonical_text(span.s_begin, span.s_end) ==
+         t.recanonical_text(span.t_begin, span.t_end);
 }
 
 std::vector<JudgedSpan> judged(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
@@ -72,8 +74,8 @@ size_t window_end(const std::vector<JudgedSpan>& pairs, size_t first, const Cano
   size_t s_size = 0, t_size = 0;
   for (size_t last = first; last < end; ++last) {
     const DpSpan& pair = pairs[last].span;
-    s_size += s.size_again(pair.s_begin, pair.s_end);
-    t_size += t.size_again(pair.t_begin, pair.t_end);
+    s_size += s.recanonical_size(pair.s_begin, pair.s_end);
+    t_size += t.recanonical_size(pair.t_begin, pair.t_end);
     // Windows that agree are rare: few texts are read.
     if (last == first || s_size != t_size) continue;
     if (same_text(window(pairs, first, last), s, t)) return last;
@@ -84,7 +86,7 @@ size_t window_end(const std::vector<JudgedSpan>& pairs, size_t first, const Cano
 }  // namespace
 
 std::vector<JudgedSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
-                                 const CanonicalTokens& t, DpSegments& segments) {
+                                 const CanonicalTokens& t, DpTable& segments) {
   const std::vector<JudgedSpan> fused = with_fused_runs(judged(pairs, s, t), s, t);
   std::vector<JudgedSpan> out;
   out.reserve(fused.size());

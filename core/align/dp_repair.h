@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/align/dp_segment.h"
+#include "core/align/dp_table.h"
 
 namespace xrun {
 
@@ -15,6 +15,6 @@ struct JudgedSpan {
 // Returns the pairs with runs of wrong ones fused, and short stretches around a wrong one aligned
 // again where their texts agree. The pairs cover both sides, in order.
 std::vector<JudgedSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
-                                 const CanonicalTokens& t, DpSegments& segments);
+                                 const CanonicalTokens& t, DpTable& segments);
 
 }  // namespace xrun

@@ -45,6 +45,7 @@ std::vector<MessagePiece> pieces_of(const ChatSide& side, const MessageRange& ra
     const ByteRange bytes = {std::max(span.begin, range.bytes.begin),
                              std::min(span.end, range.bytes.end)};
     if (bytes.begin >= bytes.end) continue;
+    // Adjacent to the open piece.
     if (bytes.begin == open.end && open.begin < open.end) {
       open.end = bytes.end;
       continue;
@@ -112,6 +113,7 @@ class RegionMatcher {
       }
       const std::string_view a = s_[i].text.substr(s_done), b = t_[j].text.substr(t_done);
       const auto size = uint32_t(std::min(a.size(), b.size()));
+      // The shorter rest is looked for inside the longer one.
       const size_t at = a.size() <= b.size() ? b.find(a) : a.find(b);
       const bool s_inside = a.size() <= b.size();
       if (at != std::string_view::npos && size > 0) {
@@ -188,9 +190,10 @@ int32_t turn_end(const ChatSide& side, const MessageRange& range) {
 
 // Appends pairs in order, with orphans for the tokens between them.
 class PairList {
-  // A pair that would go backwards is refused: regions of two templates may be in another order.
  public:
   explicit PairList(Alignment& out) : out_(out) {}
+  // Returns false for a pair that would go backwards: regions of two templates may be in another
+  // order.
   bool add(const AlignedPair& pair) {
     if (pair.s_begin < s_done_ || pair.t_begin < t_done_) return false;
     fill(pair.s_begin, pair.t_begin);
@@ -238,13 +241,16 @@ ChatAlignment align_chat(const ChatSide& student, const ChatSide& teacher, const
       const TouchingTokens s = touching(student.tokens, out.regions[region].student);
       const TouchingTokens t = touching(teacher.tokens, out.regions[region].teacher);
       for (AlignedPair pair : walker.walk(student.table, s.inside, teacher.table, t.inside)) {
+        // fill() makes the orphans.
         if (pair.s_begin < 0 || pair.t_begin < 0) continue;
         if (has_crossing(s, pair.s_begin, pair.s_end) ||
             has_crossing(t, pair.t_begin, pair.t_end)) {
           continue;
         }
-        pair.s_begin += s.begin, pair.s_end += s.begin;
-        pair.t_begin += t.begin, pair.t_end += t.begin;
+        pair.s_begin += s.begin;
+        pair.s_end += s.begin;
+        pair.t_begin += t.begin;
+        pair.t_end += t.begin;
         list.add(pair);
       }
       out.crossing += int(s.first_crosses) + int(s.last_crosses && s.end - s.begin > 1) +
@@ -252,6 +258,7 @@ ChatAlignment align_chat(const ChatSide& student, const ChatSide& teacher, const
     }
     const MessageRange* s = range_of(student, int64_t(m));
     const MessageRange* t = range_of(teacher, int64_t(m));
+    // Only answers are trained, so only their ends need a partner.
     if (s == nullptr || t == nullptr || !is_assistant(messages.as_array()[m])) continue;
     const int32_t s_end = turn_end(student, *s), t_end = turn_end(teacher, *t);
     if (s_end < 0 || t_end < 0) continue;

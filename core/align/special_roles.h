@@ -12,7 +12,7 @@
 
 namespace xrun {
 
-// The role of a token by its spelling is this and the spelling.
+// Prefix of a role named after the token's own spelling: "token <|im_end|>".
 inline constexpr std::string_view kSpelledRole = "token ";
 
 // Returns the number of a role; equal names have equal numbers in the whole process. Never

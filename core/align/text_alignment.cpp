@@ -86,14 +86,14 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
   }
 }
 
-// Appends runs and specials of one document.
+// Builds the alignment of one document token by token.
 class TextAligner::Builder {
  public:
   Builder(const TextAligner& aligner, std::span<const int32_t> ids) : a_(aligner), ids_(ids) {}
 
   AlignedDocument document() {
-    begin();
-    rest();
+    add_bos();
+    add_rest();
     cut_document(out_, std::ssize(ids_), a_.options_.limit);
     return std::move(out_);
   }
@@ -102,20 +102,20 @@ class TextAligner::Builder {
     is_answer_ = true;
     turn_end_ = turn_end;
     fresh_ = has_prefix(a_.table_s_);  // the space before an answer is its template's
-    rest();
+    add_rest();
     return std::move(out_);
   }
 
  private:
-  void rest() {
+  void add_rest() {
     while (at_ < size()) {
       if (!is_content(at_)) {
-        special();
+        add_special();
         continue;
       }
       size_t end = at_ + 1;
       while (end < size() && is_content(end)) ++end;
-      run(end);
+      add_run(end);
     }
   }
 
@@ -125,7 +125,7 @@ class TextAligner::Builder {
   int32_t teacher_end() const { return static_cast<int32_t>(out_.teacher_ids.size()); }
 
   // The teacher's BOS: paired with the student's, if it has one.
-  void begin() {
+  void add_bos() {
     fresh_ = has_prefix(a_.table_s_);
     const SpecialRoles* first = ids_.empty() ? nullptr : a_.table_s_.roles(ids_[0]);
     if (first != nullptr && a_.leading_.size() == 1 && pairs_specials()) {
@@ -155,7 +155,7 @@ class TextAligner::Builder {
   }
 
   // The first role that the teacher knows decides.
-  void special() {
+  void add_special() {
     const SpecialRoles* const roles = a_.table_s_.roles(ids_[at_]);
     if (turn_end_ && at_ + 1 == size() && pairs_specials()) return pair_one(*turn_end_);
     if (roles != nullptr && pairs_specials()) {
@@ -175,7 +175,7 @@ class TextAligner::Builder {
   }
 
   // Content tokens [at_, end).
-  void run(size_t end) {
+  void add_run(size_t end) {
     const size_t first = at_;
     std::string text;
     std::vector<size_t> offset = {0};  // of each token in the text
@@ -204,15 +204,15 @@ class TextAligner::Builder {
       } else if (end == size() && begins_character(text, bad)) {
         orphans(end);
       } else {
-        raw(stop + 1,
-            std::string_view(text).substr(byte_of(at_), byte_of(stop + 1) - byte_of(at_)));
+        add_raw_bytes(stop + 1, std::string_view(text).substr(byte_of(at_),
+                                                              byte_of(stop + 1) - byte_of(at_)));
       }
     }
   }
 
   // Content tokens [at_, end) of an answer whose bytes are not UTF-8. Every sampled token gets a
   // loss, so the teacher reads them byte by byte.
-  void raw(size_t end, std::string_view bytes) {
+  void add_raw_bytes(size_t end, std::string_view bytes) {
     std::vector<int32_t> teacher;
     for (const char byte : bytes) {
       teacher.push_back(a_.byte_token_[static_cast<uint8_t>(byte)]);
@@ -260,8 +260,14 @@ class TextAligner::Builder {
     const auto s = static_cast<int32_t>(at_);
     const int32_t t = teacher_end();
     for (AlignedPair& pair : pairs) {
-      if (pair.s_begin >= 0) pair.s_begin += s, pair.s_end += s;
-      if (pair.t_begin >= 0) pair.t_begin += t, pair.t_end += t;
+      if (pair.s_begin >= 0) {
+        pair.s_begin += s;
+        pair.s_end += s;
+      }
+      if (pair.t_begin >= 0) {
+        pair.t_begin += t;
+        pair.t_end += t;
+      }
       out_.pairs.push_back(pair);
     }
     out_.teacher_ids.insert(out_.teacher_ids.end(), teacher.begin(), teacher.end());

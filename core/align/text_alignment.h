@@ -59,10 +59,10 @@ class TextAligner {
   // Returns the teacher's tokens of the student's text, cut at the last pair within the limit, and
   // the pairs of both. Throws Error for an id out of range.
   AlignedDocument align(std::span<const int32_t> ids) const;
-  // The same for a sampled answer, which stands after a prompt: without BOS and without the limit.
-  // Bytes that are not UTF-8 are the teacher's tokens of single bytes, where it has them; only the
-  // beginning of a character at the end, where the answer was cut off, has no partner. Neither have
-  // ids beyond the vocabulary, which a model may sample.
+  // Aligns a sampled answer, which follows a prompt: adds no BOS and applies no limit. Bytes that
+  // are not UTF-8 become the teacher's tokens of single bytes, where it has them; only the
+  // beginning of a character at the end, where the answer was cut off, has no partner. Ids beyond
+  // the vocabulary, which a model may sample, have no partner either.
   //   turn_end  the teacher's token for the end of a turn, the partner of the answer's last token
   //             if that is special, whatever its role; nullopt: roles decide
   AlignedDocument align_answer(std::span<const int32_t> ids,

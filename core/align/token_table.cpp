@@ -84,9 +84,9 @@ TokenTable::TokenTable(const Tokenizer& tokenizer) : spelling_(text_spelling(tok
     if (!known || spelling_.prefix == PrefixSpace::kNone) continue;
     const AddedToken* added = tokenizer.state().added.find(id);
     // An added token that is cut out of the text first starts the next stretch afresh.
-    const bool parts_text =
+    const bool splits_text =
         added != nullptr && (!added->normalized || spelling_.scope == PrefixScope::kStretches);
-    if (parts_text && spelling_.scope != PrefixScope::kText) flags_[row] |= kRestarts;
+    if (splits_text && spelling_.scope != PrefixScope::kText) flags_[row] |= kRestarts;
   }
   begin_.push_back(uint32_t(bytes_.size()));
   for (const int32_t id : tokenizer.leading_bos()) flags_[row_of(id)] |= kLeads;

@@ -24,10 +24,10 @@ void check_tokens(size_t tokens) {
              tokens, kMostTokens);
 }
 
-// Sets the bytes of a side and the end of each token. `strips`: the space that the tokenizer puts
-// before a text is left out.
-void spell(const TokenTable& table, std::span<const int32_t> ids, bool begins_text, bool strips,
-           WalkSide& side) {
+// Sets the bytes of a side and the end of each token. `strip_prefix_space`: the space that the
+// tokenizer puts before a text is left out.
+void spell(const TokenTable& table, std::span<const int32_t> ids, bool begins_text,
+           bool strip_prefix_space, WalkSide& side) {
   check_tokens(ids.size());
   constexpr size_t kStep = sizeof(TokenTable::ShortToken);
   const size_t count = ids.size();
@@ -49,7 +49,7 @@ void spell(const TokenTable& table, std::span<const int32_t> ids, bool begins_te
         fresh = table.restarts(ids[k]) || (fresh && table.is_leading(ids[k]));
       } else {
         std::string_view text = table.bytes(ids[k]);
-        if (fresh && strips && text.starts_with(' ')) text.remove_prefix(1);
+        if (fresh && strip_prefix_space && text.starts_with(' ')) text.remove_prefix(1);
         fresh = table.restarts(ids[k]);
         XRUN_CHECK(at + uint64_t{text.size()} <= kMostBytes,
                    "alignment: a side has more than 2 GiB of text; align documents one by one");
@@ -151,8 +151,8 @@ std::span<const AlignedPair> Walker::walk(const TokenTable& s, std::span<const i
   spell(s, ids_s, begins, true, s_);
   spell(t, ids_t, begins, true, t_);
   uint32_t differs = first_difference(s_, t_);
-  // Such a tokenizer gives " a" and "a" the same tokens, so their ids do not say which it was: the
-  // reading that agrees further with the other side holds.
+  // Such a tokenizer gives " a" and "a" the same tokens, so their ids do not say which it was: keep
+  // the reading that agrees longer with the other side.
   const bool s_unclear = s.spelling().prefix == PrefixSpace::kIfMissing;
   const bool t_unclear = t.spelling().prefix == PrefixSpace::kIfMissing;
   if (differs != kNowhere && (s_unclear || t_unclear)) {

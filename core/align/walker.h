@@ -79,14 +79,14 @@ class Walker {
   // Aligns two encodings of `text`, by bytes if the pieces of both sides spell it, otherwise by
   // offsets. Those are exact whatever a tokenizer does to the text, but may leave several tokens
   // in one pair. A pair with an unknown token is not correct. Throws Error as above, and if a side
-  // has not one offset per token.
+  // does not have one offset per token.
   std::span<const AlignedPair> walk(std::string_view text, const TokenTable& s,
                                     const Encoding& encoding_s, const TokenTable& t,
                                     const Encoding& encoding_t);
-  // The same by offsets alone.
+  // Aligns two encodings by their offsets alone.
   std::span<const AlignedPair> walk(const TokenTable& s, const Encoding& encoding_s,
                                     const TokenTable& t, const Encoding& encoding_t);
-  // Of the last walk.
+  // Returns the findings of the last walk.
   const WalkFindings& findings() const { return findings_; }
 
  private:

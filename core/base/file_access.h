@@ -25,8 +25,8 @@ bool file_access_limited();
 void set_named_paths(std::vector<std::filesystem::path> paths);
 const std::vector<std::filesystem::path>& named_paths();
 
-// Throws Error, with the way to allow it, if the path is not among those that may be
-// read (written), after all links in it are resolved. Without limits: no check.
+// Throws Error that names the option that would allow it, if the path is not among those that may
+// be read (written), after all links in it are resolved. Without limits: no check.
 void check_read(const std::filesystem::path& path);
 void check_write(const std::filesystem::path& path);
 

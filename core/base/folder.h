@@ -14,7 +14,8 @@ namespace xrun {
 // FileError if the system does not list it to the end.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir);
 
-// The same without the exception: sets `code`, and returns the entries listed until then.
+// Returns the entries as above without throwing: sets `code`, and returns the entries listed until
+// then.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir,
                                                std::error_code& code);
 

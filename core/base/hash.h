@@ -39,7 +39,8 @@ uint64_t hash_u64(std::string_view data);
 // Returns the digest of a file's bytes, read in pieces. Throws Error if the file cannot be read.
 std::string hash_file(const std::filesystem::path& path);
 
-// The same for large files: `each` gets the bytes read so far after each piece, and may throw.
+// Returns hash_file() of a large file: `each` gets the bytes read so far after each piece, and may
+// throw.
 std::string hash_file_pieces(const std::filesystem::path& path,
                              const std::function<void(uint64_t bytes)>& each);
 

@@ -24,7 +24,7 @@ class Config {
   const Json& values() const { return values_; }
   // A value by path ("optim.lr", "data.1.path"), or nullptr if it is absent.
   const Json* find(std::string_view path) const;
-  // The same, but throws UsageError with the key and its doc if it is absent.
+  // Returns the value of a path; throws UsageError with the key and its doc if it is absent.
   const Json& at(std::string_view path) const;
   std::string text(std::string_view path) const { return at(path).as_string(); }
   double number(std::string_view path) const { return at(path).as_double(); }

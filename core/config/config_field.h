@@ -99,7 +99,8 @@ bool fits(const ConfigField& field, const Json& value);
 // number above 0", with did-you-mean for a name.
 void check_fields(const Json& value, const std::string& path);
 
-// The same for the table that run:steps takes: batch, with steps and epochs beside it.
+// Checks the table that run:steps takes: batch, with steps and epochs beside it. Throws as
+// check_fields does.
 void check_batch_fields(const Json& batch);
 
 }  // namespace xrun

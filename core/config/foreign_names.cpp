@@ -14,7 +14,7 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"CPOTrainer", "xrun recipes/simpo.lua trains with SimPO"},
     {"DPOTrainer", "xrun recipes/dpo.lua trains with DPO"},
-    {"GRPOTrainer", "xrun recipes/grpo.lua trains with GRPO; docs/recipes.md lists its family"},
+    {"GRPOTrainer", "xrun recipes/grpo.lua trains with GRPO; docs/losses.md lists its family"},
     {"KTOTrainer", "xrun recipes/kto.lua trains with KTO"},
     {"ORPOTrainer", "xrun recipes/orpo.lua trains with ORPO"},
     {"RLOOTrainer", "xrun recipes/rloo.lua trains with RLOO"},

@@ -33,7 +33,7 @@ class RankError : public Error {
 std::vector<std::string> gather_results(Ranks* ranks, std::string_view label,
                                         const std::function<std::string()>& work);
 
-// The same without results.
+// Runs `work` on this rank, without results. Throws as gather_results does.
 void agree(Ranks* ranks, std::string_view label, const std::function<void()>& work);
 
 // Runs `work` on rank 0 alone; every rank returns its result or throws as above.

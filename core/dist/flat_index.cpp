@@ -1,5 +1,5 @@
-// A group's buffer holds its tensors in order, each at a multiple of kAlign elements; chunks never
-// straddle a tensor. Shards cut a group only between chunks.
+// A group's buffer holds its tensors in order, each at a multiple of kAlign elements; slices never
+// straddle a tensor. Shards cut a group only between slices.
 
 #include "core/dist/flat_index.h"
 
@@ -39,7 +39,7 @@ FlatIndex::FlatIndex(const std::vector<TensorShape>& tensors, int64_t group_elem
     if (full || groups_.back().block != block) {
       groups_.push_back({.block = std::move(block),
                          .first_tensor = static_cast<int64_t>(tensors_.size()),
-                         .first_chunk = static_cast<int64_t>(chunks_.size())});
+                         .first_slice = static_cast<int64_t>(slices_.size())});
     }
     add(tensor);
     full = groups_.back().size >= group_elements;
@@ -54,25 +54,25 @@ void FlatIndex::add(const TensorShape& tensor) {
                   .elements = 1,
                   .group = static_cast<int64_t>(groups_.size()) - 1,
                   .offset = group.size,
-                  .first_chunk = static_cast<int64_t>(chunks_.size())};
+                  .first_slice = static_cast<int64_t>(slices_.size())};
   for (const int64_t size : tensor.shape) flat.elements *= size;
   const auto number = static_cast<int64_t>(tensors_.size());
-  for (int64_t begin = 0; begin < flat.elements; begin += kChunkElements) {
-    chunks_.push_back({number, begin, std::min(begin + kChunkElements, flat.elements)});
+  for (int64_t begin = 0; begin < flat.elements; begin += kSliceElements) {
+    slices_.push_back({number, begin, std::min(begin + kSliceElements, flat.elements)});
   }
-  flat.chunk_count = static_cast<int64_t>(chunks_.size()) - flat.first_chunk;
+  flat.slice_count = static_cast<int64_t>(slices_.size()) - flat.first_slice;
   group.size += aligned(flat.elements);
-  group.chunk_count += flat.chunk_count;
+  group.slice_count += flat.slice_count;
   ++group.tensor_count;
   tensors_.push_back(std::move(flat));
 }
 
-int64_t FlatIndex::chunk_offset(int64_t chunk) const {
-  const FlatChunk& of = chunks_[static_cast<size_t>(chunk)];
+int64_t FlatIndex::slice_offset(int64_t slice) const {
+  const FlatSlice& of = slices_[static_cast<size_t>(slice)];
   return tensors_[static_cast<size_t>(of.tensor)].offset + of.begin;
 }
 
-// Each group is cut so that all ranks own equally much of the groups so far: a group of few chunks
+// Each group is cut so that all ranks own equally much of the groups so far: a group of few slices
 // leaves a rank behind, which the next groups make up for.
 FlatShards::FlatShards(const FlatIndex& index, int64_t ranks)
     : ranks_(ranks), groups_(static_cast<int64_t>(index.groups().size())) {
@@ -87,39 +87,39 @@ FlatShards::FlatShards(const FlatIndex& index, int64_t ranks)
       wanted[r] = std::max(0.0, done / static_cast<double>(n) - loads[r]);
       sum += wanted[r];
     }
-    const int64_t last = group.first_chunk + group.chunk_count;
-    int64_t chunk = group.first_chunk, cut = 0;
+    const int64_t last = group.first_slice + group.slice_count;
+    int64_t slice = group.first_slice, cut = 0;
     double target = 0;
     for (size_t r = 0; r < n; ++r) {
       cuts_.push_back(cut);
-      chunk_cuts_.push_back(chunk);
+      slice_cuts_.push_back(slice);
       target += sum > 0 ? wanted[r] / sum * static_cast<double>(group.size) : 0;
       const int64_t before = cut;
-      while (chunk < last) {
-        const int64_t next = chunk + 1 < last ? index.chunk_offset(chunk + 1) : group.size;
+      while (slice < last) {
+        const int64_t next = slice + 1 < last ? index.slice_offset(slice + 1) : group.size;
         // The boundary nearest to the target.
         if (r + 1 < n && std::fabs(static_cast<double>(next) - target) >
                              std::fabs(static_cast<double>(cut) - target)) {
           break;
         }
         cut = next;
-        ++chunk;
+        ++slice;
       }
-      if (r + 1 == n) cut = group.size;  // also where the group has no chunk
+      if (r + 1 == n) cut = group.size;  // also where the group has no slice
       loads[r] += static_cast<double>(cut - before);
     }
     cuts_.push_back(cut);
-    chunk_cuts_.push_back(chunk);
+    slice_cuts_.push_back(slice);
   }
 }
 
-int64_t FlatShards::first_chunk(int64_t group, int64_t rank) const {
-  return chunk_cuts_[static_cast<size_t>(group * (ranks_ + 1) + rank)];
+int64_t FlatShards::first_slice(int64_t group, int64_t rank) const {
+  return slice_cuts_[static_cast<size_t>(group * (ranks_ + 1) + rank)];
 }
 
-int64_t FlatShards::owner(int64_t group, int64_t chunk) const {
+int64_t FlatShards::owner(int64_t group, int64_t slice) const {
   int64_t rank = 0;
-  while (chunk >= end_chunk(group, rank)) ++rank;
+  while (slice >= end_slice(group, rank)) ++rank;
   return rank;
 }
 

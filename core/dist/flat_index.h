@@ -7,9 +7,9 @@
 
 namespace xrun {
 
-// Elements of a chunk, at most. The sum of squares of a gradient is made of sums over chunks, which
+// Elements of a slice, at most. The sum of squares of a gradient is made of sums over slices, which
 // therefore fix its bits.
-inline constexpr int64_t kChunkElements = 1 << 16;
+inline constexpr int64_t kSliceElements = 1 << 16;
 
 struct TensorShape {
   std::string name;
@@ -23,11 +23,11 @@ struct FlatTensor {
   int64_t elements = 0;
   int64_t group = 0;
   int64_t offset = 0;                        // a multiple of FlatIndex::kAlign
-  int64_t first_chunk = 0, chunk_count = 0;  // none for an empty tensor
+  int64_t first_slice = 0, slice_count = 0;  // none for an empty tensor
 };
 
-// A run of elements of one tensor; the next chunk of the tensor begins at `end`.
-struct FlatChunk {
+// A run of elements of one tensor; the next slice of the tensor begins at `end`.
+struct FlatSlice {
   int64_t tensor = 0;
   int64_t begin = 0, end = 0;
 };
@@ -37,7 +37,7 @@ struct FlatChunk {
 struct FlatGroup {
   std::string block;  // "model.layers.0.", "" for tensors outside the blocks
   int64_t first_tensor = 0, tensor_count = 0;
-  int64_t first_chunk = 0, chunk_count = 0;
+  int64_t first_slice = 0, slice_count = 0;
   int64_t size = 0;  // elements of its buffer, padding included
 };
 
@@ -55,24 +55,24 @@ class FlatIndex {
 
   const std::vector<FlatTensor>& tensors() const { return tensors_; }
   const std::vector<FlatGroup>& groups() const { return groups_; }
-  const std::vector<FlatChunk>& chunks() const { return chunks_; }
+  const std::vector<FlatSlice>& slices() const { return slices_; }
   int64_t size() const { return size_; }  // elements of all buffers, padding included
 
-  // The offset of a chunk in its group's buffer.
-  int64_t chunk_offset(int64_t chunk) const;
+  // The offset of a slice in its group's buffer.
+  int64_t slice_offset(int64_t slice) const;
 
  private:
   void add(const TensorShape& tensor);
 
   std::vector<FlatTensor> tensors_;
   std::vector<FlatGroup> groups_;
-  std::vector<FlatChunk> chunks_;
+  std::vector<FlatSlice> slices_;
   int64_t size_ = 0;
 };
 
 // The ranges of `ranks` ranks. In each group they follow one another in rank order, are made of
-// whole chunks, and cover the buffer; a range may be empty. Over all groups each rank owns
-// 1/ranks of the elements, give or take one chunk.
+// whole slices, and cover the buffer; a range may be empty. Over all groups each rank owns
+// 1/ranks of the elements, give or take one slice.
 class FlatShards {
  public:
   FlatShards(const FlatIndex& index, int64_t ranks);
@@ -82,10 +82,10 @@ class FlatShards {
   int64_t begin(int64_t group, int64_t rank) const { return cut(group, rank); }
   int64_t end(int64_t group, int64_t rank) const { return cut(group, rank + 1); }
   int64_t size(int64_t group, int64_t rank) const { return end(group, rank) - begin(group, rank); }
-  // Chunks [first_chunk, end_chunk) of the index.
-  int64_t first_chunk(int64_t group, int64_t rank) const;
-  int64_t end_chunk(int64_t group, int64_t rank) const { return first_chunk(group, rank + 1); }
-  int64_t owner(int64_t group, int64_t chunk) const;  // the rank that owns a chunk of the group
+  // Slices [first_slice, end_slice) of the index.
+  int64_t first_slice(int64_t group, int64_t rank) const;
+  int64_t end_slice(int64_t group, int64_t rank) const { return first_slice(group, rank + 1); }
+  int64_t owner(int64_t group, int64_t slice) const;  // the rank that owns a slice of the group
   // Elements of the ranges of all ranks in a group, in rank order.
   std::vector<int64_t> sizes(int64_t group) const;
   int64_t total(int64_t rank) const;  // elements of a rank in all groups
@@ -97,7 +97,7 @@ class FlatShards {
 
   int64_t ranks_, groups_;
   std::vector<int64_t> cuts_;        // [groups, ranks + 1] elements
-  std::vector<int64_t> chunk_cuts_;  // [groups, ranks + 1] chunks
+  std::vector<int64_t> slice_cuts_;  // [groups, ranks + 1] slices
 };
 
 }  // namespace xrun

@@ -9,28 +9,28 @@
 
 namespace xrun {
 
-MessageWriter& MessageWriter::whole(int64_t value) {
+MessageWriter& MessageWriter::int64(int64_t value) {
   bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
   return *this;
 }
 
-MessageWriter& MessageWriter::real(double value) {
+MessageWriter& MessageWriter::float64(double value) {
   bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
   return *this;
 }
 
-MessageWriter& MessageWriter::text(std::string_view value) {
-  whole(static_cast<int64_t>(value.size()));
+MessageWriter& MessageWriter::string(std::string_view value) {
+  int64(static_cast<int64_t>(value.size()));
   bytes_.append(value);
   return *this;
 }
 
 MessageWriter& MessageWriter::tensor(const at::Tensor& value) {
-  if (!value.defined()) return whole(-1);
+  if (!value.defined()) return int64(-1);
   const at::Tensor host = value.detach().cpu().contiguous();
-  whole(static_cast<int64_t>(host.scalar_type()));
+  int64(static_cast<int64_t>(host.scalar_type()));
   list(host.sizes().vec());
-  return text({static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
+  return string({static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
 }
 
 std::string_view MessageReader::take(size_t size) {
@@ -40,25 +40,25 @@ std::string_view MessageReader::take(size_t size) {
   return bytes;
 }
 
-int64_t MessageReader::whole() {
+int64_t MessageReader::int64() {
   int64_t value = 0;
   std::memcpy(&value, take(sizeof value).data(), sizeof value);
   return value;
 }
 
-double MessageReader::real() {
+double MessageReader::float64() {
   double value = 0;
   std::memcpy(&value, take(sizeof value).data(), sizeof value);
   return value;
 }
 
-std::string_view MessageReader::text() { return take(static_cast<size_t>(whole())); }
+std::string_view MessageReader::string() { return take(static_cast<size_t>(int64())); }
 
 at::Tensor MessageReader::tensor() {
-  const int64_t type = whole();
+  const int64_t type = int64();
   if (type < 0) return {};
   const std::vector<int64_t> sizes = list<int64_t>();
-  const std::string_view bytes = text();
+  const std::string_view bytes = string();
   at::Tensor value = at::empty(sizes, static_cast<at::ScalarType>(type));
   XRUN_CHECK(value.nbytes() == bytes.size(), "the message of another rank is cut short");
   if (!bytes.empty()) std::memcpy(value.mutable_data_ptr(), bytes.data(), bytes.size());

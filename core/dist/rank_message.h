@@ -15,14 +15,14 @@ namespace xrun {
 // Appends values to a message: doubles keep their bits, NaN included.
 class MessageWriter {
  public:
-  MessageWriter& whole(int64_t value);
-  MessageWriter& real(double value);
-  MessageWriter& text(std::string_view value);
+  MessageWriter& int64(int64_t value);
+  MessageWriter& float64(double value);
+  MessageWriter& string(std::string_view value);
   MessageWriter& tensor(const at::Tensor& value);  // copied to the host; undefined is legal
   template <typename T>
   MessageWriter& list(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
-    return text({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+    return string({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
   }
 
   std::string take() { return std::move(bytes_); }
@@ -36,13 +36,13 @@ class MessageReader {
  public:
   explicit MessageReader(std::string_view bytes) : rest_(bytes) {}
 
-  int64_t whole();
-  double real();
-  std::string_view text();
+  int64_t int64();
+  double float64();
+  std::string_view string();
   at::Tensor tensor();  // on the host
   template <typename T>
   std::vector<T> list() {
-    const std::string_view bytes = text();
+    const std::string_view bytes = string();
     std::vector<T> values(bytes.size() / sizeof(T));
     if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
     return values;

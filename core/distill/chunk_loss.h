@@ -33,18 +33,18 @@ class ChunkLoss {
   // logits are overwritten with the gradient of the loss.
   double operator()(const ChunkLogits<T>& student, const ChunkLogits<T>& teacher, bool gradient);
 
-  // The same for support columns kTop. A column that a row did not cache gets an even share of the
-  // row's rest: log(rest / (columns - k)).
+  // Returns the loss against cached rows, for support columns kTop. A column that a row did not
+  // cache gets an even share of the row's rest: log(rest / (columns - k)).
   double operator()(const ChunkLogits<T>& student, const CachedRows& teacher, bool gradient);
 
-  // The same loss, with the same bits, of a form that reads_support_alone(), from the student's
-  // log-probabilities there. `logs(row, columns, out)` writes those of a row.
+  // Returns the loss against cached rows, with the same bits, of a form that reads_support_alone(),
+  // from the student's log-probabilities there. `logs(row, columns, out)` writes those of a row.
   using SupportLogs =
       std::function<void(int64_t row, const std::vector<int32_t>& columns, T* logprob)>;
   double operator()(int64_t student_rows, const SupportLogs& logs, const CachedRows& teacher);
 
-  // Of the last such call: the support [K], and the gradient there of the logits of each of the
-  // chunk's rows, or of its first row alone (a chain).
+  // Returns the support [K] of the last such call, and the gradient there of the logits of each of
+  // the chunk's rows, or of its first row alone (a chain).
   const std::vector<int32_t>& support() const { return columns_; }
   const std::vector<T>& support_gradient() const { return support_gradient_; }
   bool of_first_row_alone() const { return form_.student == ChunkMean::kChain; }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/distill/kd_blocks.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/op.h"
 
 namespace xrun {

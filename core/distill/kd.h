@@ -50,15 +50,15 @@ struct TeacherColumns {
 at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 
-// The same against the mean of the logits of several teachers of one vocabulary: the normalised
-// geometric mean of their distributions. All have the rows of the first; the padding of none
-// counts.
+// Returns the loss against the mean of several teachers' logits, all of one vocabulary: the
+// normalised geometric mean of their distributions. All have the rows of the first; padding columns
+// are ignored.
 at::Tensor kd_loss(const KdSide& student, const std::vector<KdSide>& teachers, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 
-// The same for p-kl and topk from cached columns, with the bits of the other form where a chunk has
-// one teacher row or the cache holds all columns. Throws Error for another loss and for a top_k
-// above the cached k.
+// Returns the loss from cached columns, for p-kl and topk, with the bits of the other form where a
+// chunk has one teacher row or the cache holds all columns. Throws Error for another loss and for a
+// top_k above the cached k.
 at::Tensor kd_loss(const KdSide& student, const TeacherColumns& teacher, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 

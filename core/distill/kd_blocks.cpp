@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/matrix_product.h"
 
 namespace xrun {

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/distill/kd_check.h"
 #include "core/distill/support_set.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 
 namespace xrun {
 
@@ -48,8 +48,8 @@ std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
   std::vector<KdBlock> blocks;
   for (int64_t begin = 0; begin < chunks;) {
     int64_t end = begin + 1;
-    while (end < chunks && student[end + 1] - student[begin] <= kHeadChunkRows &&
-           teacher[end + 1] - teacher[begin] <= kHeadChunkRows) {
+    while (end < chunks && student[end + 1] - student[begin] <= kHeadBlockRows &&
+           teacher[end + 1] - teacher[begin] <= kHeadBlockRows) {
       ++end;
     }
     blocks.push_back({begin, end, student[begin], student[end], teacher[begin], teacher[end]});

@@ -20,7 +20,7 @@ struct KdBlock {
 };
 
 // Returns the blocks of chunks given by their first rows on each side, [C + 1]: one chunk, or as
-// many as fit kHeadChunkRows rows on both sides, since a product reaches its full rate there.
+// many as fit kHeadBlockRows rows on both sides, since a product reaches its full rate there.
 std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
                                  const std::vector<int64_t>& teacher);
 
@@ -38,7 +38,7 @@ struct KdCall : torch::CustomClassHolder {
   int64_t teacher_columns = 0;
 };
 
-// The calls of the forms of kd_loss. Throw what kd_loss throws.
+// Build the checked call of each kd_loss overload; throw as it does.
 c10::intrusive_ptr<KdCall> online_call(const KdSide& student, const std::vector<KdSide>& teachers,
                                        int64_t chunks, const KdOptions& options,
                                        std::shared_ptr<const VocabularyMap> map);

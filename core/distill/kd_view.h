@@ -39,8 +39,8 @@ struct KdPair {
 // vocabularies or with cached columns.
 at::Tensor kd_loss_of(const View& view, const KdPair& pair);
 
-// The same over all micro-batches of a batch, without gradient, in batch order; chunks of a
-// companion in the order of the packs.
+// Returns the losses of all micro-batches of a batch, without gradient, in batch order; chunks of a
+// companion are in the order of the packs.
 at::Tensor kd_loss_of(Batch& batch, const KdPair& pair);
 
 // The teacher's outputs for the rows that predict a view's chunks, for losses written in Lua: those

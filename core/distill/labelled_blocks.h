@@ -12,7 +12,7 @@
 #include "core/distill/kd_blocks.h"
 #include "core/distill/kd_call.h"
 #include "core/distill/labelled_kd.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 
 namespace xrun {
 

@@ -14,7 +14,7 @@
 #include "core/distill/kd_call.h"
 #include "core/distill/kd_check.h"
 #include "core/distill/labelled_blocks.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/op.h"
 
 namespace xrun {
@@ -79,8 +79,8 @@ LabelledKd run_call(const KdSide& student, const UnchunkedRows& rest,
   const int64_t chunked = call->student_first.back(), rows = chunked + rest.index.size(0);
   call->student_index = at::cat({call->student_index, rest.index});
   call->student_target = at::cat({call->student_target, rest.target});
-  for (int64_t begin = chunked; begin < rows; begin += kHeadChunkRows) {
-    const int64_t end = std::min(begin + kHeadChunkRows, rows);
+  for (int64_t begin = chunked; begin < rows; begin += kHeadBlockRows) {
+    const int64_t end = std::min(begin + kHeadBlockRows, rows);
     call->blocks.push_back({chunks, chunks, begin, end, 0, 0});
   }
   const at::Tensor &hidden = student.hidden, &weight = student.weight;

@@ -1,6 +1,6 @@
 #pragma once
-// A projection: a sparse matrix of student tokens by teacher tokens. Row s says by which teacher
-// tokens, and in which shares, a teacher would write the student's token s.
+// A projection: a sparse matrix of student tokens by teacher tokens. Row s lists the teacher tokens
+// that spell student token s, with their weights.
 
 #include <cstdint>
 #include <filesystem>

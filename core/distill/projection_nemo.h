@@ -28,7 +28,7 @@ DenseProjection nemo_projection(const Tokenizer& student, const Tokenizer& teach
 // stays repeated.
 Projection projection_of(const DenseProjection& dense);
 
-// The same for two tokenizers.
+// Returns projection_of(nemo_projection(...)).
 Projection build_nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
                                  const ProjectionOptions& options);
 

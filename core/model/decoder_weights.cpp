@@ -136,6 +136,7 @@ at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
   const at::Tensor& master = masters_[index].master;
   at::Tensor weight;
   if (index < sharded_) {
+    // Fetched from the ranks in the compute type.
     weight = shards_->get(index);
   } else if (master.scalar_type() == compute_) {
     return master;
@@ -148,6 +149,7 @@ at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
     }
     weight = copy.tensor;
   }
+  // A gradient goes to the fp32 master, through the copy.
   if (!at::GradMode::is_enabled() || !master.requires_grad()) return weight;
   return WeightCopyFunction::apply(master, weight);
 }

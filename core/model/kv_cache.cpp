@@ -41,6 +41,7 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
 void KvCache::open(int64_t slot, int64_t capacity, int64_t shared) {
   const auto index = static_cast<size_t>(slot);
   if (index >= slots_.size()) slots_.resize(index + 1);
+  // Blocks are made when tokens come: most answers end before their limit.
   slots_[index] = {.blocks = {}, .capacity = capacity, .shared = shared};
 }
 
@@ -143,16 +144,17 @@ void KvCache::append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
   }
 }
 
-// Sequences that share their first block follow one another in a chunk, others stand alone; a long
-// one is cut. Where a chunk ends changes no bit (attention.h).
-std::vector<KvCache::Chunk> KvCache::chunks(const std::vector<int64_t>& cu_seqlens,
+// Sequences that share their first block follow one another in a slice, others stand alone; a long
+// one is cut. Where a slice ends changes no bit (attention.h).
+std::vector<KvCache::Slice> KvCache::slices(const std::vector<int64_t>& cu_seqlens,
                                             int64_t heads) const {
   const int64_t most = kernels::attention_chunk(heads);
-  std::vector<Chunk> out;
+  std::vector<Slice> out;
   const Block* shared = nullptr;
   for (size_t s = 0; s < used_.size(); ++s) {
     if (cu_seqlens[s] == cu_seqlens[s + 1]) continue;
     const Block* first = &slots_[static_cast<size_t>(used_[s])].blocks.front();
+    // Forks of one prompt share its first block.
     const bool joins = shared != nullptr && *shared == *first &&
                        cu_seqlens[s + 1] - out.back().first <= std::min(most, kSharingTokens);
     shared = first;
@@ -168,19 +170,19 @@ std::vector<KvCache::Chunk> KvCache::chunks(const std::vector<int64_t>& cu_seqle
 }
 
 template <class T>
-void KvCache::attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, const at::Tensor& q,
+void KvCache::attend_slice(const Slice& slice, int64_t layer, int64_t head, const at::Tensor& q,
                            const at::Tensor& y, const AttentionLayout& layout, double scale) const {
   const std::vector<int64_t>& cu = layout.cu_seqlens;
-  const auto find = std::upper_bound(cu.begin(), cu.end(), chunk.first);
+  const auto find = std::upper_bound(cu.begin(), cu.end(), slice.first);
   const auto first = static_cast<size_t>(find - cu.begin()) - 1;
   size_t last = first;
   std::vector<int32_t> positions;
   int64_t end = 0;  // positions of the longest sequence
-  // The sequences of the chunk, with the position of each of its tokens.
-  for (; last < used_.size() && cu[last] < chunk.last; ++last) {
+  // The sequences of the slice, with the position of each of its tokens.
+  for (; last < used_.size() && cu[last] < slice.last; ++last) {
     const Slot& slot = slots_[static_cast<size_t>(used_[last])];
-    const int64_t begin = std::max(cu[last], chunk.first);
-    const int64_t stop = std::min(cu[last + 1], chunk.last);
+    const int64_t begin = std::max(cu[last], slice.first);
+    const int64_t stop = std::min(cu[last + 1], slice.last);
     for (int64_t t = begin; t < stop; ++t) {
       positions.push_back(static_cast<int32_t>(slot.length + t - cu[last]));
       end = std::max(end, int64_t{positions.back()} + 1);
@@ -194,7 +196,7 @@ void KvCache::attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, cons
     const Block* before = nullptr;
     for (size_t s = first; s < last; ++s) {
       const Slot& slot = slots_[static_cast<size_t>(used_[s])];
-      const int64_t stop = std::min(cu[s + 1], chunk.last) - chunk.first;
+      const int64_t stop = std::min(cu[s + 1], slice.last) - slice.first;
       const int64_t length = slot.length + cu[s + 1] - cu[s];
       if (position >= length) {
         before = nullptr;
@@ -206,14 +208,14 @@ void KvCache::attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, cons
       } else {
         blocks.push_back({head_of<T>(block, layer, 0, head), head_of<T>(block, layer, 1, head),
                           position, std::min(kKeyBlock, length - position),
-                          std::max(cu[s], chunk.first) - chunk.first, stop});
+                          std::max(cu[s], slice.first) - slice.first, stop});
       }
       before = &block;
     }
   }
   const int64_t heads = q.size(1) / groups_, row = q.size(1) * head_dim_;
-  const int64_t at = chunk.first * row + head * heads * head_dim_;
-  const int64_t tokens = chunk.last - chunk.first;
+  const int64_t at = slice.first * row + head * heads * head_dim_;
+  const int64_t tokens = slice.last - slice.first;
   std::vector<float> scratch(
       static_cast<size_t>(kernels::cached_scratch(tokens * heads, head_dim_)));
   kernels::cpu_kernels().run(kernels::CachedAttention<T>{
@@ -242,16 +244,16 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
   }
   const at::Tensor queries = q.to(type_).contiguous();
   const at::Tensor y = at::empty_like(queries);
-  with_kernel_type(y, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(y, [&](auto type_tag) {
+    using T = decltype(type_tag);
     // Before the attention: a token sees itself, and the tokens before it in this pack.
     append<T>(layer, k.to(type_).contiguous(), v.to(type_).contiguous(), cu_seqlens);
     if (fresh) return;
-    const std::vector<Chunk> all = chunks(cu_seqlens, q.size(1) / groups_);
+    const std::vector<Slice> all = slices(cu_seqlens, q.size(1) / groups_);
     at::parallel_for(0, static_cast<int64_t>(all.size()) * groups_, 1,
                      [&](int64_t from, int64_t to) {
                        for (int64_t i = from; i < to; ++i) {
-                         attend_chunk<T>(all[static_cast<size_t>(i / groups_)], layer, i % groups_,
+                         attend_slice<T>(all[static_cast<size_t>(i / groups_)], layer, i % groups_,
                                          queries, y, layout, scale);
                        }
                      });

@@ -56,7 +56,7 @@ class KvCache {
   };
 
   // The new tokens [first, last) of a forward that one call of the kernel takes.
-  struct Chunk {
+  struct Slice {
     int64_t first, last;
   };
 
@@ -67,9 +67,9 @@ class KvCache {
   template <class T>
   void append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
               const std::vector<int64_t>& cu_seqlens);
-  std::vector<Chunk> chunks(const std::vector<int64_t>& cu_seqlens, int64_t heads) const;
+  std::vector<Slice> slices(const std::vector<int64_t>& cu_seqlens, int64_t heads) const;
   template <class T>
-  void attend_chunk(const Chunk& chunk, int64_t layer, int64_t head, const at::Tensor& q,
+  void attend_slice(const Slice& slice, int64_t layer, int64_t head, const at::Tensor& q,
                     const at::Tensor& y, const AttentionLayout& layout, double scale) const;
 
   at::ScalarType type_;

@@ -28,6 +28,8 @@ namespace xrun {
 
 namespace {
 
+// Share of the base weights' elements that have a gradient: the part of the backward's products
+// that is for weights.
 double share_of_trained(const std::vector<Parameter>& base, const LoadOptions& options) {
   if (!trains_base(options)) return 0;
   double all = 0, trained = 0;
@@ -64,6 +66,7 @@ Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOp
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     const bool base = i < weights;
+    // Frozen masters may be shared with another model, so their flag is left alone.
     if (base && !trains_base(options_)) continue;
     const bool trained =
         options_.trainable && (!base || is_trained(options_.train, parameter.name));
@@ -206,6 +209,7 @@ at::Tensor Model::decoding_logits(const at::Tensor& hidden) {
   const at::Tensor rows = hidden.to(at::kFloat);
   const at::Tensor logits =
       scratch_floats(rows.size(0) * config_.vocab).view({rows.size(0), config_.vocab});
+  // [R, V] in scratch memory: valid until the next call.
   if (const PackedWeights* const ready = packed()) {
     multiply_rows_into(logits, rows, *ready->find(decoder_->head_parameter()));
     return logits;
@@ -286,6 +290,8 @@ std::string Model::digest(std::optional<at::ScalarType> type) const {
   if (as_loaded && !type && !loaded_.masters.empty()) return loaded_.masters;
   if (as_loaded && type == options_.dtype && !loaded_.rounded.empty()) return loaded_.rounded;
   Hasher hasher;
+  // In a given type the digest is of the base weights, which a frozen copy has too; without one
+  // also of the factors.
   const size_t count = type ? static_cast<size_t>(base_count()) : parameters_.size();
   for (size_t i = 0; i < count; ++i) {
     // One weight at a time, so that no second model is made.

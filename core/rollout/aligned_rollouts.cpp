@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "core/base/threads.h"
 #include "core/rollout/text_sampler.h"
 #include "core/text/chat/chat_tokens.h"
 #include "core/text/chat/turn_tail.h"
@@ -57,6 +58,7 @@ class AnswerCompanion {
     for (const RolloutTurn& turn : turns_of(one)) {
       const auto begin = static_cast<size_t>(turn.begin);
       const auto ids = std::span(one.ids).subspan(begin, static_cast<size_t>(turn.end) - begin);
+      // A turn that was cut off has no end of turn to pair.
       add_answer(ids, prompt + static_cast<int32_t>(turn.begin), turn.finish == "stop");
       if (turn.reply.size() > 0) add_tail(turn);
     }
@@ -67,6 +69,7 @@ class AnswerCompanion {
  private:
   static std::vector<RolloutTurn> turns_of(const Rollout& one) {
     if (!one.turns.empty()) return one.turns;
+    // An answer without an environment is one turn.
     RolloutTurn whole;
     whole.end = std::ssize(one.ids);
     whole.finish = one.finish;
@@ -138,6 +141,7 @@ class TeacherPrompts {
  private:
   std::vector<int32_t> render(const Conversation& conversation, const std::string& row) const {
     Json kwargs = conversation.kwargs;
+    // The answer follows, so the prompt ends with the header of the assistant's turn.
     kwargs.set("add_generation_prompt", true);
     try {
       return encode_chat(teacher_.aligner->teacher(), *teacher_.chat_template,
@@ -162,6 +166,7 @@ class AnswerCompanions : public CompanionSource {
       : rollouts_(rollouts.rollouts()), info_(rollouts.info()), teacher_(std::move(teacher)) {}
 
   std::vector<CompanionTokens> align(const std::vector<Document>& documents) const override {
+    // The first call makes those of all rollouts; packs of subsets only look them up.
     std::call_once(made_, [this] { make(); });
     std::vector<CompanionTokens> out;
     for (const Document& document : documents) {

@@ -25,7 +25,8 @@ struct AnswerTeacher {
 // template refuses its conversation.
 std::shared_ptr<Rollouts> align_rollouts(const Rollouts& rollouts, const AnswerTeacher& teacher);
 
-// The same for a teacher with the student's vocabulary: each trained token is a chunk.
+// Returns the same rollouts for a teacher with the student's vocabulary: each trained token is a
+// chunk.
 std::shared_ptr<Rollouts> with_row_chunks(const Rollouts& rollouts);
 
 }  // namespace xrun

@@ -17,6 +17,7 @@ namespace {
 size_t open_end(std::string_view text, const std::vector<std::string>& stops) {
   size_t longest = 0;
   for (const std::string& stop : stops) {
+    // - 1: a whole stop string would have been found.
     for (size_t n = std::min(text.size(), stop.size() - 1); n > longest; --n) {
       if (text.ends_with(std::string_view(stop).substr(0, n))) longest = n;
     }
@@ -24,6 +25,7 @@ size_t open_end(std::string_view text, const std::vector<std::string>& stops) {
   return longest;
 }
 
+// ASCII alone: other letters compare as they are.
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool is_word(char c) {
@@ -73,6 +75,7 @@ bool holds_answer(std::string_view text, std::string_view answer) {
     at = std::search(at, text.end(), answer.begin(), answer.end(), same);
     if (at == text.end()) return false;
     const auto after = at + static_cast<std::string_view::difference_type>(answer.size());
+    // "4" is not held by "42"; an answer that begins with a sign needs no border there.
     const bool begins = at == text.begin() || !is_word(at[-1]) || !is_word(answer.front());
     const bool ends = after == text.end() || !is_word(*after) || !is_word(answer.back());
     if (begins && ends) return true;

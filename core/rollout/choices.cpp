@@ -27,6 +27,7 @@ void check_question(const ModelConfig& config, const ChoiceQuestion& question, s
              bytes.size());
   for (size_t c = 0; c < question.choices.size(); ++c) {
     const std::string choice = fmt::format("{}, choice {}", name, c + 1);
+    // An empty choice has no log-prob to compare.
     check_prompt(config, question.choices[c], choice);
     const size_t length = question.prompt.size() + question.choices[c].size();
     XRUN_CHECK(static_cast<int64_t>(length) <= config.max_length,
@@ -52,6 +53,7 @@ class ChoicePack {
         prompt = add_node(question.prompt, 0, -1, length);
         frequencies = own;
       }
+      // Index of the prompt's last token, whose hidden state predicts every choice's first one.
       const int64_t before = boundaries_[static_cast<size_t>(prompt) + 1] - 1;
       const int64_t first = std::ssize(tokens_);
       for (int64_t t = 0; t < std::ssize(choice); ++t) {
@@ -113,6 +115,7 @@ std::vector<std::vector<ChoiceScore>> score_choices(Model& model,
     options.poll ? options.poll() : check_interrupt();
     ChoicePack pack(model.config());
     int64_t tokens = 0;
+    // Whole questions up to max_tokens, one at least: a tree is never cut.
     for (end = begin; end < questions.size(); ++end) {
       tokens += token_count(questions[end]);
       if (end > begin && tokens > options.max_tokens) break;
@@ -124,6 +127,7 @@ std::vector<std::vector<ChoiceScore>> score_choices(Model& model,
       for (size_t c = 0; c < questions[q].choices.size(); ++c) {
         const int64_t n = std::ssize(questions[q].choices[c]);
         ChoiceScore& score = scores[q].emplace_back();
+        // Loss rows are in the order of questions, choices and tokens.
         score.logprobs.assign(next, next + n);
         next += n;
         for (const float one : score.logprobs) score.sum += static_cast<double>(one);

@@ -75,6 +75,7 @@ class Conversations {
         rollouts_.push_back(std::move(one));
         tails_.emplace_back(tokenizer_, start.conversation);
       }
+      // All first turns of a prompt are one request: they share its keys.
       ask(p * static_cast<size_t>(samples), samples);
     }
     while (!asked_.empty()) {
@@ -120,9 +121,11 @@ class Conversations {
     request.prompt_key = text_.generate.prompt_names[static_cast<size_t>(one.prompt)];
     request.ids = *one.prompt_ids;
     request.ids.insert(request.ids.end(), one.ids.begin(), one.ids.end());
+    // The limit counts the whole conversation, the setting one turn.
     request.max_tokens = std::min(text_.generate.max_new_tokens, limit_ - length(one));
     request.is_last = std::ssize(one.turns) + 1 >= environment_.max_turns;
     if (history_ != nullptr) {
+      // Drafts come for samples 0 to sample + samples - 1; the last `samples` of them are wanted.
       request.drafts = history_->drafts(history_key(one), one.sample + samples);
       request.drafts.erase(request.drafts.begin(), request.drafts.end() - samples);
     }
@@ -161,6 +164,7 @@ class Conversations {
     bool continues = false;
     if (!reply.failure.empty()) {
       one.finish = "aborted";
+      // A turn that was cut at max_tokens has no end to answer.
     } else if (one.stopped() && reply.messages.size() > 0) {
       if (std::ssize(one.turns) >= environment_.max_turns) {
         one.finish = "max_turns";
@@ -168,6 +172,7 @@ class Conversations {
         continues = continue_with(conversation, calls, std::move(reply.messages), ended);
       }
     }
+    // Frees the keys that were held for a next turn.
     if (!continues) source_.end(conversation);
   }
 
@@ -190,7 +195,9 @@ class Conversations {
       throw Error(fmt::format("{}: turn {} of sample {}: {}", row_text(info_, one.row),
                               one.turns.size(), one.sample, error.what()));
     }
+    // The policy has sampled the end of the turn itself.
     if (ended || one.ids.back() == tail.front()) tail.erase(tail.begin());
+    // At least one token of an answer must fit after the tail.
     if (length(one) + std::ssize(tail) >= limit_) {
       one.finish = "length";
       return false;

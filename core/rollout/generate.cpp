@@ -20,8 +20,10 @@ SampleRequest request_of(const GenerateOptions& options, const std::vector<int32
                         .sampling = options.sampling};
   request.record_routes = options.record_routes;
   if (!options.drafts.empty()) request.drafts = options.drafts[index];
+  // Draws depend on this key, so a named prompt has the same answers at any index.
   request.prompt_key = options.prompt_names.empty() ? index : options.prompt_names[index];
   if (options.on_token) {
+    // The caller counts samples over all prompts, the sampler within one.
     const size_t first = index * static_cast<size_t>(options.samples);
     request.on_token = [&options, first](int64_t sample, int32_t id) {
       return options.on_token(first + static_cast<size_t>(sample), id);
@@ -50,6 +52,7 @@ std::vector<Generation> generate(Model& model, const std::vector<std::vector<int
     sampler.submit(request_of(options, prompts[i], i));
   }
   std::vector<Generation> results;
+  // Passes finished groups on at once, so that rewards can be computed while others are sampled.
   const auto hand_on = [&] {
     while (std::optional<SampledGroup> group = sampler.poll()) {
       if (options.finished) {
@@ -64,6 +67,7 @@ std::vector<Generation> generate(Model& model, const std::vector<std::vector<int
     if (options.progress && !options.progress(sampler.counters().tokens)) sampler.cancel_all();
   }
   hand_on();
+  // Counted after the last group, cancelled ones included.
   if (options.counted) options.counted(sampler.counters());
   return results;
 }

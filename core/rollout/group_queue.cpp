@@ -130,9 +130,11 @@ void GroupQueue::accept(const SampledPrompts& sampled, TakenGroups& taken) {
     ++taken.counts.attempts;
     ++counts_.attempts;
     const bool stand_in = !group.empty() && group.front()->stand_in;
+    // Rewards of stand-ins mean nothing, so a dry run takes every group.
     if (stand_in || reward_deviation(group) > options_.eps) {
       ++taken.counts.valid;
       ++counts_.valid;
+      // The limit counts groups in a row.
       streak_ = {};
       waiting_.push_back(group);
       for (const auto& one : group) accepted.insert(one.get());
@@ -154,6 +156,7 @@ TakenGroups GroupQueue::take(int64_t version, const SamplePrompts& sample) {
   GroupQueue next = *this;
   TakenGroups taken;
   next.drop_stale(version, taken);
+  // This batch and `depth` more.
   const int64_t wanted = options_.groups * (options_.depth + 1);
   while (next.waiting() < wanted) {
     const int64_t missing = wanted - next.waiting();

@@ -64,6 +64,7 @@ std::vector<float> floats_from(const Json& json) {
 }  // namespace
 
 Json group_json(const RolloutList& group) {
+  // The prompt is saved once for all samples.
   const Rollout& first = *group.front();
   Json samples = Json::array();
   for (const auto& one : group) samples.push_back(sample_json(*one));
@@ -89,6 +90,7 @@ RolloutList group_from(const Json& json) {
     one->prompt_text = json.at("prompt_text").as_string();
     one->text = saved.at("text").as_string();
     one->finish = saved.at("finish").as_string();
+    // Turns must follow one another within the ids: the file may be damaged.
     int64_t begin = 0;
     for (const Json& turn : saved.at("turns").as_array()) {
       one->turns.push_back(turn_from(turn));

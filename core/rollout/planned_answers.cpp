@@ -52,6 +52,7 @@ std::optional<PlannedAnswers> planned_answers(const Json& sampling) {
   read("max_tokens", answers.max_tokens);
   read("temperature", answers.temperature);
   read("max_turns", answers.turns);
+  // Values that the sampler refuses later, with a message.
   if (answers.samples < 1 || answers.max_tokens < 1 || answers.turns < 1) return std::nullopt;
   return answers;
 }
@@ -64,6 +65,7 @@ void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoo
              "shorten it, or leave such prompts out: max_length = {} with over_length = \"drop\"",
              where, count_text(prompt_tokens), count_text(room.model_tokens),
              room.model_tokens - 1);
+  // min(prompt + max_tokens, the model's limit).
   const auto with_answer = [&room](int64_t prompt) {
     const int64_t tokens = prompt + room.max_tokens;
     return room.model_tokens > 0 ? std::min(tokens, room.model_tokens) : tokens;
@@ -77,6 +79,7 @@ void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoo
 }
 
 void check_room(const DataSet& set, const AnswerRoom& room) {
+  // Rows up to this length fit whatever they contain, so their tokens are not read.
   int64_t max_prompt = room.batch_tokens > 0 ? room.batch_tokens - room.max_tokens
                                              : std::numeric_limits<int64_t>::max();
   if (room.model_tokens > 0) max_prompt = std::min(max_prompt, room.model_tokens - 1);

@@ -43,7 +43,8 @@ struct AnswerRoom {
 void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room,
                 int64_t longest_prompt = 0);
 
-// The same for every prompt of a set. Reads the lengths of all rows, and the tokens of long ones.
+// Checks every prompt of a set as above. Reads the lengths of all rows, and the tokens of long
+// ones.
 void check_room(const DataSet& set, const AnswerRoom& room);
 
 // "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1; ...", of

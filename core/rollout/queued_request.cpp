@@ -67,6 +67,7 @@ std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_
   int64_t n = std::min({max_ids, draft_window, std::ssize(all) - done,
                         spec.max_new_tokens - done - 1, config.max_length - length});
   const auto frequencies = [&](int64_t count) { return rope_frequency_class(config.rope, count); };
+  // Keys of one forward must have the frequencies of the sequence as it is now.
   while (n > 0 && frequencies(length + n) != frequencies(length)) --n;
   if (n <= 0) return {};
   const auto ids = std::span(all).subspan(static_cast<size_t>(done), static_cast<size_t>(n));
@@ -110,6 +111,7 @@ void record_routes(QueuedSequence& sequence, const std::vector<at::Tensor>& rout
     const int64_t at = in_prompt ? position : position - prompt;
     // Tokens whose keys were held from an earlier request: unknown.
     if (to.token_count() < at) to.experts.resize(static_cast<size_t>(at * to.width()), -1);
+    // Recorded by another sample of the request, or before the keys were computed again.
     if (to.token_count() > at) continue;
     for (const at::Tensor& layer : routes) {
       for (int64_t k = 0; k < top_k; ++k) {

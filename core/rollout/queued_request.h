@@ -36,7 +36,8 @@ struct QueuedSequence {
   std::span<const int32_t> draft(const ModelConfig& config, int64_t max_ids) const;
   // Moves the routes of prompt and answer to `made`, if they were recorded.
   void take_routes();
-  // Fewer after a wrong guess; none after two windows whose first token was wrong.
+  // Shrinks the draft window after a wrong guess; stops drafting after two windows whose first
+  // token was wrong.
   void adapt_window(int64_t offered, int64_t accepted);
 };
 

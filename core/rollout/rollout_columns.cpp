@@ -49,6 +49,7 @@ void copy_fields(const Batch& from, Batch& to, const std::vector<int64_t>& of,
     }
     bool by_row = false;
     from.micros().front()->field(name, &by_row);
+    // Prompts have no loss rows, so fields per token cannot be carried over.
     if (by_row && rows == nullptr) continue;
     const at::Tensor values = from.field(name);
     // A field given per pair has another length; both sides of a pair have its value.
@@ -67,6 +68,7 @@ void check_column(const std::string& name) {
 }
 
 void check_columns(const Batch& prompts) {
+  // Rollouts of rollouts: these are fields, not columns.
   if (dynamic_cast<const Rollouts*>(&prompts) != nullptr) return;
   for (const std::string& name : prompts.field_names()) check_column(name);
 }
@@ -94,6 +96,7 @@ std::shared_ptr<Rollouts> Rollouts::copy(const std::vector<int64_t>& indices, Ba
     for (int64_t row = begin[at]; row < begin[at + 1]; ++row) rows.push_back(row);
   }
   auto made = std::make_shared<Rollouts>(std::move(info), std::move(chosen), std::move(chunks));
+  // Also what the recipe has assigned: rewards, advantages, fields of its own.
   copy_fields(*this, *made, indices, &rows, [](const std::string&) { return true; });
   return made;
 }

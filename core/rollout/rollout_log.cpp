@@ -37,10 +37,12 @@ class RolloutSums {
   void add(const std::shared_ptr<Rollout>& rollout) {
     const Rollout& one = *rollout;
     ++count_;
+    // Sampled tokens alone: the messages of an environment have no log-probs.
     lengths_.push_back(static_cast<double>(one.logprobs.size()));
     stopped_ += one.stopped() ? 1 : 0;
     turns_ += static_cast<double>(one.turns.size());
     aborted_ += one.aborted() ? 1 : 0;
+    // Not scored, or its reward failed and is masked.
     if (!one.reward) return;
     rewards_.push_back(*one.reward);
     groups_[one.prompt_ids.get()].push_back(rollout);
@@ -88,6 +90,7 @@ class RolloutSums {
     return sum / static_cast<double>(values.size());
   }
   static double deviation_of(const std::vector<double>& values, double mean) {
+    // The unbiased deviation of a single value is undefined.
     if (values.size() < 2) return 0;
     double squares = 0;
     for (const double value : values) squares += (value - mean) * (value - mean);
@@ -190,6 +193,7 @@ Json line_of(const Rollout& one, const std::optional<double>& limit) {
 
 std::optional<double> pass_limit(const BodyRollouts& body) {
   if (body.pass || body.pass_settled) return body.pass;
+  // Without `pass`, rewards of 0 and 1 alone mean wrong and right; others have no natural limit.
   const bool binary = std::all_of(body.all.begin(), body.all.end(), [](const auto& one) {
     return !one->reward || *one->reward == 0 || *one->reward == 1;
   });
@@ -249,6 +253,7 @@ void cut_rollouts(const std::filesystem::path& dir, int64_t step) {
   }
   for (const std::filesystem::path& path : list_folder(dir, ignored)) {
     const std::string name = path.filename().string();
+    // Left by a kill during write_file_atomic.
     if (name.find(".zst.tmp") != std::string::npos) std::filesystem::remove(path, ignored);
   }
 }

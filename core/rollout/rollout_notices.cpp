@@ -23,6 +23,7 @@ std::string trained_text(const BodyRollouts& body) {
   const auto groups = std::ssize(prompts);
   if (groups == 0) return "";
   const std::string text =
+      // A product where every prompt has equally many answers left, else the two numbers.
       answers % groups == 0
           ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
                         counted(answers / groups, "sample"), counted(answers, "answer"))
@@ -34,6 +35,7 @@ std::string trained_text(const BodyRollouts& body) {
 
 std::string RolloutNotices::update_line(int64_t step, const BodyRollouts& body) {
   const std::string path = body.updates.path();
+  // Without the share in brackets, which differs from step to step: one line for each path.
   const std::string kind = path.substr(0, path.find(" ("));
   if (body.updates.updates == 0 || !paths_.insert(kind).second) return "";
   std::string text;

@@ -47,6 +47,7 @@ std::vector<AskedPrompt> prompts_of(const Batch& batch) {
     const PackedBatch& pack = micro->pack();
     for (int64_t s = 0; s < pack.segment_count(); ++s) {
       SegmentTokens whole = pack.segment_tokens(s);
+      // The prompt ends before the first trained token.
       const auto answer = std::find(whole.trained.begin(), whole.trained.end(), 1);
       whole.ids.resize(static_cast<size_t>(answer - whole.trained.begin()));
       const auto at = static_cast<size_t>(s);
@@ -55,6 +56,7 @@ std::vector<AskedPrompt> prompts_of(const Batch& batch) {
       sides.push_back(pack.side[at]);
     }
   }
+  // In batch order, not in that of the packs: draws must not depend on packing.
   std::vector<AskedPrompt> ordered;
   for (size_t i = 0; i < batch.segment_order().size(); ++i) {
     const auto at = static_cast<size_t>(batch.segment_order()[i]);
@@ -116,6 +118,7 @@ std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt
   one->ids = std::move(answer.generation.ids);
   one->logprobs = std::move(answer.generation.logprobs);
   one->logprobs_kept = std::move(answer.generation.logprobs_kept);
+  // Rewards see the prompt as text, without special tokens.
   one->prompt_text = policy.tokenizer()->decode(*prompt.ids, true);
   one->routes = std::move(answer.generation.routes);
   if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
@@ -146,6 +149,7 @@ RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& p
     for (size_t s = 0; s < samples.size(); ++s) {
       const auto sample = static_cast<int64_t>(s);
       if (options.history != nullptr) {
+        // The answer is the draft of the same row and sample in the next epoch.
         options.history->remember(prompt_at(p), sample, samples[s].generation.ids);
       }
       group.push_back(rollout_of(std::move(samples[s]), prompts[p], sample, policy));
@@ -224,6 +228,7 @@ RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& promp
 BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperature) {
   BatchInfo info = std::move(prompts);
   info.unit = Unit::kToken;
+  // Greedy answers have no temperature; their log-probs are those at 1.
   info.temperature = temperature > 0 ? temperature : 1;
   // The rows of the data set have other tokens, so no cached value belongs to these.
   info.data_key.clear();
@@ -253,6 +258,7 @@ TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint6
   for (uint64_t t = 0; t < length; ++t) {
     const uint64_t bits = philox_u64(seed, kStreamStandIn, 1, t);
     sample.generation.ids.push_back(static_cast<int32_t>(bits % vocab));
+    // The stand-in gives them once the batch is made (sample_rollouts).
     sample.generation.logprobs.push_back(0);
   }
   sample.text = tokenizer.decode(sample.generation.ids, true);
@@ -287,6 +293,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   if (options.finished) {
     finished = [&](RolloutList group) { options.finished(batch_of(std::move(group))); };
   }
+  // A dry run is cheap, so every rank makes all of it.
   Ranks* const ranks = dry ? nullptr : prompts.info().ranks;
   std::vector<AskedPrompt> own;
   for (const AskedPrompt& prompt : asked) {

@@ -38,8 +38,10 @@ void add_chunks(std::vector<PackedBatch>& packs, const std::optional<RolloutChun
   for (PackedBatch& pack : packs) number_row_chunks(pack);
 }
 
+// Packs are planned by the same rules as those of data sets: best fit, or folded by prefix.
 std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList& rollouts,
                                        const std::optional<RolloutChunks>& chunks) {
+  // A batch has at least one micro-batch, on every rank.
   if (rollouts.empty()) return {PackedBatch{}};
   std::vector<std::vector<int32_t>> ids;
   std::vector<int64_t> sizes;
@@ -52,6 +54,7 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
                row_text(info, one->row), count_text(sizes.back()), count_text(info.max_tokens));
   }
   const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  // Without batch.max_tokens everything is one micro-batch.
   const PackLimits limits = pack_limits(info.max_tokens > 0 ? info.max_tokens : all, info.fold);
   // Tokens share only where they take the same experts, as in the micro-batches.
   RoutedTokens routed;
@@ -67,6 +70,7 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
                                               : best_fit_decreasing(sizes, limits.max_tokens)) {
     PackedBatch& out = packs.emplace_back();
     for (const int64_t i : pack) {
+      // The segment's id is the index of its rollout: fields of the batch are found by it.
       const auto at = static_cast<size_t>(i);
       const Rollout& one = *rollouts[at];
       out.append({.row_id = one.row,
@@ -174,6 +178,7 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts, std::optional<RolloutCh
                          [](const Rollout& one) { return one.environment_reward; }),
               Unit::kSequence);
   }
+  // [R], in the order of rollouts; set_field deals them to the loss rows of the packs.
   std::vector<float> logprobs;
   for (const auto& one : rollouts_) {
     logprobs.insert(logprobs.end(), one->logprobs.begin(), one->logprobs.end());
@@ -214,6 +219,7 @@ void Rollouts::note_trained() const {
   for (const auto& one : rollouts_) one->trained = true;
   if (!has_field("advantage")) return;
   const at::Tensor values = field("advantage").to(at::kCPU, at::kDouble).contiguous();
+  // One advantage per token cannot be recorded for an answer.
   if (values.numel() != std::ssize(rollouts_)) return;
   for (size_t i = 0; i < rollouts_.size(); ++i) {
     rollouts_[i]->advantage = values.const_data_ptr<double>()[i];
@@ -237,6 +243,7 @@ bool Rollouts::vary_stand_ins() {
 std::vector<std::vector<int64_t>> Rollouts::groups() const {
   std::vector<std::vector<int64_t>> groups;
   for (size_t i = 0; i < rollouts_.size(); ++i) {
+    // Rollouts of one prompt are neighbours.
     if (i == 0 || rollouts_[i]->prompt != rollouts_[i - 1]->prompt) groups.emplace_back();
     groups.back().push_back(static_cast<int64_t>(i));
   }
@@ -249,6 +256,7 @@ std::vector<std::vector<int64_t>> Rollouts::minibatches(int64_t epochs, int64_t 
   const std::vector<std::vector<int64_t>> all = this->groups();
   std::vector<std::vector<int64_t>> batches;
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+    // Whole groups are shuffled: an advantage compares the answers of one prompt.
     std::vector<size_t> order(all.size());
     std::iota(order.begin(), order.end(), size_t{0});
     const uint64_t seed =

@@ -44,7 +44,8 @@ struct Rollout {
   std::shared_ptr<const std::vector<int32_t>> prompt_ids;
   std::vector<int32_t> ids;     // the answer, with the token that ended it
   std::vector<float> logprobs;  // of sampled ids, over the whole vocabulary at the temperature
-  // The same over the tokens that top_k, top_p and min_p left; empty without these.
+  // Log-probs of the sampled ids over the tokens that top_k, top_p and min_p left; empty without
+  // these.
   std::vector<float> logprobs_kept = {};
   std::string prompt_text, text;  // without special tokens; text ends before a stop string
   std::string finish;             // "stop", "stop_string" or "length"

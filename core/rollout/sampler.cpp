@@ -29,6 +29,7 @@ Sampler::Decoding::Decoding(Model& model, const SamplerOptions& options)
 Ticket Sampler::Decoding::submit(SampleRequest spec) {
   auto request = std::make_unique<QueuedRequest>(model_.config(), next_ticket_, std::move(spec));
   for (QueuedSequence& sequence : request->sequences) {
+    // Answers of no tokens are finished already.
     if (sequence.made.finish.empty()) waiting_.push_back(&sequence);
   }
   requests_.push_back(std::move(request));
@@ -65,6 +66,7 @@ void Sampler::Decoding::cancel(Ticket ticket) {
   const uint64_t index = ticket - requests_.front()->ticket;            // tickets are consecutive
   if (index >= requests_.size()) return;
   QueuedRequest& request = *requests_[index];
+  // Its other samples would have forked from this slot.
   if (prompt_.request == &request) drop_prompt();
   for (QueuedSequence& s : request.sequences) {
     if (!s.made.finish.empty()) continue;
@@ -101,6 +103,7 @@ void Sampler::Decoding::refresh() {
   replaced_ = model_.times_replaced();
   steps_ = 0;
   draft_credit_ = std::max(draft_credit_, kTrialCredit);
+  // Keys of the old weights: everything that reads them is computed again.
   counters_.stale += slots_.release_held() + std::ssize(running_);
   drop_prompt();
   wait_again(std::exchange(running_, {}));

@@ -24,6 +24,7 @@ void SequenceSlots::close(int64_t slot) {
 }
 
 void SequenceSlots::hold(HeldSequence sequence) {
+  // Gives back the room for tokens that were never drawn.
   cache_.reserve(sequence.slot, std::ssize(sequence.ids));
   held_.push_back(std::move(sequence));
 }
@@ -68,6 +69,7 @@ int64_t SequenceSlots::release_held() {
 bool SequenceSlots::make_room(int64_t bytes, Held wanted) {
   const auto fits = [&] { return cache_.bytes() + bytes <= limit_; };
   for (Held it = held_.begin(); it != held_.end() && !fits();) {
+    // The caller is about to take this one over.
     if (it == wanted) {
       ++it;
       continue;

@@ -21,30 +21,31 @@ void write(const Rollout& rollout, MessageWriter& out) {
                                 logprobs, logprobs_kept, prompt_text, text, finish, turns,
                                 environment_reward, reward, parts, advantage, routes, routed_by,
                                 trained, stand_in] = rollout;
-  out.whole(prompt).whole(sample).list(ids).list(logprobs).list(logprobs_kept);
-  out.text(prompt_text).text(text).text(finish).real(environment_reward);
+  out.int64(prompt).int64(sample).list(ids).list(logprobs).list(logprobs_kept);
+  out.string(prompt_text).string(text).string(finish).float64(environment_reward);
   Json spoken = Json::array();
   for (const RolloutTurn& turn : turns) spoken.push_back(turn_json(turn));
-  out.text(dump_json(spoken)).whole(routes ? 1 : 0);
-  if (routes) out.whole(routes->layers).whole(routes->top_k).list(routes->experts);
+  out.string(dump_json(spoken)).int64(routes ? 1 : 0);
+  if (routes) out.int64(routes->layers).int64(routes->top_k).list(routes->experts);
 }
 
 void read(MessageReader& in, Rollout& rollout) {
   rollout.ids = in.list<int32_t>();
   rollout.logprobs = in.list<float>();
   rollout.logprobs_kept = in.list<float>();
-  rollout.prompt_text = in.text();
-  rollout.text = in.text();
-  rollout.finish = in.text();
-  rollout.environment_reward = in.real();
-  const Json turns = parse_json(in.text(), "the turns of a rank");
+  rollout.prompt_text = in.string();
+  rollout.text = in.string();
+  rollout.finish = in.string();
+  rollout.environment_reward = in.float64();
+  const Json turns = parse_json(in.string(), "the turns of a rank");
   for (const Json& turn : turns.as_array()) {
     rollout.turns.push_back(turn_from(turn));
   }
-  if (in.whole() == 0) return;
+  // 0: no routes were recorded.
+  if (in.int64() == 0) return;
   TokenRoutes routes;
-  routes.layers = in.whole();
-  routes.top_k = in.whole();
+  routes.layers = in.int64();
+  routes.top_k = in.int64();
   routes.experts = in.list<int16_t>();
   rollout.routes = std::make_shared<const TokenRoutes>(std::move(routes));
 }
@@ -68,10 +69,12 @@ RolloutList share_rollouts(
   for (const std::string& message : messages) {
     MessageReader in(message);
     while (!in.done()) {
-      const int64_t prompt = in.whole();
-      read(in, *all.emplace_back(made(prompt, in.whole())));
+      const int64_t prompt = in.int64();
+      // `made` fills in what every rank knows: row, prompt, weights, version.
+      read(in, *all.emplace_back(made(prompt, in.int64())));
     }
   }
+  // The order of one process, whichever rank sampled.
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::tie(a->prompt, a->sample) < std::tie(b->prompt, b->sample);
   });

@@ -26,6 +26,7 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
                                     const TextOptions& options) {
   check_stop_strings(options.stop);
   GenerateOptions generation = options.generate;
+  // A stop string that is one special token never shows in the text, so its id must stop.
   for (const int32_t id : special_stop_ids(tokenizer, options.stop)) {
     add_once(generation.stop_ids, id);
   }
@@ -37,6 +38,7 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
   };
   generation.on_token = [&](size_t sequence, int32_t id) {
     std::unique_ptr<TextStream>& stream = streams[sequence];
+    // Made at the first token: prompts that still wait hold no stream.
     if (!stream) stream = std::make_unique<TextStream>(tokenizer, options.stop);
     say(sequence, stream->push(id));
     const bool asked = options.generate.on_token && options.generate.on_token(sequence, id);
@@ -95,6 +97,7 @@ std::optional<int32_t> turn_end_of(const Tokenizer& tokenizer, const ChatTemplat
     if (span.origin == Origin::kMessage) answered = span.end;
   }
   for (size_t t = 0; t < chat.ids.size(); ++t) {
+    // `answered` is the end of the answer's own text in the rendering.
     const bool after = answered > 0 && chat.offsets[t].begin >= answered;
     if (after && tokenizer.is_special(chat.ids[t])) return chat.ids[t];
   }

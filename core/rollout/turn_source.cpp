@@ -16,6 +16,7 @@ namespace xrun {
 
 namespace {
 
+// Answers of a model, one request for each turn of a conversation.
 class ModelTurns : public TurnSource {
  public:
   ModelTurns(Model& model, const Tokenizer& tokenizer, const TextOptions& text)
@@ -32,6 +33,7 @@ class ModelTurns : public TurnSource {
     for (int64_t s = 0; s < request.samples; ++s) {
       streams.push_back(std::make_unique<TextStream>(tokenizer_, text_.stop));
     }
+    // All turns but the last keep their keys (`hold`): the next turn continues them.
     SampleRequest wanted{.prompt = std::move(request.ids),
                          .samples = request.samples,
                          .max_new_tokens = request.max_tokens,
@@ -43,6 +45,7 @@ class ModelTurns : public TurnSource {
                          .drafts = std::move(request.drafts),
                          .record_routes = text_.generate.record_routes};
     wanted.on_token = [&streams](int64_t sample, int32_t id) {
+      // A stop string may end inside a token, so the text decides, not the id.
       TextStream& stream = *streams[static_cast<size_t>(sample)];
       stream.push(id);
       return stream.stopped();
@@ -54,6 +57,7 @@ class ModelTurns : public TurnSource {
   }
 
   std::vector<TextSample> next() override {
+    // poll() returns groups in the order of submission; steps are made until the oldest is done.
     std::optional<SampledGroup> group = sampler_.poll();
     for (; !group; group = sampler_.poll()) {
       sampler_.step();
@@ -94,6 +98,7 @@ class ModelTurns : public TurnSource {
   Sampler sampler_;  // last: it calls the streams
 };
 
+// Answers without a model, for dry runs.
 class RandomTurns : public TurnSource {
  public:
   RandomTurns(const Tokenizer& tokenizer, const BatchInfo& info)
@@ -109,6 +114,8 @@ class RandomTurns : public TurnSource {
     for (size_t s = 0; s < static_cast<size_t>(request.samples); ++s) {
       turns.push_back(stand_in_answer(
           tokenizer_, request.max_tokens,
+          // By conversation and length, so that turns of one conversation differ and a rerun
+          // repeats them.
           philox_u64(seed_, kStreamStandIn, request.first + s, request.ids.size())));
       turns.back().reason = "stop";
     }

@@ -19,6 +19,7 @@ namespace xrun {
 
 namespace {
 
+// Outside of this range a token counts as rollout/ratio_outside.
 constexpr double kRatioLow = 0.9, kRatioHigh = 1.1;
 constexpr double kMaxDifference = 20;  // of log-probs; exp(20) is 5e8
 
@@ -35,6 +36,7 @@ at::Tensor host_floats(const at::Tensor& values) {
 
 void RatioSums::add(double difference) {
   difference = std::clamp(difference, -kMaxDifference, kMaxDifference);
+  // old = new in fp32 on the CPU: size 0, ratio and error exactly 1.
   const double size = std::fabs(difference), one = std::exp(difference);
   ++tokens;
   distance_sum += size;
@@ -102,6 +104,7 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   for (const auto& [unit, loss] : result.losses) add_units(units_, unit, loss.numel());
   Measured measured{.micro = micro.index()};
   const PackedBatch& pack = micro.pack();
+  // Segments whose answers the present weights sampled.
   std::vector<uint8_t> fresh(static_cast<size_t>(pack.segment_count()), 0);
   int64_t oldest = 0, stale_tokens = 0;
   for (size_t s = 0; s < fresh.size(); ++s) {
@@ -113,6 +116,8 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   for (const int32_t s : pack.rows.segment) stale_tokens += fresh[static_cast<size_t>(s)] ? 0 : 1;
   // xrun.reinforce has no ratio, whatever else the objective reads old_logprob for.
   const bool reinforced = micro.is_reinforced();
+  // What the objective read decides its path, since its code cannot be inspected: old_logprob means
+  // a ratio, the advantage alone a plain policy gradient.
   const bool ratio = micro.is_corrected() || (micro.was_read("old_logprob") && !reinforced);
   const bool gradient = ratio || reinforced || micro.was_read("advantage");
   XRUN_CHECK(
@@ -128,6 +133,7 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
           : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
   if (gradient) {
     measured.tokens = micro.row_count();
+    // Fresh tokens are on-policy whichever loss is used: their ratio is 1.
     (micro.is_corrected() ? measured.corrected : measured.clipped) = stale_tokens;
     measured.oldest = oldest;
   }
@@ -149,11 +155,13 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
                             Measured& to) {
   const at::Tensor* trained = nullptr;
   for (const MicroBatch::Scored& one : micro.scored()) {
+    // Log-probs of a part of the tokens would not line up with the loss rows.
     if (one.source == &policy_ && one.rows->everything) trained = &one.token_logprob;
   }
   if (trained == nullptr) return;
   const at::Tensor now = host_floats(*trained);
   const std::vector<int32_t>& segment = micro.pack().rows.segment;
+  // Adds log p_now - log p_field of each loss row whose segment `counts`.
   const auto add = [&](const char* field, RatioSums& sums, const auto& counts) {
     bool by_row = false;
     const at::Tensor then = host_floats(micro.field(field, &by_row));
@@ -172,8 +180,8 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
 
 void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCounts& units) {
   MessageWriter own;
-  own.list(measured).whole(std::ssize(units));
-  for (const auto& [unit, count] : units) own.whole(static_cast<int64_t>(unit)).whole(count);
+  own.list(measured).int64(std::ssize(units));
+  for (const auto& [unit, count] : units) own.int64(static_cast<int64_t>(unit)).int64(count);
   const std::vector<std::string> messages = ranks.gather("paths of rollouts", own.take());
   measured.clear();
   units.clear();
@@ -181,11 +189,12 @@ void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCo
     MessageReader in(message);
     const auto others = in.list<Measured>();
     measured.insert(measured.end(), others.begin(), others.end());
-    for (int64_t count = in.whole(); count > 0; --count) {
-      const auto unit = static_cast<Unit>(in.whole());
-      add_units(units, unit, in.whole());
+    for (int64_t count = in.int64(); count > 0; --count) {
+      const auto unit = static_cast<Unit>(in.int64());
+      add_units(units, unit, in.int64());
     }
   }
+  // In the order of the micro-batches, so that sums have the bits of one process.
   std::stable_sort(measured.begin(), measured.end(),
                    [](const Measured& a, const Measured& b) { return a.micro < b.micro; });
 }
@@ -205,6 +214,7 @@ void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record, Ranks* ranks)
   }
   for (auto& metric : path_metrics(own)) metrics.push_back(std::move(metric));
   for (auto& metric : ratio_metrics(own.old, own.sampler)) metrics.push_back(std::move(metric));
+  // The loss is described once: later updates of a body have the same one.
   if (record.updates++ == 0) {
     for (const auto& [unit, count] : units) {
       add_item(record.loss, unit_text(unit, count), " + ");

@@ -15,7 +15,8 @@ class Ranks;
 // the same recipe, configuration, binary and machine settings. Null: one process.
 void compare_identities(Ranks* ranks, const RunIdentity& own);
 
-// The same for any object, such as the data and the memory plan of a loop.
+// Compares any object over the ranks, such as the data and the memory plan of a loop. Throws as
+// compare_identities does.
 void compare_plans(Ranks* ranks, std::string_view what, const Json& own);
 
 }  // namespace xrun

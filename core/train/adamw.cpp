@@ -56,23 +56,23 @@ kernels::AdamWFactors factors_of(const AdamWOptions& o, double lr, double clip, 
   return f;
 }
 
-// The sum of squares of each gradient on the CPU: its chunks are added in their order, so it has
+// The sum of squares of each gradient on the CPU: its slices are added in their order, so it has
 // the same bits on any number of threads.
 double cpu_sum_of_squares(const std::vector<at::Tensor>& gradients) {
   std::vector<double> sums(gradients.size());
-  std::vector<GradientChunk> chunks;
+  std::vector<GradientSlice> slices;
   std::vector<size_t> gradient_of;
   const auto add = [&](size_t i, const at::Tensor& dense) {
     const float* values = dense.const_data_ptr<float>();
-    for (int64_t c = 0; c < dense.numel(); c += kChunkElements) {
-      chunks.push_back({values + c, std::min(kChunkElements, dense.numel() - c)});
+    for (int64_t c = 0; c < dense.numel(); c += kSliceElements) {
+      slices.push_back({values + c, std::min(kSliceElements, dense.numel() - c)});
       gradient_of.push_back(i);
     }
   };
   const auto sum = [&] {
-    const std::vector<double> found = sums_of_squares(chunks);
+    const std::vector<double> found = sums_of_squares(slices);
     for (size_t c = 0; c < found.size(); ++c) sums[gradient_of[c]] += found[c];
-    chunks.clear();
+    slices.clear();
     gradient_of.clear();
   };
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -150,9 +150,11 @@ AdamWState& AdamW::state_of_weights() {
   return *weights_;
 }
 
-void AdamW::begin_round(const GradientRound& round) {
-  if (dist_.ranks != nullptr) return state_of_weights().exchange()->begin_round(round);
-  if (round.one_backward) return;
+void AdamW::begin_exchange(const ExchangedItems& items) {
+  // Ranks keep an item's gradient apart from the sums anyway.
+  if (dist_.ranks != nullptr) return state_of_weights().exchange()->begin_exchange(items);
+  // autograd adds one backward to the sum in the order of the items.
+  if (items.one_backward) return;
   for (const auto& trainable : trainables_) {
     if (!trainable->loaded()) continue;
     for (Parameter& parameter : trainable->parameters()) {
@@ -162,8 +164,8 @@ void AdamW::begin_round(const GradientRound& round) {
   }
 }
 
-void AdamW::end_round() {
-  if (dist_.ranks != nullptr) return state_of_weights().exchange()->end_round();
+void AdamW::end_exchange() {
+  if (dist_.ranks != nullptr) return state_of_weights().exchange()->end_exchange();
   const at::NoGradGuard no_grad;
   for (auto& [weight, sum] : earlier_) {
     at::Tensor& gradient = weight.mutable_grad();

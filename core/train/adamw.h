@@ -47,8 +47,9 @@ struct AdamWOptions {
 // decay, no moment, no count. Not thread-safe.
 //
 // With ranks, all of them make the same calls in the same order; those marked "collective" wait for
-// the others. A step is begin_round, backward, end_round for each round, then grad_norm and update.
-// A rank holds moments for its own ranges of the weights (core/dist/flat_index.h).
+// the others. A step is begin_exchange, backward, end_exchange for the items that the ranks compute
+// at a time, then grad_norm and update. A rank holds moments for its own ranges of the weights
+// (core/dist/flat_index.h).
 class AdamW : public Saveable {
  public:
   // Loads nothing. Throws Error that names an option out of range.
@@ -66,16 +67,16 @@ class AdamW : public Saveable {
 
   // Around the items that the ranks compute at a time. In one process they are optional, and make
   // the gradient of an item of several backwards be summed by itself before it is added to that of
-  // earlier items. end_round is collective.
-  void begin_round(const GradientRound& round);
-  void end_round();
+  // earlier items. end_exchange is collective.
+  void begin_exchange(const ExchangedItems& items);
+  void end_exchange();
 
   // Returns the global 2-norm of the gradients, a 0-dim float64 tensor, without a host sync in one
   // process. The same bits on any number of ranks and threads. Collective.
   at::Tensor grad_norm();
 
   // Clips by `norm` (the value of grad_norm), updates every weight, counts, frees the gradients.
-  // With ranks grad_norm must have been called since the last round. Collective.
+  // With ranks grad_norm must have been called since the last exchange. Collective.
   void update(double lr, double norm);
 
   // Adds an average that follows every update for as long as it is alive.
@@ -103,7 +104,7 @@ class AdamW : public Saveable {
   std::vector<std::shared_ptr<Trainable>> trainables_;
   AdamWOptions options_;
   DistOptions dist_;
-  std::unique_ptr<AdamWState> weights_;  // null before the first update or round of ranks
+  std::unique_ptr<AdamWState> weights_;  // null before the first update or exchange
   // Gradients of the items before the open one, by weight.
   std::vector<std::pair<at::Tensor, at::Tensor>> earlier_;
   std::vector<std::weak_ptr<Ema>> averages_;

@@ -19,7 +19,7 @@ namespace xrun {
 
 namespace {
 
-constexpr double kNoGradient = -1;  // in place of a chunk's sum of squares
+constexpr double kNoGradient = -1;  // in place of a slice's sum of squares
 
 std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>& trainables) {
   std::vector<TensorShape> shapes;
@@ -69,6 +69,8 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       size_(dist.ranks == nullptr ? 1 : dist.ranks->size()),
       index_(shapes_of(trainables)),
       owned_(index_, size_),
+      // owned_: the ranges whose gradients this rank sums; held_: those whose moments it keeps, all
+      // of them at level 0.
       held_(index_, dist.level == 0 ? 1 : size_),
       holder_(dist.level == 0 ? 0 : rank_),
       whole_(index_.groups().size()),
@@ -85,6 +87,7 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
     const int64_t range = held_.begin(flat.group, holder_);
     const int64_t begin = std::max(flat.offset, range);
     const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.group, holder_));
+    // A tensor outside of this rank's range.
     if (begin >= end) continue;
     pieces_.push_back({t, flat.group, begin - flat.offset, end - begin, begin - range});
     // Now, not after the first step: shards of the weights must be those of the moments.
@@ -139,6 +142,7 @@ at::Tensor AdamWState::gradient_of(const Held& held) {
     return weights_[static_cast<size_t>(held.tensor)].grad().contiguous().view({-1});
   }
   const at::Tensor& sum =
+      // Level 0 updates every weight and needs the whole sum.
       dist_.level == 0 ? whole_[static_cast<size_t>(held.group)] : exchange_->sum(held.group);
   return sum.narrow(0, held.at, held.size);
 }
@@ -146,18 +150,19 @@ at::Tensor AdamWState::gradient_of(const Held& held) {
 std::vector<double> AdamWState::own_sums_of_squares() const {
   const auto groups = static_cast<int64_t>(index_.groups().size());
   std::vector<double> sums;
-  std::vector<GradientChunk> chunks;
-  std::vector<size_t> position;  // of each chunk among `sums`
+  std::vector<GradientSlice> slices;
+  std::vector<size_t> position;  // of each slice among `sums`
   for (int64_t g = 0; g < groups; ++g) {
-    for (int64_t c = owned_.first_chunk(g, rank_); c < owned_.end_chunk(g, rank_); ++c) {
-      const FlatChunk& chunk = index_.chunks()[static_cast<size_t>(c)];
+    for (int64_t c = owned_.first_slice(g, rank_); c < owned_.end_slice(g, rank_); ++c) {
+      const FlatSlice& slice = index_.slices()[static_cast<size_t>(c)];
+      // -1 tells the other ranks that no item gave this weight a gradient.
       sums.push_back(kNoGradient);
-      if (!exchange_->has_gradient(chunk.tensor)) continue;
-      const int64_t size = chunk.end - chunk.begin;
+      if (!exchange_->has_gradient(slice.tensor)) continue;
+      const int64_t size = slice.end - slice.begin;
       const at::Tensor values =
-          exchange_->sum(g).narrow(0, index_.chunk_offset(c) - owned_.begin(g, rank_), size);
+          exchange_->sum(g).narrow(0, index_.slice_offset(c) - owned_.begin(g, rank_), size);
       if (values.device().is_cpu()) {
-        chunks.push_back({values.const_data_ptr<float>(), size});
+        slices.push_back({values.const_data_ptr<float>(), size});
         position.push_back(sums.size() - 1);
       } else {
         sums.back() =
@@ -165,22 +170,22 @@ std::vector<double> AdamWState::own_sums_of_squares() const {
       }
     }
   }
-  const std::vector<double> found = sums_of_squares(chunks);
+  const std::vector<double> found = sums_of_squares(slices);
   for (size_t i = 0; i < found.size(); ++i) sums[position[i]] = found[i];
   return sums;
 }
 
-// Each rank sends the sums of its chunks; all of them add up all sums in the order of the index.
+// Each rank sends the sums of its slices; all of them add up all sums in the order of the index.
 double AdamWState::squares() {
   const std::vector<double> own = own_sums_of_squares();
   const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
   const std::vector<std::string> all = dist_.ranks->gather("squares of gradients", bytes);
-  std::vector<double> sums(index_.chunks().size());
+  std::vector<double> sums(index_.slices().size());
   for (int64_t r = 0; r < size_; ++r) {
     const std::string& from = all[static_cast<size_t>(r)];
     size_t at = 0;
     for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
-      const int64_t first = owned_.first_chunk(g, r), end = owned_.end_chunk(g, r);
+      const int64_t first = owned_.first_slice(g, r), end = owned_.end_slice(g, r);
       const size_t size = static_cast<size_t>(end - first) * sizeof(double);
       XRUN_CHECK(at + size <= from.size(), "rank {} sent {} bytes of sums of squares, wanted {}", r,
                  from.size(), at + size);
@@ -191,12 +196,12 @@ double AdamWState::squares() {
   double total = 0;
   for (size_t t = 0; t < index_.tensors().size(); ++t) {
     const FlatTensor& flat = index_.tensors()[t];
-    const auto first = static_cast<size_t>(flat.first_chunk);
-    has_gradient_[t] = flat.chunk_count > 0 && sums[first] != kNoGradient;
+    const auto first = static_cast<size_t>(flat.first_slice);
+    has_gradient_[t] = flat.slice_count > 0 && sums[first] != kNoGradient;
     if (!has_gradient_[t]) continue;
     // By weight first, as one process does.
     double sum = 0;
-    for (size_t c = first; c < first + static_cast<size_t>(flat.chunk_count); ++c) sum += sums[c];
+    for (size_t c = first; c < first + static_cast<size_t>(flat.slice_count); ++c) sum += sums[c];
     total += sum;
   }
   return total;
@@ -210,6 +215,7 @@ void AdamWState::update(const Factors& factors) {
     if (has_gradient(static_cast<int64_t>(t))) ++counts_[t];
   }
   ElementRuns runs;
+  // CPU weights are updated together, so that small ones do not each start the threads.
   std::vector<UpdateRun> updates;
   for (const Held& held : pieces_) {
     const auto t = static_cast<size_t>(held.tensor), g = static_cast<size_t>(held.group);
@@ -285,6 +291,7 @@ std::vector<TensorRange> AdamWState::ranges(const NamedBuffers& of) const {
     const FlatTensor& flat = index_.tensors()[t];
     const auto g = static_cast<size_t>(flat.group);
     Held held{.tensor = static_cast<int64_t>(t), .group = flat.group};
+    // pieces_ is in the order of the index; a tensor of other ranks has an empty range here.
     if (next < pieces_.size() && pieces_[next].tensor == held.tensor) held = pieces_[next++];
     for (const auto& [prefix, buffers] : of) {
       if (buffers->empty()) continue;

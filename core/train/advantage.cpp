@@ -56,6 +56,7 @@ void advance_group(const std::vector<size_t>& members, std::vector<double>& valu
   const double mean = sum / n;
   double squares = 0;
   for (const size_t i : members) squares += (values[i] - mean) * (values[i] - mean);
+  // r - mean of the others = n / (n - 1) (r - mean); n >= 2 here, since one reward equals itself.
   double factor = options.baseline == Baseline::kLeaveOneOut ? n / (n - 1) : 1.0;
   if (options.scale) factor /= std::sqrt(squares / (n - 1)) + options.eps;
   for (const size_t i : members) values[i] = (values[i] - mean) * factor;
@@ -67,6 +68,7 @@ at::Tensor group_advantage(const at::Tensor& reward, const at::Tensor& group,
                            const AdvantageOptions& options) {
   check_rewards(reward, group);
   XRUN_CHECK(options.eps >= 0, "eps is {}, wanted 0 or more", options.eps);
+  // On the host in fp64: a few numbers, and the same bits on any device.
   std::vector<double> values = host_rewards(reward);
   const at::Tensor host = group.to(at::kCPU).contiguous();
   const int64_t* const ids = host.const_data_ptr<int64_t>();

@@ -1,4 +1,4 @@
-// A chunk is summed by one thread, so that the order of its additions never changes.
+// A slice is summed by one thread, so that the order of its additions never changes.
 
 #include "core/train/element_runs.h"
 
@@ -6,11 +6,11 @@
 
 namespace xrun {
 
-std::vector<double> sums_of_squares(const std::vector<GradientChunk>& chunks) {
-  std::vector<double> sums(chunks.size());
+std::vector<double> sums_of_squares(const std::vector<GradientSlice>& slices) {
+  std::vector<double> sums(slices.size());
   ElementRuns runs;
-  for (const GradientChunk& chunk : chunks) runs.add(chunk.size);
-  runs.each([&](size_t i) { sums[i] = kernels::sum_of_squares(chunks[i].values, chunks[i].size); });
+  for (const GradientSlice& slice : slices) runs.add(slice.size);
+  runs.each([&](size_t i) { sums[i] = kernels::sum_of_squares(slices[i].values, slices[i].size); });
   return sums;
 }
 

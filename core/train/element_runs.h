@@ -49,12 +49,12 @@ class ElementRuns {
   std::vector<int64_t> ends_;
 };
 
-// At most kChunkElements of a gradient, in fp32.
-struct GradientChunk {
+// At most kSliceElements of a gradient, in fp32.
+struct GradientSlice {
   const float* values;
   int64_t size;
 };
-// Returns the sum of the squares of each chunk, the same bits on any number of threads.
-std::vector<double> sums_of_squares(const std::vector<GradientChunk>& chunks);
+// Returns the sum of the squares of each slice, the same bits on any number of threads.
+std::vector<double> sums_of_squares(const std::vector<GradientSlice>& slices);
 
 }  // namespace xrun

@@ -29,6 +29,7 @@ std::shared_ptr<Ema> Ema::of(std::shared_ptr<AdamW> adamw, double decay) {
 void Ema::before_update(const AdamWState& weights) {
   XRUN_CHECK(!in_use_,
              "an update inside ema:use, while the weights are the average; train outside of it");
+  // The average starts at the weights before the first update, which load at the first forward.
   if (!average_.empty()) return;
   const at::NoGradGuard no_grad;
   average_ = weights.zeros();
@@ -39,6 +40,7 @@ void Ema::before_update(const AdamWState& weights) {
 void Ema::after_update(const AdamWState& weights) {
   const at::NoGradGuard no_grad;
   weights.each(average_, [&](const at::Tensor& weight, const at::Tensor& average) {
+    // average + (1 - decay)(weight - average) = decay average + (1 - decay) weight.
     average.add_(weight.sub(average).mul_(1 - decay_));
   });
   ++updates_;
@@ -49,6 +51,7 @@ void Ema::swap() {
   const at::NoGradGuard no_grad;
   AdamWState& weights = adamw_->state_of_weights();
   weights.each(average_, [](const at::Tensor& weight, const at::Tensor& average) {
+    // Swapped, not copied: using it twice gives the weights back with their bits.
     const at::Tensor before = weight.clone();
     weight.copy_(average);
     average.copy_(before);
@@ -66,6 +69,7 @@ std::vector<NamedTensor> Ema::tensors() const {
 
 std::vector<TensorRange> Ema::ranges() const {
   const DistOptions& dist = adamw_->dist();
+  // One process and level 0 hold the whole average (tensors()).
   if (average_.empty() || dist.ranks == nullptr || dist.level == 0) return {};
   return adamw_->weights_->ranges({{kPrefix, &average_}});
 }

@@ -73,7 +73,10 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
   agree(ranks, "evaluation", [&] {
     while (const std::shared_ptr<Batch> batch = next()) {
       for (const auto& micro : batch->micros()) {
+        // The empty micro-batch of a batch without rows.
         if (micro->token_count() == 0) continue;
+        // Before the deal: every rank needs the weights of all, also of micro-batches that others
+        // score.
         add_unit_weights(weights, *micro);
         const int64_t own = seeds++;
         const int64_t before = tokens;
@@ -135,6 +138,7 @@ std::vector<float> token_scores(LogprobSource& source, const PackedBatch& pack, 
   // Values come in batch order; the pack has its own.
   for (const int64_t segment : batch.segment_order()) {
     const auto s = static_cast<size_t>(segment);
+    // + 1: the first token of a segment has no value.
     for (int32_t t = pack.cu_seqlens[s] + 1; t < pack.cu_seqlens[s + 1]; ++t) {
       scores[static_cast<size_t>(t)] = *next++;
     }

@@ -50,8 +50,8 @@ using BatchStream = std::function<std::shared_ptr<Batch>()>;
 Metrics evaluate(const BatchStream& next, const Objective& objective,
                  const EvaluateOptions& options = {});
 
-// The same over every row of a set, once each. The packs depend only on cache order and
-// max_tokens, so the size of a training batch changes no bit.
+// Evaluates every row of a set, once each. The packs depend only on cache order and max_tokens, so
+// the size of a training batch changes no bit.
 Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& objective,
                  const EvaluateOptions& options = {});
 

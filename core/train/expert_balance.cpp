@@ -43,7 +43,7 @@ ExpertBalance::ExpertBalance(const AdamW& adamw) {
 std::string ExpertBalance::write(const Records& records) {
   MessageWriter out;
   for (const auto& [number, record] : records) {
-    out.whole(number).whole(record.tokens).whole(record.top_k).whole(std::ssize(record.layers));
+    out.int64(number).int64(record.tokens).int64(record.top_k).int64(std::ssize(record.layers));
     for (const RouterRecord::Layer& layer : record.layers) {
       out.tensor(layer.count).tensor(layer.prob_sum);
     }
@@ -58,10 +58,10 @@ ExpertBalance::Records ExpertBalance::read(const std::vector<std::string>& messa
     MessageReader in(message);
     while (!in.done()) {
       auto& [number, record] = records.emplace_back();
-      number = in.whole();
-      record.tokens = in.whole();
-      record.top_k = in.whole();
-      for (int64_t layers = in.whole(); layers > 0; --layers) {
+      number = in.int64();
+      record.tokens = in.int64();
+      record.top_k = in.int64();
+      for (int64_t layers = in.int64(); layers > 0; --layers) {
         const at::Tensor count = in.tensor();
         record.layers.push_back({count, in.tensor()});
       }
@@ -91,6 +91,7 @@ void ExpertBalance::count(const std::vector<StepTerm>& terms, const std::functio
     for (const StepTerm& term : terms) {
       for (const auto& micro : term.batch->micros()) {
         const int64_t own = number++;
+        // Dealt as in the step, so that every micro-batch is counted once.
         if (ranks != nullptr && own % ranks->size() != ranks->rank()) continue;
         if (poll) poll();
         auto& [at, record] = records.emplace_back();
@@ -115,6 +116,7 @@ at::Tensor ExpertBalance::share(const MicroBatch& micro, int64_t number) {
   const RouterRecord* const record = model_ == nullptr ? nullptr : micro.router(*model_);
   if (record == nullptr) return {};
   auto& [at, seen] = seen_.emplace_back(number, *record);
+  // The metrics need the values alone; a graph would outlive its micro-batch.
   for (RouterRecord::Layer& layer : seen.layers) layer.prob_sum = layer.prob_sum.detach();
   if (weight_ == 0) return {};
   // A step of one micro-batch is not counted beforehand: its own record is the step's.

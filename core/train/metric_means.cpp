@@ -15,16 +15,16 @@ namespace xrun {
 std::string metrics_message(const std::vector<MetricAddition>& additions,
                             const MetricSources& sources, const std::string& note) {
   MessageWriter out;
-  out.text(note).whole(std::ssize(sources));
+  out.string(note).int64(std::ssize(sources));
   for (const auto& [term, names] : sources) {
-    out.whole(term).whole(std::ssize(names));
-    for (const std::string& name : names) out.text(name);
+    out.int64(term).int64(std::ssize(names));
+    for (const std::string& name : names) out.string(name);
   }
-  out.whole(std::ssize(additions));
+  out.int64(std::ssize(additions));
   for (const MetricAddition& one : additions) {
-    out.whole(static_cast<int64_t>(one.kind)).whole(one.micro).whole(one.term).text(one.name);
-    out.whole(static_cast<int64_t>(one.unit)).whole(one.preferred ? 1 : 0).real(one.term_weight);
-    out.real(one.sum).real(one.weight).real(one.own_weight);
+    out.int64(static_cast<int64_t>(one.kind)).int64(one.micro).int64(one.term).string(one.name);
+    out.int64(static_cast<int64_t>(one.unit)).int64(one.preferred ? 1 : 0).float64(one.term_weight);
+    out.float64(one.sum).float64(one.weight).float64(one.own_weight);
     out.list(one.source_sums).list(one.source_weights);
   }
   return out.take();
@@ -33,25 +33,25 @@ std::string metrics_message(const std::vector<MetricAddition>& additions,
 std::string read_metrics_message(const std::string& message, int64_t rank,
                                  std::vector<MetricAddition>& additions, MetricSources& sources) {
   MessageReader in(message);
-  std::string note(in.text());
-  for (int64_t terms = in.whole(); terms > 0; --terms) {
-    std::vector<std::string>& names = sources[in.whole()];
+  std::string note(in.string());
+  for (int64_t terms = in.int64(); terms > 0; --terms) {
+    std::vector<std::string>& names = sources[in.int64()];
     names.clear();
-    for (int64_t count = in.whole(); count > 0; --count) names.emplace_back(in.text());
+    for (int64_t count = in.int64(); count > 0; --count) names.emplace_back(in.string());
   }
-  for (int64_t count = in.whole(); count > 0; --count) {
+  for (int64_t count = in.int64(); count > 0; --count) {
     MetricAddition& one = additions.emplace_back();
     one.rank = rank;
-    one.kind = static_cast<MetricAddition::Kind>(in.whole());
-    one.micro = in.whole();
-    one.term = in.whole();
-    one.name = in.text();
-    one.unit = static_cast<Unit>(in.whole());
-    one.preferred = in.whole() != 0;
-    one.term_weight = in.real();
-    one.sum = in.real();
-    one.weight = in.real();
-    one.own_weight = in.real();
+    one.kind = static_cast<MetricAddition::Kind>(in.int64());
+    one.micro = in.int64();
+    one.term = in.int64();
+    one.name = in.string();
+    one.unit = static_cast<Unit>(in.int64());
+    one.preferred = in.int64() != 0;
+    one.term_weight = in.float64();
+    one.sum = in.float64();
+    one.weight = in.float64();
+    one.own_weight = in.float64();
     one.source_sums = in.list<double>();
     one.source_weights = in.list<double>();
   }
@@ -86,6 +86,7 @@ class Means {
   Metrics read() const {
     Metrics metrics;
     double loss = 0;
+    // Already divided by the global weight; losses of units get their mean here.
     for (const MetricAddition* one : losses_) loss += one->sum;
     for (const auto& [unit, own] : unit_losses_) {
       double sum = 0, weight = 0;
@@ -133,6 +134,7 @@ class Means {
       const auto found = std::find_if(by_unit.begin(), by_unit.end(), [&](const auto& one) {
         return one.second.additions.size() == values;
       });
+      // No unit fits all values.
       if (found == by_unit.end()) {
         throw_two_units(name, by_unit.front().first, by_unit.back().first);
       }
@@ -184,6 +186,7 @@ class Means {
 
   void enter_by_unit(const MetricAddition& one) {
     OfTerm& of_term = metric(one.name).by_term[one.term];
+    // A value is entered once for each unit that its size fits, preferred once.
     of_term.values += one.preferred ? 1 : 0;
     find_or_make(
         of_term.by_unit, [&](const auto& known) { return known.first == one.unit; },
@@ -222,6 +225,7 @@ class Means {
         means.add(sources_.at(term)[s], sums[s].first, sums[s].second);
       }
     }
+    // A metric whose weights are all 0 has no mean.
     if (weight > 0) metrics.emplace_back(metric.name, sum / weight);
     for (const auto& [name, mean] : means.by_name) {
       if (mean.second > 0) metrics.emplace_back(metric.name + "/" + name, mean.first / mean.second);

@@ -49,6 +49,7 @@ MetricSums::PendingAddition& MetricSums::add(MetricAddition::Kind kind, int64_t 
   } else {
     made.host.weight = total_weight(unit_weights);
   }
+  // sum_i w_i x_i, in fp64 on the value's device.
   made.sum = value.detach().to(at::kDouble).mul(device_weights).sum();
   return made;
 }
@@ -123,6 +124,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
           add(MetricAddition::Kind::kByUnit, term, value, micro.unit_weight(unit), weights);
       made.host.name = name;
       made.host.unit = unit;
+      // The means take the preferred candidate that fits every micro-batch.
       made.host.preferred = unit == units.candidates().front();
       // A metric with separate weights is a mean over only some rows: no means by source.
       if (!weights.defined()) add_sources(made, value, unit, micro);
@@ -136,6 +138,7 @@ void MetricSums::add_scored(const MicroBatch& micro,
   const LogprobSource* first = micro.scored().empty() ? nullptr : micro.scored().front().source;
   for (const MicroBatch::Scored& scored : micro.scored()) {
     const auto wanted = [&](const LogprobSource* s) {
+      // Null stands for the source that the objective asked first, the policy.
       return (s == nullptr ? first : s) == scored.source;
     };
     if (std::none_of(sources.begin(), sources.end(), wanted)) continue;
@@ -168,6 +171,7 @@ std::vector<MetricAddition> MetricSums::on_host(const at::Tensor& extra,
   const at::Tensor host = read_together(std::move(all));
   const double* value = host.const_data_ptr<double>();
   for (const PendingAddition& one : additions_) {
+    // The numbers come back in the order in which they were pushed above.
     MetricAddition& made = additions.emplace_back(one.host);
     made.sum = *value++;
     if (one.own_weight.defined()) made.own_weight = *value++;

@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "core/model/flops.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/train/adamw.h"
 #include "core/train/batches/batch.h"
 #include "core/train/models/logprob_source.h"

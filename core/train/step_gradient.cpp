@@ -1,5 +1,6 @@
-// A work item is a micro-batch, or several that share a held prefix; ranks are dealt items in
-// rounds, in the batch's order, so that gradients are added in the order of one process.
+// A work item is a micro-batch, or several that share a held prefix; ranks are dealt items
+// one each at a time, in the batch's order, so that gradients are added in the order of one
+// process.
 
 #include "core/train/step_gradient.h"
 
@@ -40,6 +41,7 @@ std::vector<WorkItem> work_items(const std::vector<StepTerm>& terms, bool holds_
     std::vector<std::shared_ptr<HeldPrefix>> prefixes;
     if (holds_prefixes) prefixes = held_prefixes(micros);
     auto prefix = prefixes.begin();
+    // Prefixes are in the order of their first micro-batch.
     for (size_t m = 0; m < micros.size(); m = items.back().end) {
       const bool held = prefix != prefixes.end() && m == (*prefix)->begin();
       const size_t end = held ? (*prefix)->end() : m + 1;
@@ -96,21 +98,24 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
   const size_t rank = ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->rank());
   for (size_t first = 0; first < items.size(); first += size) {
     const size_t own = first + rank;
+    // The last ranks may have no item; they take part in the collectives all the same.
     const bool works = own < items.size();
     const auto compute = [&] {
       if (works) accumulate_item(items[own], terms, totals);
     };
+    // A dry run: losses and metrics, without an update or an exchange.
     if (adamw_ == nullptr) {
       compute();
       continue;
     }
-    const GradientRound round{.items = static_cast<int64_t>(std::min(size, items.size() - first)),
-                              // Alone in the step of one process an item needs no sum of its own.
-                              .one_backward = !works || items[own].prefix == nullptr ||
-                                              (items.size() == 1 && ranks_ == nullptr),
-                              .last = first + size >= items.size()};
-    agree(ranks_, fmt::format("round {} of the step", first / size),
-          [&] { add_round(round, compute); });
+    const ExchangedItems exchanged{
+        .count = static_cast<int64_t>(std::min(size, items.size() - first)),
+        // Alone in the step of one process an item needs no sum of its own.
+        .one_backward =
+            !works || items[own].prefix == nullptr || (items.size() == 1 && ranks_ == nullptr),
+        .last = first + size >= items.size()};
+    agree(ranks_, fmt::format("items {} of the step", first / size),
+          [&] { add_items(exchanged, compute); });
   }
 }
 
@@ -118,8 +123,11 @@ MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at
                                     RankCounts& counts) {
   if (ranks_ == nullptr) return checked(sums_.read(grad_norm), terms);
   MessageWriter own;
-  own.real(counts.flops).real(counts.recomputed).real(loss_weight_).whole(interrupt_signal());
-  own.text(experts_.message());
+  own.float64(counts.flops)
+      .float64(counts.recomputed)
+      .float64(loss_weight_)
+      .int64(interrupt_signal());
+  own.string(experts_.message());
   MetricSums::Read read = sums_.read(grad_norm, ranks_, own.take());
   counts = {};
   loss_weight_ = 0;
@@ -127,11 +135,11 @@ MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at
   int64_t signal_number = 0;
   for (const std::string& note : read.notes) {
     MessageReader in(note);
-    counts.flops += in.real();
-    counts.recomputed += in.real();
-    loss_weight_ += in.real();
-    if (const int64_t raised = in.whole(); raised != 0) signal_number = raised;
-    routing.emplace_back(in.text());
+    counts.flops += in.float64();
+    counts.recomputed += in.float64();
+    loss_weight_ += in.float64();
+    if (const int64_t raised = in.int64(); raised != 0) signal_number = raised;
+    routing.emplace_back(in.string());
   }
   experts_.take(routing);
   read = checked(std::move(read), terms);
@@ -162,15 +170,15 @@ void StepGradient::check_loss(const MetricSums::MicroLoss& loss) const {
     try {
       check_own_loss(loss.micro);
     } catch (const NonFiniteLoss& error) {
-      found.text(error.what()).whole(error.term()).whole(error.micro()).list(error.rows());
+      found.string(error.what()).int64(error.term()).int64(error.micro()).list(error.rows());
     }
   }
   const std::string message =
       ranks_->broadcast("a loss that is not finite", found.take(), loss.rank);
   if (message.empty()) return;
   MessageReader in(message);
-  const std::string text = fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.text());
-  const int64_t term = in.whole(), micro = in.whole();
+  const std::string text = fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.string());
+  const int64_t term = in.int64(), micro = in.int64();
   throw NonFiniteLoss(text, term, micro, in.list<int64_t>());
 }
 
@@ -180,16 +188,16 @@ void StepGradient::check_own_loss(int64_t number) const {
   }
 }
 
-// An item that fails still ends its round: other ranks wait for its part of the collectives.
-void StepGradient::add_round(const GradientRound& round, const std::function<void()>& compute) {
-  adamw_->begin_round(round);
+// An item that fails still ends its exchange: other ranks wait for its part of the collectives.
+void StepGradient::add_items(const ExchangedItems& items, const std::function<void()>& compute) {
+  adamw_->begin_exchange(items);
   std::exception_ptr failure;
   try {
     compute();
   } catch (...) {
     failure = std::current_exception();
   }
-  if (ranks_ != nullptr || !failure) adamw_->end_round();
+  if (ranks_ != nullptr || !failure) adamw_->end_exchange();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -14,7 +14,7 @@
 
 namespace xrun {
 
-struct GradientRound;
+struct ExchangedItems;
 struct WorkItem;
 
 // Values of a step that are summed over ranks.
@@ -55,7 +55,7 @@ class StepGradient {
   MetricSums::Read checked(MetricSums::Read read, const std::vector<StepTerm>& terms) const;
   void check_loss(const MetricSums::MicroLoss& loss) const;
   void check_own_loss(int64_t number) const;
-  void add_round(const GradientRound& round, const std::function<void()>& compute);
+  void add_items(const ExchangedItems& items, const std::function<void()>& compute);
   void accumulate_item(const WorkItem& item, const std::vector<StepTerm>& terms,
                        const std::vector<UnitTotals>& totals);
   void add(MicroBatch& micro, int64_t number, const std::vector<StepTerm>& terms, size_t i,

@@ -14,6 +14,7 @@ namespace xrun {
 
 namespace {
 
+// Enough to keep the transport busy, few enough to bound the buffers.
 constexpr size_t kGathersInFlight = 4;
 
 // Gathers in flight, few at a time: each holds a buffer.
@@ -53,6 +54,7 @@ class GatherQueue {
 
 // The sums of all ranks, group by group.
 void AdamWState::gather_gradients() {
+  // Sums arrive in place: whole_ is their buffer.
   GatherQueue gathers([](int64_t, const at::Tensor&) {});
   for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
     const auto i = static_cast<size_t>(g);
@@ -85,6 +87,7 @@ void AdamWState::copy_weights(int64_t group, const at::Tensor& buffer, int64_t r
 void AdamWState::gather_weights() {
   GatherQueue gathers([&](int64_t group, const at::Tensor& buffer) {
     for (int64_t r = 0; r < size_; ++r) {
+      // Its own range is up to date already.
       if (r != rank_) copy_weights(group, buffer, r, /*into_buffer=*/false);
     }
   });

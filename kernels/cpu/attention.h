@@ -130,7 +130,7 @@ XRUN_INLINE KeyRows<T> rows_of(const T* held_rows, const T* own, const Attention
 }
 
 template <class T>
-void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
+void attend_slice(const PathAttention<T>& a, int64_t first, int64_t last) {
   const AttentionSizes& s = a.sizes;
   const int64_t heads = s.heads / s.kv_heads, width = padded_head(s.head_dim);
   const int64_t rows = (last - first) * heads, head = a.kv_head * heads;
@@ -149,7 +149,7 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
                               keys,
                               values,
                               kKeyBlock};
-  const QueryChunk c = find_chunk(a.nodes, first, last, reinterpret_cast<int32_t*>(f.sums + rows));
+  const QuerySlice c = find_slice(a.nodes, first, last, reinterpret_cast<int32_t*>(f.sums + rows));
   // The heads of a token are neighbours, so a tile of rows shares its positions and its keys.
   const auto row_at = [&](int64_t r) {
     return ((first - s.held + r / heads) * s.heads + head + r % heads) * s.head_dim;
@@ -184,13 +184,13 @@ void attend_chunk(const PathAttention<T>& a, int64_t first, int64_t last) {
 
 template <class T>
 void compute(const PathAttention<T>& a) {
-  const int64_t chunk = attention_chunk(a.sizes.heads / a.sizes.kv_heads);
-  for (int64_t first = a.first; first < a.last; first += chunk) {
-    attend_chunk(a, first, smaller(a.last, first + chunk));
+  const int64_t slice = attention_chunk(a.sizes.heads / a.sizes.kv_heads);
+  for (int64_t first = a.first; first < a.last; first += slice) {
+    attend_slice(a, first, smaller(a.last, first + slice));
   }
 }
 
-// The backward's tiles of one chunk and one block of keys.
+// The backward's tiles of one slice and one block of keys.
 struct BackwardTiles {
   float *q, *grad, *dq;             // [rows, width], q scaled
   float *lse, *delta;               // [rows]
@@ -228,7 +228,7 @@ XRUN_INLINE void weights_of(float* score, float* dp, int64_t width, SeenKeys see
 }
 
 // Up to kPanelRows rows against one block: scores, weights, then the three sums.
-XRUN_INLINE void backward_panel(const BackwardTiles& b, const QueryChunk& c, const KeyBlock& block,
+XRUN_INLINE void backward_panel(const BackwardTiles& b, const QuerySlice& c, const KeyBlock& block,
                                 int64_t window, int64_t row, int64_t rows, SeenKeys any,
                                 const float* ones) {
   const int64_t columns = whole_vectors(any.high), width = b.width, keys = any.high - any.low;
@@ -265,7 +265,7 @@ BackwardTiles backward_tiles(const PathAttentionBackward<T>& a, int64_t first, i
   b.dk = b.values_t + tile, b.dv = b.dk + tile;
   b.p = b.dv + tile, b.ds = b.p + kPanelRows * kKeyBlock;
   b.lse = b.ds + kPanelRows * kKeyBlock, b.delta = b.lse + rows;
-  // Rows of the chunk are copied out once, since every block reads them.
+  // Rows of the slice are copied out once, since every block reads them.
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = first - s.held + r / a.heads, h = a.head + r % a.heads;
     const int64_t at = (row * s.heads + h) * s.head_dim;
@@ -284,13 +284,13 @@ BackwardTiles backward_tiles(const PathAttentionBackward<T>& a, int64_t first, i
 }
 
 template <class T>
-void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t last,
+void backward_slice(const PathAttentionBackward<T>& a, int64_t first, int64_t last,
                     const float* ones) {
   const AttentionSizes& s = a.sizes;
   const int64_t heads = a.heads, rows = (last - first) * heads;
   const BackwardTiles b = backward_tiles(a, first, rows);
   const int64_t width = b.width;
-  const QueryChunk c = find_chunk(a.nodes, first, last, reinterpret_cast<int32_t*>(b.delta + rows));
+  const QuerySlice c = find_slice(a.nodes, first, last, reinterpret_cast<int32_t*>(b.delta + rows));
   const KeyRows<T> all_keys = rows_of(a.held_k, a.k, s, a.kv_head);
   const KeyRows<T> all_values = rows_of(a.held_v, a.v, s, a.kv_head);
   each_block(a.nodes, c, [&](int64_t node, int64_t position, int64_t from, int64_t to) {
@@ -337,12 +337,12 @@ void backward_chunk(const PathAttentionBackward<T>& a, int64_t first, int64_t la
 
 template <class T>
 void compute(const PathAttentionBackward<T>& a) {
-  const int64_t chunk = attention_chunk(a.heads);
+  const int64_t slice = attention_chunk(a.heads);
   // The factors of `c = factor c + a b` where a product only adds.
   float ones[kPanelRows > kKeyBlock ? kPanelRows : kKeyBlock];
   for (float& value : ones) value = 1;
-  for (int64_t first = a.first; first < a.last; first += chunk) {
-    backward_chunk(a, first, smaller(a.last, first + chunk), ones);
+  for (int64_t first = a.first; first < a.last; first += slice) {
+    backward_slice(a, first, smaller(a.last, first + slice), ones);
   }
 }
 

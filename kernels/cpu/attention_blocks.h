@@ -111,34 +111,34 @@ XRUN_INLINE int64_t node_of(const AttentionNodes& t, int64_t row) {
   return low;
 }
 
-// A chunk of query tokens: their positions, and the blocks of keys that they see.
-struct QueryChunk {
+// A slice of query tokens: their positions, and the blocks of keys that they see.
+struct QuerySlice {
   int64_t first, last, node, lowest;
   int32_t* position;  // [last - first]
 };
 
-XRUN_INLINE QueryChunk find_chunk(const AttentionNodes& t, int64_t first, int64_t last,
+XRUN_INLINE QuerySlice find_slice(const AttentionNodes& t, int64_t first, int64_t last,
                                   int32_t* position) {
-  // A row of the chunk may start a branch, at a lower position than the row before it, so the
+  // A row of the slice may start a branch, at a lower position than the row before it, so the
   // window counts from the least position.
-  QueryChunk chunk{first, last, node_of(t, first), 0, position};
-  int64_t node = chunk.node, least = int64_t{1} << 32;
+  QuerySlice slice{first, last, node_of(t, first), 0, position};
+  int64_t node = slice.node, least = int64_t{1} << 32;
   for (int64_t row = first; row < last; ++row) {
     while (row >= t.begin[node + 1]) ++node;
     const int64_t p = t.position[node] + row - t.begin[node];
     position[row - first] = static_cast<int32_t>(p);
     least = smaller(least, p);
   }
-  if (t.window > 0) chunk.lowest = greater(0, least + 1 - t.window);
-  return chunk;
+  if (t.window > 0) slice.lowest = greater(0, least + 1 - t.window);
+  return slice;
 }
 
-// The same for all nodes whose blocks some row of the chunk sees, in an order in which every row
-// meets its blocks as on its path.
+// Calls f as each_block_of does, for all nodes whose blocks some row of the slice sees, in an order
+// in which every row meets its blocks as on its path.
 template <class F>
-XRUN_INLINE void each_block(const AttentionNodes& t, const QueryChunk& c, F f) {
-  // Nodes above come first, from the root, then the chunk's own nodes in preorder. A node above a
-  // later node of the chunk is one of these two.
+XRUN_INLINE void each_block(const AttentionNodes& t, const QuerySlice& c, F f) {
+  // Nodes above come first, from the root, then the slice's own nodes in preorder. A node above a
+  // later node of the slice is one of these two.
   each_above(t, c.node,
              [&](int64_t node) { each_block_of(node, t, c.first, c.last, c.lowest, f); });
   for (int64_t node = c.node; node < t.count && t.begin[node] < c.last; ++node) {

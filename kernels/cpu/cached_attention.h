@@ -47,7 +47,7 @@ template <class T>
 void compute(const CachedAttention<T>& a) {
   const int64_t width = padded_head(a.head_dim), rows = a.tokens * a.heads;
   float* const scores = a.scratch + 2 * rows * width;
-  // As in attend_chunk, without gathered keys and values: the tiles read those in the cache.
+  // As in attend_slice, without gathered keys and values: the tiles read those in the cache.
   ForwardTiles<T> f{a.scratch,
                     a.scratch + rows * width,
                     reinterpret_cast<RowSum*>(scores + kTileRows * kKeyBlock),

@@ -126,8 +126,8 @@ void pack_panel(const Weight& a, int64_t j, int64_t from, int64_t n, float* pane
       VF v[kLanes];
       for (int i = 0; i < kLanes; ++i) {
         v[i] = load_some(row[i] + k, count);
-        // The same elements of the next panel: products of few rows wait for memory, 15 to 25 %
-        // less with it. A prefetch beyond the end of W does not fault.
+        // Prefetch these elements of the next panel: products of few rows wait for memory, 15 to 25
+        // % less with it. A prefetch beyond the end of W does not fault.
         __builtin_prefetch(row[i] + k + kPanelColumns * a.w_stride, 0, 2);
       }
       transpose(v);

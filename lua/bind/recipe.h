@@ -104,7 +104,7 @@ class Recipe {
  public:
   // Throws UsageError (config), Error (file), LuaError (syntax).
   Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules);
-  // The same for source that was already read; options.recipe names it.
+  // Takes source that was already read; options.recipe names it.
   Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modules,
          const std::string& text);
   ~Recipe();
@@ -149,7 +149,7 @@ c10::Device recipe_device(const RecipeOptions& options);
 // A whole number of the resolved configuration ("save.every"); the field's default where there is
 // no configuration, 0 if the field has none.
 int64_t config_whole(lua_State* L, const char* path);
-// The same for a number ("save.minutes").
+// Returns a number of the resolved configuration ("save.minutes"), with the same defaults.
 double config_number(lua_State* L, const char* path);
 
 // Seeds the generators that a recipe draws from itself, ATen's and math.random, from (seed,
@@ -157,7 +157,7 @@ double config_number(lua_State* L, const char* path);
 void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
 // math.random alone.
 void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
-// The same from the seed that ATen's generator has, as in an objective.
+// Seeds math.random from the seed that ATen's generator has, as in an objective.
 void seed_lua_as_aten(LuaState& state);
 
 }  // namespace xrun

@@ -112,8 +112,8 @@ void open_run_dir_early(lua_State* L);
 // Version and digests of the running binary and its libraries, which a resume compares.
 Json binary_identity();
 
-// The same for the locks of bundles, which compare two machines: {"source": SHA-256 of the sources,
-// "torch", "compiler", "engine", "core": SHA-256 of the libraries}.
+// Returns the identity for the locks of bundles, which compare two machines: {"source": SHA-256 of
+// the sources, "torch", "compiler", "engine", "core": SHA-256 of the libraries}.
 Json binary_lock();
 
 }  // namespace xrun

@@ -21,7 +21,7 @@ std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::strin
 // Parses N of `:batch N`. Throws Error if it is not a number above 0.
 int64_t batch_rows(std::string_view text);
 
-// The same as text for a console (inspected_pack.h).
+// Returns inspect_loop() as text for a console (inspected_pack.h).
 std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t step, int64_t rows,
                       const ConsoleTraits& traits);
 

@@ -43,7 +43,8 @@ struct IsShared<std::shared_ptr<T>> : std::true_type {
 template <class T>
 T arg(lua_State* L, int i, const char* what = nullptr);
 
-// The same, or nullopt (nullptr-like for shared_ptr: use arg after a lua_isnoneornil test).
+// Returns arg<T>, or nullopt for nil and none (not for shared_ptr: test lua_isnoneornil and use
+// arg).
 template <class T>
 std::optional<T> opt_arg(lua_State* L, int i, const char* what = nullptr) {
   if (lua_isnoneornil(L, i)) return std::nullopt;
@@ -53,8 +54,8 @@ std::optional<T> opt_arg(lua_State* L, int i, const char* what = nullptr) {
 // A value of Lua as JSON: tables with keys 1..n are arrays, an empty table is an object unless
 // `empty_array`; throws Error on functions, userdata, cycles, mixed keys, naming the path to it.
 Json to_json(lua_State* L, int i, bool empty_array = true);
-// The same for run.state at index i, and for a value that is about to be assigned to its field
-// `name`: errors name the field ("run.state.best: got function, ...").
+// Convert run.state at index i, and check a value that is about to be assigned to its field `name`:
+// errors name the field ("run.state.best: got function, ...").
 Json state_to_json(lua_State* L, int i);
 void check_state_value(lua_State* L, int i, const std::string& name);
 // Pushes a JSON value; null is nil.

@@ -26,8 +26,8 @@ using WorkerCall = std::function<bool(lua_State* state, const LuaRef& function, 
 // Interrupted after a signal, as the recipe's state would.
 bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const WorkerCall& call);
 
-// The same calls, begun on all threads but the caller's while further units become known. Used by
-// one thread.
+// Makes the calls of call_on_workers on all threads but the caller's, while further units become
+// known. Used by one thread.
 class WorkerCalls {
  public:
   // Returns null if the function has an upvalue that no worker has, and while others exist.

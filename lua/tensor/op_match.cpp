@@ -14,6 +14,7 @@ namespace xrun {
 namespace {
 
 constexpr int kIntsCost = 3;  // x:view(2, 3): after every form that takes the ints one by one
+constexpr size_t kShownOverloads = 3;  // in an error: some operators have a dozen
 
 struct Matcher {
   const OpPacket& packet;
@@ -28,7 +29,7 @@ struct Matcher {
     return false;
   }
 
-  bool take(int at, const OpValue& value) {
+  bool bind(int at, const OpValue& value) {
     const OpArgument& argument = overload.arguments[at];
     int cost = 0;
     // nil takes the default, if there is one.
@@ -69,11 +70,10 @@ struct Matcher {
                        });
   }
 
-  bool positional(bool as_method) {
+  bool bind_positional(bool as_method) {
     const size_t ints = static_cast<size_t>(std::max(overload.ints_from, 0));
-    // Several ints are a list. A single one is a list only for int[] without a size, since int[N]
-    // takes one int by itself.
-    // x:view(6) has one int, and the list of view has no fixed size.
+    // Several ints are one list. One int is a list only for int[] (x:view(6)); int[N] takes it as a
+    // scalar.
     const bool list = all_ints(ints) &&
                       (values.positional.size() > ints + 1 || overload.arguments[ints].count == 0);
     for (size_t k = 0; k < values.positional.size(); ++k) {
@@ -88,12 +88,12 @@ struct Matcher {
                              values.positional.size());
         });
       }
-      if (!take(target(k, as_method), values.positional[k])) return false;
+      if (!bind(target(k, as_method), values.positional[k])) return false;
     }
     return true;
   }
 
-  bool named() {
+  bool bind_named() {
     for (const OpValue& value : values.named) {
       const auto found =
           std::find_if(overload.arguments.begin(), overload.arguments.end(),
@@ -107,12 +107,12 @@ struct Matcher {
       if (match.value[at] != nullptr || list) {
         return fail([&] { return fmt::format("argument `{}` is given twice", value.name); });
       }
-      if (!take(at, value)) return false;
+      if (!bind(at, value)) return false;
     }
     return true;
   }
 
-  bool defaults() {
+  bool check_required() {
     for (size_t i = 0; i < overload.arguments.size(); ++i) {
       const OpArgument& argument = overload.arguments[i];
       const bool list = match.ints_from >= 0 && static_cast<int>(i) == overload.ints_from;
@@ -124,6 +124,14 @@ struct Matcher {
   }
 };
 
+std::string first_overloads(const OpPacket& packet) {
+  std::string forms;
+  for (size_t i = 0; i < packet.overloads.size() && i < kShownOverloads; ++i) {
+    forms += (i > 0 ? "\n  " : "  ") + overload_text(packet.overloads[i]);
+  }
+  return forms;
+}
+
 }  // namespace
 
 OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const OpValues& values,
@@ -133,7 +141,9 @@ OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const
   matcher.match.value.resize(overload.arguments.size(), nullptr);
   const bool callable = !as_method || overload.self >= 0 ||
                         matcher.fail([] { return std::string("is not a method"); });
-  if (callable && matcher.positional(as_method) && matcher.named()) matcher.defaults();
+  if (callable && matcher.bind_positional(as_method) && matcher.bind_named()) {
+    matcher.check_required();
+  }
   return std::move(matcher.match);
 }
 
@@ -146,21 +156,12 @@ void throw_no_overload(lua_State* L, const OpPacket& packet, const OpValues& val
   for (const OpValue& value : values.named) {
     if (std::find(keywords.begin(), keywords.end(), value.name) != keywords.end()) continue;
     const std::string near = nearest_name(value.name, keywords);
-    throw Error(fmt::format(
-        "there is no keyword argument `{}`; the overloads are\n{}{}", value.name,
-        [&] {
-          std::string forms;
-          // A few, since some operators have a dozen.
-          for (size_t i = 0; i < packet.overloads.size() && i < 3; ++i) {
-            forms += (i > 0 ? "\n  " : "  ") + overload_text(packet.overloads[i]);
-          }
-          return forms;
-        }(),
-        near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+    throw Error(fmt::format("there is no keyword argument `{}`; the overloads are\n{}{}",
+                            value.name, first_overloads(packet),
+                            near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
   std::vector<std::pair<OpMatch, const OpOverload*>> tried;
   for (const OpOverload& overload : packet.overloads) {
-    // Matched again, with explanations: the usual call does not pay for them.
     tried.emplace_back(match_overload(packet, overload, values, as_method, L), &overload);
   }
   // The overload that took most values is most likely the one that was meant.
@@ -174,7 +175,7 @@ void throw_no_overload(lua_State* L, const OpPacket& packet, const OpValues& val
     add_item(got, fmt::format("{} = {}", value.name, describe_value(L, value.index)));
   }
   std::string text = fmt::format("no overload takes ({})", got);
-  for (size_t i = 0; i < tried.size() && i < 3; ++i) {
+  for (size_t i = 0; i < tried.size() && i < kShownOverloads; ++i) {
     text += fmt::format("\n  {}: {}", overload_text(*tried[i].second), tried[i].first.failure);
   }
   throw Error(text);

@@ -61,8 +61,8 @@ struct OpPacket {
 // its arguments. Lives as long as the process. Thread-safe.
 const OpPacket* find_op(std::string_view op_namespace, std::string_view name);
 
-// The same for operators that recipes may call as a method or as xrun.name; without set_ and
-// resize.
+// Returns the packet, as above, of an operator that recipes may call as a method or as xrun.name;
+// without set_ and resize.
 const OpPacket* find_public_op(std::string_view name);
 
 // True if the dispatcher has the operator, whether Lua may call it or not.

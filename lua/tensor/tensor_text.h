@@ -10,7 +10,8 @@ namespace xrun {
 // "f32[4,8] cpu grad", and "closed Tensor".
 std::string describe_tensor(const at::Tensor& tensor);
 
-// The same with values below it; a dimension longer than eight shows three values at each end.
+// Returns describe_tensor() with the values below it; a dimension longer than eight shows three
+// values at each end.
 std::string tensor_text(const at::Tensor& tensor);
 
 // One line: "f32[4,8] cpu grad", followed by the value if there is one element.

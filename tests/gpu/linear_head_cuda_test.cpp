@@ -93,7 +93,7 @@ TEST_P(LinearHeadCuda, AgreesWithTheCpuInEveryOutputAndGradient) {
   }
 }
 
-// Three chunks of rows, of which the first is kept, all, or none.
+// Three blocks of rows, of which the first is kept, all, or none.
 TEST_P(LinearHeadCuda, RowsBeyondTheMemoryGiveTheSameBits) {
   const Problem p = problem(9000, GetParam());
   const Outcome kept = run(p, kGpu, 64);

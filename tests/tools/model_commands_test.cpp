@@ -1,7 +1,6 @@
 // xrun models and xrun import as a user calls them.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/file.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::model_commands_test {
@@ -20,23 +20,16 @@ const std::string kTiny = source_path("tests/golden/tiny.gguf");
 
 class ModelCommands : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / ("xrun_cli_" + std::to_string(::getpid()));
-    std::filesystem::remove_all(dir_);
-    make_dirs(dir_);
-    ::setenv("XRUN_CACHE", (dir_ / "cache").c_str(), 1);
-  }
-  void TearDown() override {
-    ::unsetenv("XRUN_CACHE");
-    std::filesystem::remove_all(dir_);
-  }
+  void SetUp() override { ::setenv("XRUN_CACHE", (dir_ / "cache").c_str(), 1); }
+  void TearDown() override { ::unsetenv("XRUN_CACHE"); }
   ChildResult xrun(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), kBinary);
     return run_child(arguments, dir_ / "output");
   }
   std::string out() const { return read_file(dir_ / "output"); }
 
-  std::filesystem::path dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_.path();
 };
 
 TEST_F(ModelCommands, ImportMakesAFolderAndReportsItsContents) {

@@ -98,9 +98,9 @@ wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" train
 wants 2 "there is no command \"dpo\"; a recipe is a Lua file: $xrun init dpo --recipe dpo" "$xrun" dpo
 mkdir -p shipped/recipes && touch shipped/recipes/{dpo_lora,grpo}.lua
 (cd shipped && XRUN_CALLED_AS=xrun wants 2 'a Lua file: xrun recipes/dpo_lora.lua' "$xrun" dpo-lora)
-wants 2 'config.yaml: a recipe is a Lua file with its settings inside, for example: ' "$xrun" config.yaml
-wants 2 'inside, for example: ' "$xrun" support.yaml
-(cd shipped && wants 2 'xrun recipes/grpo.lua; docs/coming-from.md has the keys of other tools' "$xrun" --config my_grpo.yml)
+wants 2 'config.yaml: a recipe is a Lua file that contains its settings; try ' "$xrun" config.yaml
+wants 2 'contains its settings; try ' "$xrun" support.yaml
+(cd shipped && wants 2 'xrun recipes/grpo.lua; docs/coming-from.md lists other tools'\'' keys' "$xrun" --config my_grpo.yml)
 wants 2 '--config is not an option: a recipe has its settings in its Lua file' dpo --config c.yaml
 wants 2 'config keys are set with --set optim.lr=1e-5' "$xrun" --lr 1e-5 echo.lua
 mkdir recipes && cp echo.lua recipes/other.lua

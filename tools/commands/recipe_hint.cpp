@@ -65,10 +65,9 @@ std::string recipe_command(const std::string& recipe) {
 std::string settings_file_text(std::string_view word) {
   const std::string near = nearest_recipe(word);
   return fmt::format(
-      "{}: a recipe is a Lua file with its settings inside, {}: {}; docs/coming-from.md has the keys "
-      "of other tools",
-      word, near.empty() ? "for example" : "and the nearest shipped one is",
-      recipe_command(near.empty() ? "sft" : near));
+      "{}: a recipe is a Lua file that contains its settings; try {}; docs/coming-from.md lists other "
+      "tools' keys",
+      word, recipe_command(near.empty() ? "sft" : near));
 }
 
 }  // namespace xrun

@@ -117,7 +117,7 @@ struct InspectedSource {
 InspectedStep inspect_step(const InspectedSource& source, const std::vector<int64_t>& units,
                            const std::vector<PackedBatch>& packs, int64_t rows = -1);
 
-// The same for a step of the plan, counted from the plan's first one.
+// Returns the values of the packs of a step of the plan, counted from the plan's first one.
 InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
                            int64_t rows = -1);
 

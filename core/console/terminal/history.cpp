@@ -57,6 +57,10 @@ std::string decode(std::string_view line) {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\n") == text.npos; }
 
+bool fits(const std::string& input, std::string_view text, bool at_beginning) {
+  return at_beginning ? input.starts_with(text) : input.find(text) != std::string::npos;
+}
+
 // Owns an open descriptor and the file's lock.
 class FlockedFile {
  public:
@@ -108,10 +112,10 @@ History::History(std::filesystem::path file) : file_(std::move(file)) {
     problem_ = "inputs are not saved: neither XDG_STATE_HOME nor HOME is set";
     return;
   }
-  read_file();
+  load();
 }
 
-void History::read_file() {
+void History::load() {
   std::error_code ignored;
   std::filesystem::create_directories(file_.parent_path(), ignored);
   const FlockedFile opened(file_, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -138,13 +142,19 @@ void History::read_file() {
   // Rewritten rarely: at twice the limit, or when the file was not read from its beginning.
   if (inputs_.size() <= kMostInputs * 2 && begin == 0) return;
   if (inputs_.size() > kMostInputs) inputs_.erase(inputs_.begin(), inputs_.end() - kMostInputs);
+  rewrite(opened.fd());
+}
+
+void History::rewrite(int fd) const {
   std::string text;
   for (const std::string& input : inputs_) text += encode(input);
   // In place, so that processes that hold the file open keep appending to it; the new text is
   // shorter, so this works on a full disk.
-  ::lseek(opened.fd(), 0, SEEK_SET);
-  if (!write_whole(opened.fd(), text)) return;
-  if (::ftruncate(opened.fd(), static_cast<off_t>(text.size())) != 0) return;
+  ::lseek(fd, 0, SEEK_SET);
+  if (!write_whole(fd, text)) return;
+  // A file that stays too long only has its old end after the new text: the next start reads both
+  // and tries again.
+  if (::ftruncate(fd, static_cast<off_t>(text.size())) != 0) return;
 }
 
 void History::append(const std::string& line) {
@@ -164,14 +174,6 @@ void History::add(std::string_view input) {
   inputs_.emplace_back(input);
   if (!file_.empty() && problem_.empty()) append(encode(input));
 }
-
-namespace {
-
-bool fits(const std::string& input, std::string_view text, bool at_beginning) {
-  return at_beginning ? input.starts_with(text) : input.find(text) != std::string::npos;
-}
-
-}  // namespace
 
 std::optional<size_t> History::find_older(size_t from, std::string_view text,
                                           bool at_beginning) const {

@@ -30,7 +30,8 @@ class History {
   const std::string& problem() const { return problem_; }
 
  private:
-  void read_file();
+  void load();
+  void rewrite(int fd) const;
   void append(const std::string& line);
 
   std::filesystem::path file_;

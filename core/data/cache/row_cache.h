@@ -39,7 +39,7 @@ class RowCache {
   // Reads a stream: ids, one trained flag per token (always 0 for the first), and the weights if
   // the cache has them.
   void read(int64_t row, size_t stream, TokenStream& out) const;
-  // The same for tokens [begin, end) of the stream. Requires 0 <= begin <= end <= length.
+  // Reads tokens [begin, end) of a stream as read() does. Requires 0 <= begin <= end <= length.
   void read_part(int64_t row, size_t stream, int64_t begin, int64_t end, TokenStream& out) const;
   SourceLine at(int64_t row) const;         // file and line
   uint64_t prompt_hash(int64_t row) const;  // equal for equal prompts

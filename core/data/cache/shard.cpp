@@ -198,6 +198,7 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
     header.columns[c] = {column.begin, column.elements};
   }
   for (const Column& column : columns) {
+    // An offsets column that does not exist would be read beyond the table.
     XRUN_CHECK(column.offsets < static_cast<int32_t>(columns.size()),
                "{}: column \"{}\" has no offsets", name, column.name);
   }

@@ -165,6 +165,7 @@ class FeedbackEncoder : public RowEncoder {
     if (!is_trained(out.streams[0])) {
       throw RowRefusal("empty_mask", "no token of the answer is trained");
     }
+    // Answers to one prompt stay on one side of a split.
     answer.prompt_hash = hash_messages(answer.messages, answer.given);
     finish_row(encoding_, {"the answer with its prompt"}, answer.messages, answer.kwargs, answer,
                out);

@@ -146,6 +146,7 @@ void SourceLedger::note(const std::string& text, const SourceLine& at) {
     ++more_notes;
     return;
   }
+  // The first rows serve as examples; `notes` counts all.
   std::vector<SourceLine>& lines = noted_at[text];
   if (lines.size() < kNotedRows) lines.push_back(at);
 }
@@ -165,6 +166,7 @@ std::string SourceLedger::noted_rows(const std::string& note) const {
 }
 
 std::string SourceLedger::location(const SourceLine& at) const {
+  // The source's name stands for a file that is not known.
   const bool known = at.file >= 0 && static_cast<size_t>(at.file) < files.size();
   return fmt::format("{}:{}", known ? files[static_cast<size_t>(at.file)] : name, at.line);
 }
@@ -234,6 +236,7 @@ int64_t Ledger::dropped() const {
 
 void Ledger::check_sums() const {
   for (const SourceLedger& source : sources) {
+    // A row that is lost without a reason is a defect of xrun, not of the data.
     XRUN_CHECK(source.rows == source.kept + source.dropped_total(),
                "{}: the ledger does not add up: {} rows in, {} kept, {} dropped", source.name,
                source.rows, source.kept, source.dropped_total());

@@ -235,6 +235,7 @@ void refuse_spelled_messages(const Json& value, const std::string& field) {
   const auto names = [&](const char* key) {
     return text.find(text[quote] + (key + std::string(1, text[quote]) + ":")) != std::string::npos;
   };
+  // Both keys of a spelling: {'role': ..., 'content': ...} or {'from': ..., 'value': ...}.
   const bool spelled = (names("role") && names("content")) || (names("from") && names("value"));
   if (spelled) {
     refuse(field,

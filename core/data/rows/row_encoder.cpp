@@ -28,6 +28,7 @@ Json RowEncoder::read(const RawRow& row, const std::string& location, int64_t& r
 }
 
 void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedRow& out) {
+  // Reused from row to row: nothing of the last one may stay.
   out = EncodedRow();
   try {
     encode_value(read(row, location, out.repairs), location, out);
@@ -48,6 +49,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
       if (encoding_.kind != RowKind::kPrompts && above->cut_helps()) {
         settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
       }
+      // A max_length beyond the model's own limit is no fix.
       if (model_length == 0 || above->tokens() <= model_length) {
         settings.push_back(
             {fmt::format("max_length={}", above->tokens()),

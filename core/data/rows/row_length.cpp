@@ -50,6 +50,7 @@ bool prompt_fills(const EncodedRow& row, size_t streams, int64_t max_length) {
   for (size_t s = 0; s < streams; ++s) {
     const std::vector<uint8_t>& trained = row.streams[s].trained;
     const auto cut = trained.begin() + std::min<int64_t>(max_length, std::ssize(trained));
+    // Trained tokens beyond the limit and none within it.
     if (std::find(cut, trained.end(), 1) != trained.end() &&
         std::find(trained.begin(), cut, 1) == cut) {
       return true;
@@ -113,6 +114,7 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
   }
   for (size_t s = 0; s < names.size(); ++s) {
     TokenStream& stream = out.streams[s];
+    // Asked before the cut: it may take all of the answer.
     const bool trained = is_trained(stream);
     if (const int64_t tokens = length_of(stream); tokens > settings.max_length) {
       add_item(out.cut_sides,

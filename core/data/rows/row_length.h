@@ -37,8 +37,8 @@ class TooLongError : public DataError {
  public:
   // As data_error().
   TooLongError(std::string fault, std::string_view row, std::vector<PastedSetting> settings);
-  // The same error, with the number of rows up to `line` that are too long, which decides between
-  // dropping and cutting them.
+  // Returns this error with the number of rows up to `line` that are too long, which decides
+  // between dropping and cutting them.
   TooLongError counted(int64_t rows, int64_t line) const;
 
  private:

@@ -21,8 +21,8 @@ bool makes_calls(const Json& message);
 void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                    std::string_view rendered);
 
-// The same for a template that failed to render them: only its source is asked. If calls may be
-// lost, a turn without content beside its call has nothing else to train: RowRefusal empty_answer.
+// Checks a template that failed to render the calls, by its source alone. If calls may be lost, a
+// turn without content beside its call has nothing else to train: RowRefusal empty_answer.
 void refuse_unknown_calls(const Json& messages, const Json& kwargs,
                           const ChatTemplate& chat_template, bool may_be_lost);
 

@@ -44,7 +44,7 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   std::optional<RankVerdict> verdict() const;
-  // The same, after waiting for one at most `seconds`.
+  // Returns the verdict after waiting for one for at most `seconds`.
   std::optional<RankVerdict> await_verdict(double seconds) const;
 
   // Reports an error of this rank, which ends the run. Returns if this rank must print it: on rank

@@ -77,6 +77,7 @@ std::optional<GemmChoice> read_choice(const MeasuredValue& stored) {
   const std::optional<Json> json = stored.read();
   if (!json) return std::nullopt;
   GemmChoice choice = gemm_from_json(*json);
+  // The times are stored beside the choice, so a changed file contradicts itself.
   XRUN_CHECK(choice.gemm == faster(*choice.times), "{}: the choice is not the faster one",
              stored.file().string());
   return choice;
@@ -85,6 +86,7 @@ std::optional<GemmChoice> read_choice(const MeasuredValue& stored) {
 }  // namespace
 
 GemmShape gemm_shape(const ModelConfig& config) {
+  // The largest product of a block, cut to a size that is timed within seconds.
   const int64_t inner = config.moe.experts > 0 ? config.moe.ffn : config.ffn;
   return {kRows, std::min(config.hidden, kMaxIn), std::min(inner, kMaxOut)};
 }

@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/model/block.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/layer_kinds.h"
@@ -160,8 +160,8 @@ class StepMemory {
     const auto bytes = [](int64_t n, int64_t columns) {
       return scratch_bytes(static_cast<double>(n) * static_cast<double>(columns));
     };
-    head_.scratch += bytes(kept, vocab) + bytes(std::min(rows - kept, kHeadChunkRows), vocab) +
-                     bytes(std::min(rows, kHeadChunkRows), std::max(s_.teacher_vocab, vocab));
+    head_.scratch += bytes(kept, vocab) + bytes(std::min(rows - kept, kHeadBlockRows), vocab) +
+                     bytes(std::min(rows, kHeadBlockRows), std::max(s_.teacher_vocab, vocab));
     // The teacher's hidden states wait too; a copy of them is made for each product.
     const double hidden = 4 * static_cast<double>(rows) * static_cast<double>(s_.teacher_width);
     head_.saved += hidden;
@@ -193,7 +193,7 @@ class StepMemory {
   // under way, or at level 0 the sums of all ranges, which are gathered later.
   double gradients() const {
     // A group of micro-batches is summed by itself before it is added to earlier ones
-    // (AdamW::begin_round).
+    // (AdamW::begin_exchange).
     if (s_.ranks == 1) return 4 * moved_ * (s_.prefix_tokens > 0 && s_.several_items ? 2 : 1);
     // A small model has fewer buckets than may be under way.
     const double under_way = std::min(kBucketsInFlight * bucket_, 4 * moved_);

@@ -75,14 +75,14 @@ struct MemoryKind {
 // or of a shared prefix, the end of a micro-batch that reads one, the end of the step, or sampling,
 // which needs no gradients. Sizes may be absurd: sums are capped at 2^56 bytes per kind.
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape);
-// The same for all models of a run, at the turn with the highest peak.
+// Returns the plan of all models of a run, at the turn with the highest peak.
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);
 
 int64_t total_bytes(const std::vector<MemoryKind>& plan);
 
 // "optimizer 1.1 GB, activations 960 MB, ...", largest first.
 std::string describe_kinds(const std::vector<MemoryKind>& plan);
-// The same after their sum: "3.1 GB of tensors: optimizer 1.1 GB, ...".
+// Returns the sum, followed by describe_kinds(): "3.1 GB of tensors: optimizer 1.1 GB, ...".
 std::string describe_plan(const std::vector<MemoryKind>& plan);
 
 }  // namespace xrun

@@ -46,8 +46,9 @@ StepForecast forecast_step(const StepWork& work, const ClusterDevice& device,
   const double link =
       terms.link_share * (terms.gpus > device.near ? device.far_link : device.near_link);
   const bool again = work.recompute || (terms.level >= 3 && terms.gpus > 1);
-  // A round lasts as long as its largest item, and so does the backward that hides the gradients.
-  std::vector<double> rounds;
+  // Ranks wait for the largest of the items that they compute at a time, and the backward that
+  // hides the gradients lasts as long.
+  std::vector<double> waits;
   double last_backward = 0;
   for (size_t m = 0; m < work.micros.size(); m += static_cast<size_t>(terms.gpus)) {
     double most = 0;
@@ -58,20 +59,20 @@ StepForecast forecast_step(const StepWork& work, const ClusterDevice& device,
       most = micro.forward + backward + micro.frozen;
       last_backward = backward;
     }
-    rounds.push_back(most / rate);
+    waits.push_back(most / rate);
   }
   StepForecast out;
-  for (const double seconds : rounds) out.compute_s += seconds;
+  for (const double seconds : waits) out.compute_s += seconds;
   const double held = terms.level >= 1 ? work.trained / n : work.trained;
   out.update_s = kUpdateBytes * held / (device.bandwidth * terms.memory_share);
   if (terms.gpus == 1) return out;
   const double gradients = 4 * work.trained * share;
   const double after = terms.level >= 3 ? 0 : 4 * work.trained * share;
   const double fetched = terms.level >= 3 ? 2 * work.element * work.weights * share : 0;
-  out.sent_bytes = gradients + after + fetched * static_cast<double>(rounds.size());
+  out.sent_bytes = gradients + after + fetched * static_cast<double>(waits.size());
   out.exchange_s = out.sent_bytes / link;
   out.exposed_s = std::max(0.0, gradients / link - last_backward / rate) + after / link;
-  for (const double seconds : rounds) out.exposed_s += std::max(0.0, fetched / link - seconds);
+  for (const double seconds : waits) out.exposed_s += std::max(0.0, fetched / link - seconds);
   return out;
 }
 

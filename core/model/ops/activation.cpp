@@ -27,8 +27,8 @@ const char* gelu_form(ActivationCurve curve) {
 at::Tensor activation_cpu(const at::Tensor& x_any, ActivationCurve curve) {
   const at::Tensor x = x_any.contiguous();
   at::Tensor y = at::empty_like(x);
-  with_kernel_type(x, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x, [&](auto type_tag) {
+    using T = decltype(type_tag);
     // Any split gives the same bits: the kernel treats the end of a range like its middle.
     at::parallel_for(0, x.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
       kernels::cpu_kernels().run(kernels::ActivationRows<T>{

@@ -26,9 +26,9 @@ struct HeldKeys {
   at::Tensor k, v;  // [P, G, K]
 };
 
-// The same for the rows after the first P of a layout, [T - P, H, K], which see the held rows as
-// keys. Every row has the bits that it has in one call over all of them; gradients flow to the
-// held keys and values as well.
+// Returns attention for the rows after the first P of a layout, [T - P, H, K], which see the held
+// rows as keys. Every row has the bits that it has in one call over all of them; gradients flow to
+// the held keys and values as well.
 //   q, k, v  [T - P, ...]
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const HeldKeys& held, const AttentionLayout& layout, double scale);

@@ -72,22 +72,22 @@ Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale
   // [H, T]
   const at::Tensor lse = at::empty({x.q.size(1), x.q.size(0)}, at::kFloat);
   const kernels::AttentionSizes sizes = x.sizes(scale);
-  const int64_t heads = sizes.heads / sizes.kv_heads, chunk = kernels::attention_chunk(heads);
-  const int64_t chunks = (sizes.rows + chunk - 1) / chunk;
-  with_kernel_type(x.q, [&](auto unit) {
-    using T = decltype(unit);
+  const int64_t heads = sizes.heads / sizes.kv_heads, slice = kernels::attention_chunk(heads);
+  const int64_t slices = (sizes.rows + slice - 1) / slice;
+  with_kernel_type(x.q, [&](auto type_tag) {
+    using T = decltype(type_tag);
     const auto attend = [&](int64_t item, float* scratch) {
-      // The last chunks of a sequence see the most keys: they go first.
-      const int64_t row = (chunks - 1 - item / sizes.kv_heads) * chunk;
+      // The last slices of a sequence see the most keys: they go first.
+      const int64_t row = (slices - 1 - item / sizes.kv_heads) * slice;
       kernels::cpu_kernels().run(kernels::PathAttention<T>{
           kernel_data<T>(x.q), kernel_data<T>(x.k), kernel_data<T>(x.v), kernel_data<T>(out),
           kernel_data<float>(lse), scratch, kernel_nodes(paths, window), sizes, sizes.held + row,
-          sizes.held + std::min(sizes.rows, row + chunk), item % sizes.kv_heads,
+          sizes.held + std::min(sizes.rows, row + slice), item % sizes.kv_heads,
           held_data<T>(x.held.k), held_data<T>(x.held.v)});
     };
-    // An item is a chunk of query tokens and one key head: it writes rows of out and lse that no
+    // An item is a slice of query tokens and one key head: it writes rows of out and lse that no
     // other item writes.
-    each_item(chunks * sizes.kv_heads, kernels::attention_scratch(heads, sizes.head_dim), attend);
+    each_item(slices * sizes.kv_heads, kernels::attention_scratch(heads, sizes.head_dim), attend);
   });
   return {out, lse};
 }
@@ -168,8 +168,8 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   // Added to in fp32 whatever the type: a key of a long sequence receives thousands of terms.
   const at::Tensor dk = at::zeros({head_groups, tokens, s.kv_heads, s.head_dim}, at::kFloat);
   const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
-  with_kernel_type(x.q, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x.q, [&](auto type_tag) {
+    using T = decltype(type_tag);
     const auto attend = [&](int64_t i, float* scratch) {
       // Items share no row of dq, and no row of a group's dk and dv: sums need no lock.
       const BackwardItem& item = items[static_cast<size_t>(i)];

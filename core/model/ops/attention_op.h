@@ -68,7 +68,8 @@ struct PackBorders {
 
 PackBorders make_pack_borders(at::IntArrayRef cu_seqlens, c10::Device device);
 
-// The same. Remembers a thread's last result, since all layers of a forward ask for the same one.
+// Returns make_pack_borders() of a pack, and remembers a thread's last result: all layers of a
+// forward ask for the same one.
 PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device);
 
 // lse [H, T] from and to the form of kernels that pad segments, [S, H, padded]. Padding is +inf,

@@ -24,8 +24,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 
 struct PackedMatrix;
 
-// The same for a packed weight, whose product is fp32 and rounded once: for x in fp32, or with
-// kFloat, the bits of the function above. On the CPU, without a graph.
+// Returns x weight^T + bias for a packed weight, whose product is fp32 and rounded once: for x in
+// fp32, or with kFloat, the bits of the function above. On the CPU, without a graph.
 at::Tensor linear(const at::Tensor& x, const PackedMatrix& weight, const at::Tensor& bias);
 
 // Returns scale (x a^T) b^T, [T, out]: the term that a low-rank adapter adds to a linear map (Hu et

@@ -15,7 +15,7 @@
 #include <torch/library.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head_op.h"
 
 namespace xrun {
@@ -110,9 +110,8 @@ HeadOutputs head_composed(const at::Tensor& hidden, const HeadInputs& in, double
           lse_or_empty(lse, lse_wanted), logp.gather(1, top_id), top_id};
 }
 
-// Keeps no rows, since the results carry no graph.
+// For sampling and scoring. Keeps no rows, since the results carry no graph.
 HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weight,
-                               // For sampling and scoring.
                                const at::Tensor& index, const at::Tensor& target,
                                double temperature, int64_t columns, bool entropy, int64_t top_k,
                                int64_t, bool lse_wanted) {

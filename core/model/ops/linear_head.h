@@ -50,13 +50,13 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
 
 // The memory of a head on the CPU, in bytes.
 struct HeadMemory {
-  double scratch = 0;   // saved softmax rows and one chunk of others; reused from step to step
+  double scratch = 0;   // saved softmax rows and one block of others; reused from step to step
   double saved = 0;     // the gathered rows x, for the backward
   double backward = 0;  // temporaries of the backward, without dweight
   double weight = 0;    // dweight, [V, D] in fp32
 };
 
-// Returns it for log-probs of one target a row.
+// Returns the memory of a head that gives log-probs of one target a row.
 //   rows        with a gradient
 //   other_rows  of heads without one, evaluated while the softmax rows wait for their backward
 HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,

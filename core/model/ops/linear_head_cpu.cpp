@@ -1,5 +1,5 @@
-// The CPU form of xrun::linear_head: products a chunk of rows at a time, and a row kernel on each
-// chunk.
+// The CPU form of xrun::linear_head: products a block of rows at a time, and a row kernel on each
+// block.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/linear_head_op.h"
 #include "core/model/ops/scratch.h"
@@ -81,7 +81,7 @@ kernels::HeadRows head_rows(const HeadRowOutputs& out, const at::Tensor& ids, co
 
 // Softmax and log-probabilities of the hidden rows z [n, V], whose first is row `begin` of the
 // whole.
-void softmax_chunk(const at::Tensor& z, int64_t begin, const RowsByHidden& shared,
+void softmax_block(const at::Tensor& z, int64_t begin, const RowsByHidden& shared,
                    const at::Tensor& target, const HeadRowOutputs& out, bool keep) {
   const int64_t width = z.size(1);
   // `first` counts loss rows from 0; without it a row's one target is beside it.
@@ -134,11 +134,11 @@ linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, cons
   const int64_t saved_count = head_rows_within(head_mb, x.size(0), vocab);
   at::Tensor saved_rows = at::empty({0, vocab}, x.options());
   if (saved_count > 0) saved_rows = scratch_floats(saved_count * vocab).view({saved_count, vocab});
-  each_logit_chunk(x, w, saved_rows, 0, [&](const LogitChunk& chunk) {
-    if (alone) return softmax_chunk(chunk.z, chunk.begin, shared, ids, out, chunk.saved);
-    const float* const z = chunk.z.const_data_ptr<float>();
-    at::parallel_for(0, chunk.z.size(0), 1, [&](int64_t from, int64_t to) {
-      kernels::HeadRows rows = head_rows(out, ids, z + from * vocab, chunk.begin + from, to - from);
+  each_logit_block(x, w, saved_rows, 0, [&](const LogitBlock& block) {
+    if (alone) return softmax_block(block.z, block.begin, shared, ids, out, block.saved);
+    const float* const z = block.z.const_data_ptr<float>();
+    at::parallel_for(0, block.z.size(0), 1, [&](int64_t from, int64_t to) {
+      kernels::HeadRows rows = head_rows(out, ids, z + from * vocab, block.begin + from, to - from);
       rows.width = vocab;
       rows.columns = existing;
       rows.scale = static_cast<float>(1 / temperature);
@@ -218,9 +218,9 @@ void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at
   const at::Tensor a = dense_floats(grad), factor = negative_sums(a, shared);
   // Saved rows are p - e_y already.
   if (saved_rows.size(0) > 0) gradients.add(saved_rows, 0, factor);
-  each_logit_chunk(x, w, {}, saved_rows.size(0), [&](const LogitChunk& chunk) {
-    recompute_softmax(chunk.z, chunk.begin, shared, target, lse);
-    gradients.add(chunk.z, chunk.begin, factor);
+  each_logit_block(x, w, {}, saved_rows.size(0), [&](const LogitBlock& block) {
+    recompute_softmax(block.z, block.begin, shared, target, lse);
+    gradients.add(block.z, block.begin, factor);
   });
   if (shared.first.empty()) return;
   const float* const value = a.const_data_ptr<float>();
@@ -236,24 +236,24 @@ void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& x, const at
   gradients.add_entries(rest);
 }
 
-// dz of a chunk is written beside the saved logits, not over them: saved rows and recomputed rows
+// dz of a block is written beside the saved logits, not over them: saved rows and recomputed rows
 // go through the same operations, and so have the same bits.
 void add_row_gradients(const HeadRowGradients& rows, const at::Tensor& x, const at::Tensor& w,
                        const at::Tensor& saved_rows, HeadGradients& gradients) {
   const int64_t vocab = w.size(0), saved_count = saved_rows.size(0);
   at::Tensor spare;
-  for (int64_t begin = 0; begin < saved_count; begin += kHeadChunkRows) {
-    const int64_t n = std::min(kHeadChunkRows, saved_count - begin);
+  for (int64_t begin = 0; begin < saved_count; begin += kHeadBlockRows) {
+    const int64_t n = std::min(kHeadBlockRows, saved_count - begin);
     if (!spare.defined()) spare = scratch_floats(n * vocab);
     const at::Tensor dz = spare.narrow(0, 0, n * vocab).view({n, vocab});
     rows.apply(saved_rows.narrow(0, begin, n), dz, begin);
     gradients.add(dz, begin);
   }
-  // The buffer is free before the recomputed chunks take one of the same size.
+  // The buffer is free before the recomputed blocks take one of the same size.
   spare.reset();
-  each_logit_chunk(x, w, {}, saved_count, [&](const LogitChunk& chunk) {
-    rows.apply(chunk.z, chunk.z, chunk.begin);
-    gradients.add(chunk.z, chunk.begin);
+  each_logit_block(x, w, {}, saved_count, [&](const LogitBlock& block) {
+    rows.apply(block.z, block.z, block.begin);
+    gradients.add(block.z, block.begin);
   });
 }
 
@@ -297,7 +297,7 @@ HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t
   const auto wide = static_cast<double>(width), columns = static_cast<double>(vocab);
   const int64_t saved = head_rows_within(head_mb, rows, vocab);
   const int64_t spare =
-      std::max(std::min(rows - saved, kHeadChunkRows), std::min(other_rows, kHeadChunkRows));
+      std::max(std::min(rows - saved, kHeadBlockRows), std::min(other_rows, kHeadBlockRows));
   HeadMemory memory;
   memory.scratch = scratch_bytes(static_cast<double>(saved) * columns) +
                    scratch_bytes(static_cast<double>(spare) * columns);

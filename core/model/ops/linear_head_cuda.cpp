@@ -27,10 +27,10 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kChunkRows = 4096;  // a chunk's GEMM reaches its full rate from 2048 rows up
+constexpr int64_t kBlockRows = 4096;  // a block's GEMM reaches its full rate from 2048 rows up
 
 // A sort takes three times the memory of its rows, so it goes by fewer rows than the products,
-// whose chunks are those of the backward: rows that are recomputed there have the same bits.
+// whose blocks are those of the backward: rows that are recomputed there have the same bits.
 constexpr int64_t kSortedRows = 512;
 
 using Forward =
@@ -39,11 +39,11 @@ using Forward =
 void check_cuda(int status) { C10_CUDA_CHECK(static_cast<cudaError_t>(status)); }
 
 // Returns how many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
-// kChunkRows, so that chunks are the same however many rows are saved.
+// kBlockRows, so that blocks are the same however many rows are saved.
 int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
   const int64_t fit = bytes / (vocab * 4);
-  return fit >= rows ? rows : fit / kChunkRows * kChunkRows;
+  return fit >= rows ? rows : fit / kBlockRows * kBlockRows;
 }
 
 // [n, D] times [D, V] in fp32, with fp32 sums, whatever the operands are.
@@ -51,11 +51,11 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == at::kFloat ? at::mm(a, b) : at::mm(a, b, at::kFloat);
 }
 
-// The gradients of z = x w^T, summed over chunks of dz.
-class ChunkGradients {
+// The gradients of z = x w^T, summed over blocks of dz.
+class BlockGradients {
  public:
   // x [R, D] and weight [V, D] of one type.
-  ChunkGradients(const at::Tensor& x, const at::Tensor& weight, bool want_hidden, bool want_weight);
+  BlockGradients(const at::Tensor& x, const at::Tensor& weight, bool want_hidden, bool want_weight);
 
   // Takes the rows [begin, begin + n) of dz fp32 [n, V]. With `scale` [R, 1] row r of dz represents
   // scale[r] times it.
@@ -69,7 +69,7 @@ class ChunkGradients {
   at::Tensor x_, weight_, dx_, dweight_;
 };
 
-ChunkGradients::ChunkGradients(const at::Tensor& x, const at::Tensor& weight, bool want_hidden,
+BlockGradients::BlockGradients(const at::Tensor& x, const at::Tensor& weight, bool want_hidden,
                                bool want_weight)
     : x_(x), weight_(weight) {
   const auto floats = weight.options().dtype(at::kFloat);
@@ -77,7 +77,7 @@ ChunkGradients::ChunkGradients(const at::Tensor& x, const at::Tensor& weight, bo
   if (want_weight) dweight_ = at::zeros(weight.sizes(), floats);
 }
 
-void ChunkGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale) {
+void BlockGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale) {
   const int64_t n = dz.size(0);
   // The GEMM takes operands of one type; its sums are fp32.
   const at::Tensor p = dz.to(weight_.scalar_type());
@@ -95,7 +95,7 @@ void ChunkGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& 
   }
 }
 
-at::Tensor ChunkGradients::hidden(const at::Tensor& index, int64_t tokens) const {
+at::Tensor BlockGradients::hidden(const at::Tensor& index, int64_t tokens) const {
   if (!dx_.defined()) return {};
   at::Tensor dhidden = at::zeros({tokens, dx_.size(1)}, dx_.options());
   return dhidden.index_add_(0, index, dx_);
@@ -139,13 +139,13 @@ struct RowOutputs {
   }
 };
 
-// Calls f(begin, n, is_saved) for the chunks of `count` rows; no chunk crosses the end of the saved
+// Calls f(begin, n, is_saved) for the blocks of `count` rows; no block crosses the end of the saved
 // rows.
 template <class F>
-void each_chunk(int64_t count, int64_t saved_count, F f) {
+void each_block(int64_t count, int64_t saved_count, F f) {
   for (int64_t begin = 0; begin < count;) {
     const bool is_saved = begin < saved_count;
-    const int64_t n = std::min(kChunkRows, (is_saved ? saved_count : count) - begin);
+    const int64_t n = std::min(kBlockRows, (is_saved ? saved_count : count) - begin);
     f(begin, n, is_saved);
     begin += n;
   }
@@ -179,7 +179,7 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
   const int64_t saved_count = rows_within(head_mb, count, vocab);
   const at::Tensor saved_rows = at::empty({saved_count, vocab}, floats);
   const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
-  each_chunk(count, saved_count, [&](int64_t begin, int64_t n, bool keep) {
+  each_block(count, saved_count, [&](int64_t begin, int64_t n, bool keep) {
     // z [n, V] fp32.
     const at::Tensor z = product(x.narrow(0, begin, n), weight.t());
     if (alone) {
@@ -191,7 +191,7 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
       out.fill(z, begin, ids, existing, static_cast<float>(1 / temperature));
     }
     // Logits, or softmax minus one-hot after softmax_rows_cuda has overwritten them.
-    // A copy: z is the next chunk's memory.
+    // A copy: z is the next block's memory.
     if (keep) saved_rows.narrow(0, begin, n).copy_(z);
   });
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};
@@ -200,9 +200,9 @@ Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& wei
 // dz = -a (p - e_y), whose factor -a goes into the small operands.
 void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& weight,
                            const at::Tensor& target, const at::Tensor& lse, const at::Tensor& x,
-                           const at::Tensor& saved_rows, ChunkGradients& gradients) {
+                           const at::Tensor& saved_rows, BlockGradients& gradients) {
   const at::Tensor factor = grad.to(at::kFloat).neg().unsqueeze(1), ids = target.contiguous();
-  each_chunk(x.size(0), saved_rows.size(0), [&](int64_t begin, int64_t n, bool is_saved) {
+  each_block(x.size(0), saved_rows.size(0), [&](int64_t begin, int64_t n, bool is_saved) {
     at::Tensor p;
     if (is_saved) {
       p = saved_rows.narrow(0, begin, n);
@@ -222,7 +222,7 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
     const at::Tensor& lse, const at::Tensor& entropy, const at::Tensor& x,
     const at::Tensor& saved_rows, double temperature, int64_t columns, int64_t tokens,
     bool want_hidden, bool want_weight, bool alone) {
-  ChunkGradients gradients(x, weight, want_hidden, want_weight);
+  BlockGradients gradients(x, weight, want_hidden, want_weight);
   if (alone) {
     add_softmax_gradients(grad_any, weight, ids_any, lse, x, saved_rows, gradients);
     return {gradients.hidden(index, tokens), gradients.weight()};
@@ -231,7 +231,7 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
   const at::Tensor grad = grad_any.to(at::kFloat).contiguous(), ids = ids_any.contiguous();
   const at::Tensor grad_lse = grad_lse_any.to(at::kFloat).contiguous();
   const at::Tensor grad_entropy = grad_entropy_any.to(at::kFloat).contiguous();
-  each_chunk(x.size(0), saved_rows.size(0), [&](int64_t begin, int64_t n, bool is_saved) {
+  each_block(x.size(0), saved_rows.size(0), [&](int64_t begin, int64_t n, bool is_saved) {
     const at::Tensor z =
         is_saved ? saved_rows.narrow(0, begin, n) : product(x.narrow(0, begin, n), weight.t());
     // Saved logits must survive: a second backward of the same graph would read them.

@@ -40,7 +40,7 @@ PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels);
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const PackedMatrix& weight,
                         const at::Tensor& bias = {});
 
-// Likewise for operands of one type, without a bias. With kFloat they are upcast and the result is
+// Multiplies operands of one type, without a bias. With kFloat they are upcast and the result is
 // rounded once; with kStorage, types other than fp32 go to at::mm.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                         GemmType gemm);

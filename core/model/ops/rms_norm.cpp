@@ -54,8 +54,8 @@ NormForward rms_norm_cpu(const at::Tensor& x_any, const at::Tensor& weight, doub
   const int64_t width = check_norm(x_any, weight), rows = x_any.numel() / width;
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
   at::Tensor y = at::empty_like(x), rstd = at::empty({rows}, at::kFloat);
-  with_kernel_type(x, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x, [&](auto type_tag) {
+    using T = decltype(type_tag);
     at::parallel_for(0, rows, std::max<int64_t>(1, kGrainElements / width),
                      [&](int64_t begin, int64_t end) {
                        kernels::cpu_kernels().run(kernels::RmsNorm<T>{
@@ -105,8 +105,8 @@ NormBackward rms_norm_backward_cpu(const at::Tensor& grad_any, const at::Tensor&
   const at::Tensor grad = grad_any.to(x.scalar_type()).contiguous();
   // dweight: one partial sum a block of rows, then their sum in order.
   at::Tensor dx = at::empty_like(x), partial = at::zeros({blocks, width}, at::kFloat);
-  with_kernel_type(x, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x, [&](auto type_tag) {
+    using T = decltype(type_tag);
     at::parallel_for(0, blocks, 1, [&](int64_t from, int64_t to) {
       for (int64_t block = from; block < to; ++block) {
         const int64_t begin = block * kNormBlockRows, n = std::min(kNormBlockRows, rows - begin);

@@ -38,6 +38,7 @@ at::Tensor rope_rotate_composed(const at::Tensor& x, const at::Tensor& cos, cons
                                 bool inverse) {
   check_rope(x, cos, sin);
   const int64_t half = x.size(2) / 2;
+  // a = x[..., :K/2], b = x[..., K/2:].
   const at::Tensor low = x.narrow(2, 0, half).to(wide_type(x));
   const at::Tensor high = x.narrow(2, half, half).to(wide_type(x));
   const at::Tensor c = cos.unsqueeze(1), s = inverse ? sin.neg().unsqueeze(1) : sin.unsqueeze(1);
@@ -55,8 +56,8 @@ at::Tensor rope_rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any,
   const int64_t heads = x.size(1), head_dim = x.size(2), row = heads * head_dim;
   at::Tensor y = at::empty_like(x);
   if (x.numel() == 0) return y;
-  with_kernel_type(x, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(x, [&](auto type_tag) {
+    using T = decltype(type_tag);
     at::parallel_for(
         0, x.size(0), std::max<int64_t>(1, kGrainElements / row), [&](int64_t begin, int64_t end) {
           const int64_t at = begin * (head_dim / 2);

@@ -36,8 +36,8 @@ at::Tensor swiglu_cpu(const at::Tensor& gate_any, const at::Tensor& up_any) {
   // Elementwise, so the kernel reads one flat range.
   const at::Tensor gate = gate_any.contiguous(), up = up_any.contiguous();
   at::Tensor y = at::empty_like(gate);
-  with_kernel_type(gate, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(gate, [&](auto type_tag) {
+    using T = decltype(type_tag);
     at::parallel_for(0, gate.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
       kernels::cpu_kernels().run(kernels::SwiGlu<T>{kernel_data<T>(gate) + begin,
                                                     kernel_data<T>(up) + begin,
@@ -71,8 +71,8 @@ SwiGluGradients swiglu_backward_cpu(const at::Tensor& grad_any, const at::Tensor
   const at::Tensor gate = gate_any.contiguous(), up = up_any.contiguous();
   const at::Tensor grad = grad_any.to(gate.scalar_type()).contiguous();
   at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
-  with_kernel_type(gate, [&](auto unit) {
-    using T = decltype(unit);
+  with_kernel_type(gate, [&](auto type_tag) {
+    using T = decltype(type_tag);
     at::parallel_for(0, gate.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
       kernels::cpu_kernels().run(kernels::SwiGluBackward<T>{
           kernel_data<T>(grad) + begin, kernel_data<T>(gate) + begin, kernel_data<T>(up) + begin,

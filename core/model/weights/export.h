@@ -28,9 +28,9 @@ struct ExportedModel {
 void export_model(const ExportedModel& model, const std::filesystem::path& source,
                   const std::filesystem::path& out, const std::string& chat_template = "");
 
-// The same as a sequence classifier with one label, <Family>ForSequenceClassification: the weights
-// without the vocabulary projection, and score.weight, `score` [1, D]. transformers reads a score
-// at the last token that is not config.json's pad_token_id.
+// Writes an export as a sequence classifier with one label, <Family>ForSequenceClassification: the
+// weights without the vocabulary projection, and score.weight, `score` [1, D]. transformers reads a
+// score at the last token that is not config.json's pad_token_id.
 void export_classifier(ExportedModel model, const at::Tensor& score,
                        const std::filesystem::path& source, const std::filesystem::path& out,
                        const std::string& chat_template = "");

@@ -43,6 +43,7 @@ void check_supported(const GgufFile& file, const GgufKeys& keys) {
                "{}: llama.rope.scaling.type is {}; scaled positions are not imported", keys.where(),
                dump_json(*scaling));
   }
+  // Llama 3.1's scaling is a tensor in GGUF, not a key.
   XRUN_CHECK(file.find_tensor("rope_freqs.weight") == nullptr,
              "{}: holds rope_freqs.weight; models with scaled positions (Llama 3.1 and later) are "
              "not imported, take their Hugging Face folder",

@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "core/base/error.h"
-#include "core/base/tokenizer_json.h"
+#include "core/base/tokenizer_json_entries.h"
 #include "core/model/weights/gguf.h"
 
 namespace xrun {

@@ -83,10 +83,11 @@ struct ModelConfig {
 // or activation, architectures that are not a causal language model, and a mixture of experts
 // without norm_topk_prob.
 ModelConfig read_model_config(const std::filesystem::path& dir);
-// The same of a model that is only read, which may be a sequence classifier.
+// Reads the configuration of a model that is only read, which may also be a sequence classifier.
+// Throws as read_model_config does for everything else.
 ModelConfig read_frozen_config(const std::filesystem::path& dir);
 
-// The same from parsed JSON; `name` begins messages.
+// Returns what read_model_config reads, from parsed JSON; `name` begins messages.
 ModelConfig parse_model_config(const Json& config, const Json& generation, const std::string& name);
 
 // Converts between types and config.json's names ("float32", "bfloat16", "float16"; also f32, fp32,

@@ -18,7 +18,8 @@ void check_model_name(const std::string& name);
 // prints the download command otherwise.
 std::filesystem::path resolve_model(const std::string& name, const Notice& notice = {});
 
-// The same without downloading: a known model that is missing is a UsageError with the command.
+// Returns the folder of a model name as resolve_model does, but never downloads: a known model that
+// is missing is a UsageError with the command.
 std::filesystem::path find_model(const std::string& name);
 
 // Returns every model folder of the two caches, ours and Hugging Face's, by path.

@@ -8,7 +8,8 @@
 
 namespace xrun {
 
-// Throws Error that names the key of a missing or contradictory value.
+// Returns the rotary settings of a config.json. Throws Error that names the key if a value is
+// missing or contradictory.
 //   max_length, head_dim  of the model
 RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t head_dim);
 

@@ -200,6 +200,7 @@ at::Tensor SafetensorsFile::read_range(std::string_view name, int64_t begin, int
   const SafetensorsEntry& e = entry(name);
   const auto element = static_cast<uint64_t>(c10::elementSize(e.dtype));
   const auto elements = static_cast<int64_t>((e.end - e.begin) / element);
+  // Written so that begin + size cannot overflow.
   XRUN_CHECK(begin >= 0 && size >= 0 && begin <= elements - size,
              "{}: tensor '{}' has {} elements, wanted those from {} to {}", path_.string(), name,
              elements, begin, begin + size);
@@ -288,6 +289,7 @@ SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
   SafetensorsLayout layout;
   std::set<std::string_view> seen;
   for (const SafetensorsEntry& t : tensors) {
+    // __metadata__ is the header's own key.
     XRUN_CHECK(seen.insert(t.name).second && t.name != "__metadata__",
                "{}: two tensors to be written have the name '{}'", path.string(), t.name);
     layout.order.push_back(layout.order.size());
@@ -325,6 +327,7 @@ SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
   const uint64_t header_bytes = text.size();
   layout.head.assign(reinterpret_cast<const char*>(&header_bytes), 8);
   layout.head += text;
+  // Offsets in the header count from its end, those of the layout from the file's beginning.
   for (uint64_t& begin : layout.begin) begin += layout.head.size();
   layout.bytes = layout.head.size() + static_cast<uint64_t>(at);
   return layout;

@@ -44,7 +44,8 @@ class SafetensorsFile {
   const SafetensorsEntry& entry(std::string_view name) const;
   // Returns a copy in 64-byte aligned storage, so that later changes of the file have no effect.
   at::Tensor read(std::string_view name) const;
-  // The same for elements [begin, begin + size) of a tensor, flat. Throws Error if it has fewer.
+  // Returns a copy of elements [begin, begin + size) of a tensor, flat. Throws Error if it has
+  // fewer.
   at::Tensor read_range(std::string_view name, int64_t begin, int64_t size) const;
 
  private:
@@ -99,7 +100,7 @@ struct TensorReader {
   std::vector<int64_t> shape;
   std::function<at::Tensor()> read;
 };
-// The same for tensors that are read one at a time, in the order of the file.
+// Writes tensors that are read one at a time, in the order of the file.
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorReader>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

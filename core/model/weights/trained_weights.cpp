@@ -34,6 +34,7 @@ std::vector<std::string> components_of(const std::vector<WeightSpec>& specs) {
   std::vector<std::string> all;
   for (const WeightSpec& spec : specs) {
     for (const std::string& part : parts_of(spec.name)) {
+      // Layer numbers would drown the names in the message.
       const bool number = part.find_first_not_of("0123456789") == std::string::npos;
       if (!number && std::find(all.begin(), all.end(), part) == all.end()) all.push_back(part);
     }
@@ -49,6 +50,7 @@ std::string nearest_pattern(const std::string& pattern,
   for (std::string& part : parts) {
     const bool known = std::any_of(components.begin(), components.end(),
                                    [&](const std::string& one) { return matches(part, one); });
+    // A wildcard has no nearest name.
     if (known || part.find_first_of("*?[") != std::string::npos) continue;
     const std::string nearest = nearest_name(part, components);
     if (nearest.empty()) continue;
@@ -86,6 +88,7 @@ void check_train_patterns(const ModelConfig& config, const std::vector<std::stri
       return matches(pattern, spec.name);
     });
     if (found) continue;
+    // A tied head has no weight of its own.
     if (config.tied && matches(pattern, config.names.head + ".weight")) {
       throw UsageError(
           fmt::format("train: \"{}\" matches the head, which is tied to {}; name that instead",

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/tokenizer_json.h"
+#include "core/base/tokenizer_json_entries.h"
 #include "core/text/chat/template_families.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 

@@ -13,9 +13,12 @@
 
 namespace xrun::jinja {
 
+// Parses one template. One use per object. Throws Error with the line for syntax that Jinja 3.1
+// rejects or that xrun does not support.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  // Returns the tree of the whole template.
   Tree run();
 
  private:
@@ -59,7 +62,18 @@ class Parser {
   NodePtr single_target(bool with_namespace);
   void end_block(std::string_view word);
 
-  // Expressions.
+  // Expressions, loosest first; each level parses the next one as its operands.
+  //   tuple          expression {"," expression} [","]
+  //   expression     or {"if" or ["else" expression]}
+  //   or, and        and {"or" and};  not {"and" not}
+  //   not            "not" not | comparison
+  //   comparison     sum {("==" | "!=" | "<" | "<=" | ">" | ">=" | "in" | "not in") sum}
+  //   sum            concatenation {("+" | "-") concatenation}
+  //   concatenation  product {"~" product}
+  //   product        power {("*" | "/" | "//" | "%") power}
+  //   power          unary {"**" unary}, from left to right
+  //   unary          [sign] operand {"." name | "[...]" | "(...)"} {"|" filter | "is" test |
+  //   "(...)"}
   NodePtr tuple(bool with_condition, Words ends);
   NodePtr expression();
   NodePtr or_expression();

@@ -115,8 +115,7 @@ std::string known_tokenizer_classes() {
 TokenizerPipeline make_class_pipeline(const TokenizerClass& known, const BpeFiles& files,
                                       bool add_prefix_space) {
   Json stages = parse_json(known.stages, known.name);
-  // The member after the normalizer, in the literals above.
-  Json& pre = stages.as_object()[stages.find("normalizer") != nullptr ? 1 : 0].second;
+  Json& pre = *stages.find("pre_tokenizer");
   Json& byte_level =
       pre.find("pretokenizers") != nullptr ? pre.find("pretokenizers")->as_array().back() : pre;
   byte_level.set("add_prefix_space", add_prefix_space);

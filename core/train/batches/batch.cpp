@@ -41,6 +41,7 @@ std::vector<SegmentRows> segments_in_order(const std::vector<std::shared_ptr<Mic
     size_t r = 0;
     for (size_t s = 0; s < static_cast<size_t>(pack.segment_count()); ++s) {
       const size_t first = r;
+      // Loss rows are in the order of the segments; a segment may have none.
       while (r < pack.rows.segment.size() && static_cast<size_t>(pack.rows.segment[r]) == s) ++r;
       segments.push_back({stream_key(pack, s), static_cast<int64_t>(segments.size()),
                           row + static_cast<int64_t>(first), row + static_cast<int64_t>(r)});
@@ -158,6 +159,7 @@ bool Batch::one_row_per_segment() const {
 std::optional<Unit> Batch::made_as(const at::Tensor& value) const {
   for (const MadeTensor& made : made_) {
     const auto held = made.tensor.lock();
+    // By identity, so that a new tensor of equal length has no unit yet.
     if (held.get() == value.unsafeGetTensorImpl()) return made.unit;
   }
   return std::nullopt;
@@ -203,6 +205,7 @@ double Batch::signed_scale(const at::Tensor& value, bool by_row) const {
   for (const auto& micro : micros_) {
     const LossRows& rows = micro->pack().rows;
     weights.insert(weights.end(), rows.weight.begin(), rows.weight.end());
+    // Segments are numbered through all micro-batches.
     for (const int32_t segment : rows.segment) segments.push_back(first + segment);
     first += micro->segment_count();
   }
@@ -240,6 +243,7 @@ void Batch::set_field(const std::string& name, const at::Tensor& value, std::opt
     begin += count;
   }
   note_made(given, of);
+  // As the recipe gave it, per pair too: reading it back returns the same tensor.
   assigned_[name] = given;
 }
 

@@ -56,6 +56,7 @@ ComputedPack computed_folded(const PackedBatch& pack, FoldedPack made, c10::Devi
   auto fold = std::make_shared<FoldedPack>(std::move(made));
   ComputedPack out;
   out.input = folded_input(pack, *fold);
+  // Each loss row reads the hidden state of the node that holds its token.
   out.row_hidden = on_device(flat_indices(pack.rows.hidden, fold->flat_of), device);
   std::vector<int64_t> edge_hidden;
   for (const int32_t h : fold->edge_hidden) {
@@ -64,6 +65,7 @@ ComputedPack computed_folded(const PackedBatch& pack, FoldedPack made, c10::Devi
   out.edge_hidden = on_device(int64_tensor(edge_hidden), device);
   out.edge_target = on_device(int64_tensor(fold->edge_target), device);
   out.row_edge = on_device(int64_tensor(fold->row_edge), device);
+  // multiplicity[t] = segments that share flat token t; sums over tokens weigh with it.
   std::vector<float> multiplicity(fold->tokens.size(), 0);
   for (const int32_t flat : fold->flat_of) ++multiplicity[static_cast<size_t>(flat)];
   out.multiplicity = float_tensor(multiplicity);
@@ -83,6 +85,7 @@ std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfi
     classes.push_back(
         rope_frequency_class(config.rope, pack.cu_seqlens[s + 1] - pack.cu_seqlens[s]));
   }
+  // One class: the fold need not look at it.
   const bool equal =
       std::adjacent_find(classes.begin(), classes.end(), std::not_equal_to<>()) == classes.end();
   return equal ? std::vector<int64_t>() : classes;
@@ -91,6 +94,7 @@ std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfi
 ComputedPack computed_pack(const PackedBatch& pack, const FoldSettings& settings,
                            const std::vector<int64_t>& classes, c10::Device device,
                            const std::vector<int32_t>& token_keys) {
+  // A tree that saves too little is slower than the plain pack.
   std::optional<FoldedPack> fold = fold_where_it_pays(pack, settings, classes, token_keys);
   return fold ? computed_folded(pack, std::move(*fold), device) : computed_whole(pack, device);
 }

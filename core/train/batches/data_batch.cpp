@@ -51,6 +51,7 @@ std::vector<Halves> cut_sequences(const Batch& batch) {
     }
   }
   std::vector<Halves> ordered;
+  // Sequence i of the batch, wherever packing has put it.
   for (const int64_t segment : batch.segment_order()) {
     ordered.push_back(std::move(packed[static_cast<size_t>(segment)]));
   }
@@ -64,6 +65,7 @@ int64_t longest_pack(const Batch& batch) {
 }
 
 SegmentTokens joined(SegmentTokens prompt, const SegmentTokens& answer, int64_t most) {
+  // The prompt stays whole; the answer is cut at its end.
   const auto room = std::max<int64_t>(0, most - std::ssize(prompt.ids));
   const auto taken = std::min<std::ptrdiff_t>(room, std::ssize(answer.ids));
   prompt.ids.insert(prompt.ids.end(), answer.ids.begin(), answer.ids.begin() + taken);

@@ -45,7 +45,7 @@ constexpr int64_t kNoTokenLimit = std::numeric_limits<int32_t>::max();
 std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
                                   const std::vector<int64_t>& units, int64_t max_tokens,
                                   BatchInfo info = {});
-// The same for a single batch.
+// Packs units as above for a caller that packs once, and so keeps no ExtraColumns.
 std::shared_ptr<Batch> data_batch(const DataSet& set, const std::vector<int64_t>& units,
                                   int64_t max_tokens, BatchInfo info = {});
 

@@ -41,6 +41,7 @@ bool HeldPrefix::serves(const Model& model) const {
 }
 
 HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
+  // One forward for each model, at its first use.
   for (const Forward& known : forwards_) {
     if (known.model == &model) return known.leaves;
   }
@@ -52,6 +53,8 @@ HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
   std::vector<HeldKeys> computed;
   const at::Tensor hidden = model.forward(input, {.keys = &computed});
   Forward made{.model = &model, .leaves = {}, .outputs = {}, .inputs = {}, .sums = {}};
+  // Cuts the graph: micro-batches add to the leaf's gradient, backward() carries it on to the
+  // output.
   const auto leaf = [&](const at::Tensor& output) {
     made.outputs.push_back(output);
     return made.inputs.emplace_back(output.detach().set_requires_grad(output.requires_grad()));

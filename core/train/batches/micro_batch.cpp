@@ -152,6 +152,7 @@ bool MicroBatch::has_unit(Unit unit) const {
       // A group that is not here whole has no complete sum, so it is not a unit here.
       return split_segment_ < 0 && std::none_of(pack_.group_id.begin(), pack_.group_id.end(),
                                                 [](int64_t id) { return id < 0; });
+    // A micro-batch without loss rows has none of its batch's chunks, which is no error.
     case Unit::kChunk: return !pack_.chunk.empty() || row_count() == 0;
   }
   return false;
@@ -224,6 +225,7 @@ std::vector<int64_t> MicroBatch::unit_segments(Unit unit) const {
     case Unit::kSequence:
     case Unit::kPair:
       for (int64_t s = 0; s < segment_count(); ++s) {
+        // A pair is found by its chosen side.
         if (unit == Unit::kSequence || pack_.side[static_cast<size_t>(s)] > 0)
           segments.push_back(s);
       }
@@ -242,6 +244,7 @@ int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
   if (unit == Unit::kSequence) return pack_.row_id[at];
   int64_t pair = 0;
   for (size_t s = 0; s < pack_.side.size(); ++s) {
+    // Pair i is the i-th chosen segment.
     if (pack_.side[s] > 0 && pair++ == i) return pack_.row_id[s];
   }
   return -1;
@@ -261,6 +264,7 @@ void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_ro
 
 MicroBatch::SignedField MicroBatch::signed_field(const at::Tensor& value) const {
   for (const auto& [name, field] : fields_) {
+    // By identity: an objective passes the tensor on that the view returned.
     if (field.value.is_same(value)) {
       return {field.signed_scale >= 0, field.by_row, field.signed_scale};
     }

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "core/model/model.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/model/weights/hf_config.h"
@@ -30,6 +30,7 @@ const ComputedPack& MicroForwards::computed(const Model& model) {
 
 void MicroForwards::replay(const Model& model,
                            std::vector<std::shared_ptr<const TokenRoutes>> routes) {
+  // Trees and forwards made without these routes share other tokens.
   routed_ = &model;
   routes_ = std::move(routes);
   computed_.clear();
@@ -104,6 +105,7 @@ MicroForwards::Forward& MicroForwards::forward(Model& model) {
   if (gradient && holds_prefix(model)) {
     const HeldPrefix::Leaves prefix = prefix_->leaves(model);
     options.held = prefix.keys;
+    // [T, D]: the tree's tokens begin with the prefix, so loss rows find both in one tensor.
     hidden = at::cat({prefix.hidden, model.forward(pack.input, options)});
   } else {
     hidden = model.forward(pack.input, options);
@@ -131,6 +133,7 @@ at::Tensor MicroForwards::hidden(Model& model) {
 
 void MicroForwards::free_hidden() {
   for (Forward& made : forwards_) {
+    // With a gradient the graph holds it anyway.
     if (!made.gradient) made.hidden.reset();
   }
   std::erase_if(forwards_, [](const Forward& made) {
@@ -143,6 +146,7 @@ int64_t MicroForwards::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab
   // backward.
   const int64_t left = std::max<int64_t>(head_mb - head_mb_taken_, 0);
   const int64_t bytes = head_rows_within(left, rows, vocab) * vocab * 4;
+  // Rounded up to whole MiB, as the next call gets what is left.
   head_mb_taken_ += (bytes + (int64_t{1} << 20) - 1) >> 20;
   return left;
 }
@@ -167,6 +171,8 @@ at::Tensor MicroForwards::token_logprob(Model& model, int64_t head_mb) {
 }
 
 bool MicroForwards::takes_token_logprob(Model& model) {
+  // xrun.kd may give the log-probs of the same product, if they are those that token_logprob would
+  // compute.
   return !forward(model).logprob.defined() && micro_.info().temperature == 1 &&
          computed(model).fold == nullptr;
 }

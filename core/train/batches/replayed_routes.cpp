@@ -39,6 +39,7 @@ std::vector<int32_t> RoutedTokens::keys(std::span<const int32_t> tokens,
   for_known_routes(std::ssize(tokens), *routes, [&](size_t t, std::span<const int16_t> experts) {
     const std::string_view bytes(reinterpret_cast<const char*>(experts.data()),
                                  experts.size_bytes());
+    // Equal (token, experts) get one negative key, which no plain token id equals.
     const auto [known, added] = known_[bytes].try_emplace(tokens[t], -1 - count_);
     if (added) ++count_;
     keys[t] = known->second;
@@ -71,6 +72,7 @@ std::shared_ptr<const std::vector<at::Tensor>> computed_routes(const PackedBatch
   auto replay = std::make_shared<std::vector<at::Tensor>>();
   std::vector<int64_t*> data;
   for (int64_t layer = 0; layer < layers; ++layer) {
+    // -1: the router chooses, as for layers without experts and tokens without routes.
     replay->push_back(at::full({computed.token_count(), top_k}, -1, at::kLong));
     data.push_back(replay->back().mutable_data_ptr<int64_t>());
   }

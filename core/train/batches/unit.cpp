@@ -67,6 +67,7 @@ Unit unit_of(std::string_view name) {
 }
 
 at::Tensor Grouping::sum(const at::Tensor& x) const {
+  // Members of no unit are left out, so their values never reach a sum.
   std::vector<int64_t> member, number;
   for (size_t i = 0; i < unit.size(); ++i) {
     if (unit[i] < 0) continue;

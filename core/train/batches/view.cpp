@@ -41,6 +41,7 @@ at::Tensor View::field(std::string_view name) const {
   check_open();
   bool by_row = false;
   const at::Tensor whole = micro_->field(name, &by_row);
+  // The record of rollouts tells the loss path by the fields that an objective reads.
   micro_->note_read(name);
   if (rows_->everything) return whole;
   return at::index_select(whole, 0, by_row ? rows_->row : rows_->segment);
@@ -77,6 +78,7 @@ void View::check_members(const char* method, const char* member, int64_t count,
 
 at::Tensor View::sum(const at::Tensor& x) const {
   check_members("sum", "trained token", row_count(), x);
+  // x [R], result [n]: row r is added to its sequence's sum.
   return at::index_add(at::zeros({size()}, x.options()), 0, rows_->row_segment, x);
 }
 
@@ -95,6 +97,7 @@ at::Tensor View::truncated_ratio(double cap, RatioOver over) const {
              "truncated_ratio is for rollouts; this batch has rows of the data, which no policy "
              "sampled");
   micro_->note_corrected();
+  // min(exp(old - sampler), cap): a constant, since both were computed before the step.
   at::Tensor difference = field("old_logprob").sub(field("sampler_logprob"));
   if (over == RatioOver::kMean) difference = mean(difference);
   if (over == RatioOver::kSum) difference = sum(difference);
@@ -105,6 +108,7 @@ at::Tensor View::group_sum(const at::Tensor& x) const {
   check_members("group_sum", "sequence", size(), x);
   const std::vector<int64_t>& whole = micro_->pack().group_id;
   std::vector<int64_t> ids;
+  // Groups are numbered by first appearance in the view, like losses of groups.
   for (int64_t s : rows_->segments) ids.push_back(whole[static_cast<size_t>(s)]);
   return group_by(ids).sum(x);
 }

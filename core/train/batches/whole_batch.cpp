@@ -26,9 +26,10 @@ std::vector<std::vector<at::Tensor>> score_micros(
   const auto size = static_cast<size_t>(ranks->size());
   const std::vector<std::string> messages = gather_results(ranks, label, [&] {
     MessageWriter own;
+    // Rank r scores micro-batches r, r + n, r + 2n, ...; the readers below undo this deal.
     for (auto m = static_cast<size_t>(ranks->rank()); m < micros.size(); m += size) {
       const std::vector<at::Tensor> made = score(*micros[m]);
-      own.whole(std::ssize(made));
+      own.int64(std::ssize(made));
       for (const at::Tensor& one : made) own.tensor(one);
     }
     return own.take();
@@ -36,7 +37,8 @@ std::vector<std::vector<at::Tensor>> score_micros(
   for (size_t rank = 0; rank < size; ++rank) {
     MessageReader in(messages[rank]);
     for (size_t m = rank; m < micros.size(); m += size) {
-      for (int64_t count = in.whole(); count > 0; --count) {
+      // Every rank reads every message, its own too: all get the same bits, on the batch's device.
+      for (int64_t count = in.int64(); count > 0; --count) {
         const at::Tensor one = in.tensor();
         values[m].push_back(one.defined() ? on_device(one, batch.info().device) : one);
       }
@@ -60,9 +62,11 @@ std::vector<at::Tensor> score_micros_once(
 at::Tensor mean_over_ranks(Ranks& ranks, const at::Tensor& x) {
   const std::string own = MessageWriter().tensor(x).take();
   const std::vector<std::string> all = ranks.gather("run:mean", own);
+  // Equal bits everywhere: the value is its own mean, and a sum would round it.
   if (std::all_of(all.begin(), all.end(), [&](const std::string& one) { return one == own; })) {
     return x;
   }
+  // In fp64 and in rank order, so that all ranks round alike.
   at::Tensor sum;
   for (const std::string& one : all) {
     const at::Tensor value = MessageReader(one).tensor().to(at::kDouble);

@@ -22,7 +22,7 @@ std::vector<std::vector<at::Tensor>> score_micros(
     const Batch& batch, std::string_view label,
     const std::function<std::vector<at::Tensor>(MicroBatch& micro)>& score);
 
-// The same for a single tensor each.
+// Calls score_micros for a `score` that returns a single tensor.
 std::vector<at::Tensor> score_micros_once(
     const Batch& batch, std::string_view label,
     const std::function<at::Tensor(MicroBatch& micro)>& score);

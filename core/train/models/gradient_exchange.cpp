@@ -58,8 +58,8 @@ GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& sha
   for (int64_t g = 0; g < groups; ++g) {
     for (int64_t r = 0; r < size_; ++r) {
       Piece piece;
-      for (int64_t c = shards.first_chunk(g, r); c < shards.end_chunk(g, r); ++c) {
-        const int64_t tensor = index.chunks()[static_cast<size_t>(c)].tensor;
+      for (int64_t c = shards.first_slice(g, r); c < shards.end_slice(g, r); ++c) {
+        const int64_t tensor = index.slices()[static_cast<size_t>(c)].tensor;
         if (piece.tensors.empty() || piece.tensors.back() != tensor)
           piece.tensors.push_back(tensor);
       }
@@ -85,12 +85,14 @@ const GradientExchange::Piece& GradientExchange::piece(int64_t group, int64_t ra
 
 bool GradientExchange::sends(int64_t rank) const { return exchanges_ && rank < senders_; }
 
-void GradientExchange::begin_round(const GradientRound& round) {
-  XRUN_CHECK(!open_, "a round of gradients begins before the last one has ended");
-  round_ = round;
+void GradientExchange::begin_exchange(const ExchangedItems& items) {
+  XRUN_CHECK(!open_, "an exchange of gradients begins before the last one has ended");
+  items_ = items;
   open_ = true;
-  exchanges_ = options_.exact || round.last;
-  senders_ = std::max(senders_, round.items);
+  // Otherwise each rank adds up its own items first.
+  exchanges_ = options_.exact || items.last;
+  senders_ = std::max(senders_, items.count);
+  // The backward ends with the first layers, so the last group is ready first.
   next_ = static_cast<int64_t>(index_.groups().size()) - 1;
   packed_.assign(packed_.size(), false);
   for (size_t g = 0; g < missing_.size(); ++g) missing_[g] = index_.groups()[g].tensor_count;
@@ -98,7 +100,7 @@ void GradientExchange::begin_round(const GradientRound& round) {
 
 void GradientExchange::on_gradient(int64_t tensor) {
   // Other backwards than a step's keep their gradients, and so does an item of several.
-  if (!open_ || !exchanges_ || !round_.one_backward || rank_ >= round_.items) return;
+  if (!open_ || !exchanges_ || !items_.one_backward || rank_ >= items_.count) return;
   XRUN_CHECK(!packed_[static_cast<size_t>(tensor)],
              "{} got a second gradient from one backward, after the first was exchanged",
              index_.tensors()[static_cast<size_t>(tensor)].name);
@@ -137,6 +139,7 @@ void GradientExchange::pack(int64_t tensor) {
     }
     first += to.size;
   }
+  // The values are in the staging buffer; the gradient's memory is free for the next layers.
   weights_[t].mutable_grad().reset();
   packed_[t] = true;
   --missing_[g];
@@ -169,6 +172,7 @@ void GradientExchange::launch(int64_t group) {
   } else {
     bucket.in = staging_[g];
   }
+  // Sent by reference; from level 2 on no rank keeps a whole gradient.
   if (options_.level >= 2) staging_[g].reset();
   bucket.out = at::empty({out_size}, options);
   bucket.pending = options_.ranks->exchange(fmt::format("gradients of bucket {}", group),
@@ -183,6 +187,7 @@ void GradientExchange::finish_oldest() {
   const int64_t size = piece(bucket.group, rank_).size;
   int64_t first = 0;
   for (int64_t r = 0; r < size_; ++r) {
+    // In rank order, which is the order of the items.
     if (!sends(r)) continue;
     if (size > 0) add(bucket.group, bucket.out.narrow(0, first, size));
     first += size;
@@ -210,7 +215,7 @@ void GradientExchange::add(int64_t group, const at::Tensor& values) {
   }
 }
 
-void GradientExchange::end_round() {
+void GradientExchange::end_exchange() {
   if (!open_) return;
   const at::NoGradGuard no_grad;
   if (exchanges_) {
@@ -218,6 +223,7 @@ void GradientExchange::end_round() {
       const FlatGroup& group = index_.groups()[static_cast<size_t>(g)];
       for (int64_t t = group.first_tensor; t < group.first_tensor + group.tensor_count; ++t) {
         const auto i = static_cast<size_t>(t);
+        // Weights that the hooks did not see: an item of several backwards, or one that failed.
         if (sends(rank_) && !packed_[i] && weights_[i].grad().defined()) pack(t);
       }
       next_ = g - 1;

@@ -22,16 +22,16 @@ struct DistOptions {
   // 0: every rank holds all moments and the summed gradient. 1: moments are sharded, each rank
   // updates its own range, and frozen models are sharded. 2: gradients too. 3: weights too.
   int64_t level = 1;
-  // True: gradients are exchanged after every round and added in the batch's order, which gives the
-  // bits of one process. False: each rank adds up its own items, and the sums are exchanged in the
-  // last round, which sends less.
+  // True: gradients are exchanged after every item of a rank and added in the batch's order, which
+  // gives the bits of one process. False: each rank adds up its own items, and the sums are
+  // exchanged after the last ones, which sends less.
   bool exact = true;
 };
 
-// A round of a step: each rank computes at most one item, a micro-batch or several that share a
-// held prefix. Item r of the round belongs to rank r.
-struct GradientRound {
-  int64_t items = 1;         // ranks 0 .. items - 1 have an item; the same on every rank
+// The items of a step that ranks compute at a time: each rank at most one, a micro-batch or several
+// that share a held prefix. Item r belongs to rank r.
+struct ExchangedItems {
+  int64_t count = 1;         // ranks 0 .. count - 1 have an item; the same on every rank
   bool one_backward = true;  // this rank's item gives each weight its gradient at once
   bool last = true;          // of the step
 };
@@ -40,12 +40,12 @@ struct GradientRound {
 // level, one rank, or ranks that cannot fetch.
 FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level);
 
-// Every rank makes the same calls with the same rounds. A bucket is a group of the index: when all
+// Every rank makes the same calls with the same items. A bucket is a group of the index: when all
 // its weights have their gradient it goes to the ranks that own its ranges, last group first, while
 // the backward goes on. The owner adds the pieces in rank order, so a sum has the bits of one
-// process that computes the items in order. A weight to which no item gave a gradient has none.
-// A backward that gives a weight two gradients throws Error that names it. Between begin_round and
-// end_round the gradients of the weights belong to this object. Not thread-safe.
+// process that computes the items in order. A weight to which no item gave a gradient has none. A
+// backward that gives a weight two gradients throws Error that names it. Between begin_exchange and
+// end_exchange the gradients of the weights belong to this object. Not thread-safe.
 class GradientExchange {
  public:
   //   weights  fp32 leaves, one for each tensor of the index
@@ -56,15 +56,15 @@ class GradientExchange {
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
-  void begin_round(const GradientRound& round);
+  void begin_exchange(const ExchangedItems& items);
   // Exchanges what the backward has not, and adds everything. Must also follow an exception of the
   // rank's own item, whose missing gradients then count as none: the other ranks wait for its part.
-  void end_round();
+  void end_exchange();
 
   // The sum over this rank's range of a group, [shards.size(group, rank)] fp32; values of weights
   // without a gradient are unspecified.
   const at::Tensor& sum(int64_t group) const { return sums_[static_cast<size_t>(group)]; }
-  // True if a weight with a chunk in this rank's range has a gradient.
+  // True if a weight with a slice in this rank's range has a gradient.
   bool has_gradient(int64_t tensor) const { return seen_[static_cast<size_t>(tensor)]; }
 
   // Frees the sums, waits for collectives that an exception left behind, and drops gradients of the
@@ -87,7 +87,7 @@ class GradientExchange {
     std::unique_ptr<PendingCollective> pending = {};
   };
   const Piece& piece(int64_t group, int64_t rank) const;
-  bool sends(int64_t rank) const;    // it has gradients to exchange in this round
+  bool sends(int64_t rank) const;    // it has gradients to exchange now
   void on_gradient(int64_t tensor);  // called by the backward
   void pack(int64_t tensor);         // moves a gradient into the bucket's pieces
   void launch_ready();
@@ -104,9 +104,9 @@ class GradientExchange {
   std::vector<at::Tensor> staging_;  // [groups], what this rank sends; undefined: not in use
   std::vector<at::Tensor> sums_;     // [groups]
   std::vector<bool> seen_;           // [tensors]
-  std::vector<bool> packed_;         // [tensors], in this round
-  std::vector<int64_t> missing_;     // [groups], gradients that are not there yet in this round
-  GradientRound round_;
+  std::vector<bool> packed_;         // [tensors], since begin_exchange
+  std::vector<int64_t> missing_;     // [groups], gradients that are not there yet
+  ExchangedItems items_;
   bool open_ = false, exchanges_ = false;
   int64_t senders_ = 0;  // ranks that have had an item since the last exchange
   int64_t next_ = -1;    // the group to launch next, counting down

@@ -73,6 +73,7 @@ HeadResult LogprobSource::head(Batch& batch, const HeadOptions& options) {
   for (size_t k = 0; k < std::size(kOutputs); ++k) {
     std::vector<at::Tensor> parts;
     for (const std::vector<at::Tensor>& result : results) {
+      // Outputs that the options did not ask for are undefined in every micro-batch.
       if (result[k].defined()) parts.push_back(result[k]);
     }
     if (!parts.empty()) whole.*kOutputs[k] = batch.in_batch_order(parts, /*by_row=*/true);

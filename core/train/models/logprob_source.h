@@ -54,7 +54,8 @@ class LogprobSource {
     return answering().own_score(view, weight);
   }
 
-  // The same over all micro-batches of a batch, without gradient, in batch order.
+  // Return token_logprob, logprob and head over all micro-batches of a batch, without gradient, in
+  // batch order.
   at::Tensor token_logprob(Batch& batch);  // [R]
   at::Tensor logprob(Batch& batch);        // [n]
   HeadResult head(Batch& batch, const HeadOptions& options = {});

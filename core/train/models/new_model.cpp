@@ -28,6 +28,7 @@ class TokenizerFolder {
  public:
   TokenizerFolder(const std::string& name, const Notice& notice) {
     if (name.empty()) return;
+    // A folder of that name wins.
     if (name == kBytes && !fs::is_directory(name)) {
       write_bytes_tokenizer(bytes_.emplace("bytes").path());
       path_ = bytes_->path();
@@ -69,6 +70,7 @@ void set_tokenizer(InitOptions& o, const NewModel& model, const fs::path& folder
                     "vocab out or use at least {}",
                     model.tokenizer, tokenizer->vocab_size(), o.vocab, tokenizer->vocab_size()));
   }
+  // -1: config.json has no such id.
   o.bos_id = tokenizer->bos_id().value_or(-1);
   o.eos_id = tokenizer->eos_id().value_or(-1);
   o.pad_id = tokenizer->pad_id().value_or(-1);
@@ -84,6 +86,7 @@ InitOptions options_of(const NewModel& model, const fs::path& tokenizer) {
   try {
     check_init_options(o);
   } catch (const Error& error) {
+    // Sizes come from the command line or the recipe, so a bad one is the user's to fix.
     throw UsageError(error.what());
   }
   return o;

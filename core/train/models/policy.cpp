@@ -59,6 +59,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
   const std::filesystem::path base = is_trained_on ? resolve_base_model(dir) : dir;
   std::shared_ptr<Policy> policy(new Policy(base, options));
   const ModelConfig config = read_model_config(base);
+  // From config.json: data are tokenised and checked before any weight is read.
   policy->vocab_ = config.vocab;
   if (is_trained_on) {
     XRUN_CHECK(!options.lora, "{}: is an adapter already and has its own settings; leave out lora",
@@ -71,6 +72,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
              base.string());
   if (options.lora) check_adapter_options(*options.lora, config);
   policy->check_train();
+  // At level 3 each rank loads its own ranges when a forward first asks.
   if (FetchingRanks* const ranks = sharding_ranks(options.dist, 3)) {
     policy->sharded_ =
         std::make_unique<ShardedModel>(*ranks, [owner = policy.get()] { owner->model(); });
@@ -140,6 +142,7 @@ int64_t Policy::export_bytes() const {
 }
 
 void Policy::export_to(const std::filesystem::path& out, std::optional<c10::ScalarType> dtype) {
+  // hf/ has the merged weights, hf/adapter/ the factors alone.
   const c10::ScalarType type = dtype.value_or(export_dtype());
   export_model(model().exported(type), dir_, out, exported_template());
   if (model().adapter()) {
@@ -210,6 +213,7 @@ std::string Policy::digest() {
 }
 
 std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const {
+  // Before the first update the policy's own folder is the reference.
   if (taken.updates == 0) return adapter_dir_.empty() ? dir_ : adapter_dir_;
   XRUN_CHECK(!snapshot_dir_.empty(),
              "a reference that is taken after training began needs a run to keep its weights in; "
@@ -247,6 +251,7 @@ std::shared_ptr<Reference> Policy::reference() {
 
 at::Tensor Policy::own_token_logprob(const View& view) {
   at::Tensor rows = view.select_rows(view.micro().token_logprob(model(), options_.head_mb));
+  // For the metrics logprob_* of the step.
   view.micro().note_scored(this, view, rows);
   return rows;
 }
@@ -274,6 +279,7 @@ std::vector<Parameter>& Policy::parameters() { return model().trained_parameters
 
 void Policy::count_update() {
   ++model().update_count;
+  // Fetched copies are those of the old weights.
   if (model().shards() != nullptr) model().shards()->forget();
 }
 
@@ -345,6 +351,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
                k + 1, restored_[k].updates);
   }
   if (!state.at("loaded").as_bool()) return;
+  // Weights of the folder that are not in the checkpoint must be those of the run's beginning.
   const std::string saved_digest = state.at("folder_digest").as_string();
   model();
   // A frozen base is part of the trained model; it is hashed in the compute type.

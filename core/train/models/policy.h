@@ -75,7 +75,8 @@ class Policy : public LogprobSource,
   void export_to(const std::filesystem::path& out,
                  std::optional<c10::ScalarType> dtype = std::nullopt);
 
-  // The same as a classifier of one label: `score` [1, D] in place of the vocabulary projection.
+  // Exports the current weights as a classifier of one label: `score` [1, D] replaces the
+  // vocabulary projection.
   void export_classifier_to(const std::filesystem::path& out, const at::Tensor& score);
 
   int64_t vocab() const { return vocab_; }  // rows of the model's embedding

@@ -29,6 +29,7 @@ Reference::Reference(std::shared_ptr<Policy> policy, std::filesystem::path weigh
                                              options.head_mb};
                      }}) {
   FetchingRanks* const ranks = sharding_ranks(policy_->options().dist, 1);
+  // Beside an adapter the reference is the policy's own base, which is sharded with it.
   if (ranks == nullptr || policy_->trains_adapter()) return;
   sharded_ = std::make_unique<ShardedModel>(*ranks, [this] { frozen(); });
 }
@@ -75,6 +76,7 @@ void Reference::check_digest() {
 
 at::Tensor Reference::own_logprob(const View& view) {
   if (shares()) {
+    // Not stored: the policy's forward has these values for nothing.
     shared_ += view.size();
     return view.sum(own_token_logprob(view));
   }

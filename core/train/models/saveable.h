@@ -61,7 +61,7 @@ class Saveable {
   // with the object: write them out before the next update.
   virtual std::vector<NamedTensor> tensors() const = 0;
 
-  // The same for an object whose tensors are spread over the ranks of a run, with the same names,
+  // Returns the tensors of an object that is spread over the ranks of a run, with the same names,
   // order and shapes on every rank. Empty: every rank has the same whole tensors().
   virtual std::vector<TensorRange> ranges() const { return {}; }
 

@@ -23,6 +23,7 @@ Scorer::Scorer(std::shared_ptr<Policy> policy) : policy_(std::move(policy)) {}
 
 at::Tensor& Scorer::weight() {
   if (!weight_.defined()) {
+    // Made at the first use, since the policy's weights load late too.
     const int64_t width = policy_->model().config().hidden;
     const auto floats = at::dtype(at::kFloat).device(policy_->options().device);
     weight_ = at::zeros({1, width}, floats).requires_grad_(true);
@@ -62,6 +63,7 @@ void Scorer::check_level() const {
 }
 
 at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {
+  // The head is the last parameter, all others are the policy's.
   const bool own = parameter + 1 == parameters().size();
   if (!own) return policy_->held_master(parameter, begin, size);
   return weight().detach().view({-1}).narrow(0, begin, size);
@@ -79,6 +81,7 @@ std::vector<NamedTensor> Scorer::tensors() const {
 
 Json Scorer::state() const {
   Json state = policy_->state();
+  // A scorer that was never asked has no weight to restore.
   state.set("scored", weight_.defined());
   return state;
 }

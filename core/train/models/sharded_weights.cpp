@@ -21,6 +21,7 @@ ShardedWeights::ShardedWeights(FetchingRanks& ranks, int64_t number,
       types_(types) {
   for (int64_t g = 0; g < group_count(); ++g) {
     // Padding is sent too, so it is not left uninitialised.
+    // Groups [0, n) are fetched in the compute type, [n, 2n) are the same ranges as masters.
     own_.push_back(at::empty({shards_.size(g, ranks.rank())}, options(group_count() + g)).zero_());
   }
 }
@@ -37,6 +38,7 @@ WeightShards::Range ShardedWeights::range(size_t parameter) {
   const int64_t begin = std::max(flat.offset, first);
   const int64_t end = std::min(flat.offset + flat.elements, shards_.end(flat.group, ranks_.rank()));
   const at::Tensor& own = own_[static_cast<size_t>(flat.group)];
+  // Other ranks hold all of this parameter.
   if (begin >= end) return {0, own.narrow(0, 0, 0)};
   return {begin - flat.offset, own.narrow(0, begin - first, end - begin)};
 }
@@ -71,16 +73,19 @@ at::Tensor ShardedWeights::get(size_t parameter) {
     return of(parameter, found->second);
   }
   if (!fetched_.empty() && !keeps_all_ && block_ != block_of(group)) {
+    // An earlier block than the last one: the backward has begun.
     backwards_ = group < fetched_.begin()->first && !block_of(group).empty();
     fetched_.clear();
   }
   block_ = block_of(group);
   int64_t next = likely_after(group);
+  // The next group is sent for while this one is used; a wrong guess costs one transfer.
   if (next >= 0 && fetched_.contains(next)) next = -1;
   return of(parameter, fetched_[group] = ranks_.fetch(number_, group, next));
 }
 
 at::Tensor ShardedWeights::master(size_t parameter) {
+  // One copy serves both types.
   if (types_.master == types_.compute) return get(parameter);
   const int64_t group = index_.tensors()[parameter].group;
   return of(parameter, ranks_.fetch(number_, group_count() + group));

@@ -83,7 +83,7 @@ std::vector<std::vector<ChoiceScore>> score_shared(Model& model,
     MessageWriter out;
     for (const auto& scores : score_choices(model, own, options)) {
       for (const ChoiceScore& score : scores) {
-        out.real(score.sum).real(score.mean).real(score.per_byte).list(score.logprobs);
+        out.float64(score.sum).float64(score.mean).float64(score.per_byte).list(score.logprobs);
       }
     }
     return out.take();
@@ -94,9 +94,9 @@ std::vector<std::vector<ChoiceScore>> score_shared(Model& model,
     for (size_t q = rank; q < questions.size(); q += size) {
       for (size_t c = 0; c < questions[q].choices.size(); ++c) {
         ChoiceScore& score = all[q].emplace_back();
-        score.sum = in.real();
-        score.mean = in.real();
-        score.per_byte = in.real();
+        score.sum = in.float64();
+        score.mean = in.float64();
+        score.per_byte = in.float64();
         score.logprobs = in.list<float>();
       }
     }

@@ -199,22 +199,22 @@ void score_in_recipe(lua_State* L, const Scoring& scoring, const Units& units,
 
 void write_rewards(const UnitRewards& rewards, MessageWriter& out) {
   for (const std::vector<Reward>& unit : rewards) {
-    out.whole(std::ssize(unit));
+    out.int64(std::ssize(unit));
     for (const Reward& one : unit) {
-      out.real(one.value).text(one.failure).whole(std::ssize(one.parts));
-      for (const auto& [name, value] : one.parts) out.text(name).real(value);
+      out.float64(one.value).string(one.failure).int64(std::ssize(one.parts));
+      for (const auto& [name, value] : one.parts) out.string(name).float64(value);
     }
   }
 }
 
 void read_rewards(MessageReader& in, std::vector<Reward>& unit) {
-  for (int64_t count = in.whole(); count > 0; --count) {
+  for (int64_t count = in.int64(); count > 0; --count) {
     Reward& one = unit.emplace_back();
-    one.value = in.real();
-    one.failure = in.text();
-    for (int64_t parts = in.whole(); parts > 0; --parts) {
-      std::string name(in.text());
-      one.parts.emplace_back(std::move(name), in.real());
+    one.value = in.float64();
+    one.failure = in.string();
+    for (int64_t parts = in.int64(); parts > 0; --parts) {
+      std::string name(in.string());
+      one.parts.emplace_back(std::move(name), in.float64());
     }
   }
 }
@@ -235,13 +235,13 @@ UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& un
     UnitRewards made(own.size());
     MessageWriter out;
     const bool done = own.empty() || score_on_workers(L, scoring, own, function, call, made);
-    out.whole(done ? 1 : 0);
+    out.int64(done ? 1 : 0);
     if (done) write_rewards(made, out);
     return out.take();
   });
   std::vector<MessageReader> readers(messages.begin(), messages.end());
   bool done = true;
-  for (MessageReader& in : readers) done = in.whole() != 0 && done;
+  for (MessageReader& in : readers) done = in.int64() != 0 && done;
   UnitRewards rewards(units.size());
   if (done) {
     for (size_t u = 0; u < units.size(); ++u) {

@@ -147,7 +147,7 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   const std::vector<std::string> all = gather_results(ranks, "answers", [&] {
     MessageWriter own;
     for (const TextSample& answer : sample_text(model, tokenizer, prompts, options)) {
-      own.list(answer.generation.ids).text(answer.text).text(answer.reason);
+      own.list(answer.generation.ids).string(answer.text).string(answer.reason);
     }
     return own.take();
   });
@@ -157,8 +157,8 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
     for (int64_t i = from; i < data.set.size(); i += size) {
       TextSample answer;
       answer.generation.ids = in.list<int32_t>();
-      answer.text = in.text();
-      answer.reason = in.text();
+      answer.text = in.string();
+      answer.reason = in.string();
       const int64_t row = data.set.unit(i);
       samples[static_cast<size_t>(i)] =
           make_sample(row, data.set.prompt_ids(row), answer, tokenizer, data);

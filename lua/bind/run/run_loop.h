@@ -124,9 +124,9 @@ FoldSettings fold_of_run(RunLoop& run, FoldSettings fold);
 // Counts what the first step of a loop computes, compares it with its separate sequences, and
 // writes both into run.json. Returns the line of the report before step 0; "": nothing is folded.
 std::string check_folding(RunLoop& run, const StepLoop& loop);
-// The same for the rollouts of the first update of a loop, and prints the line: they are sampled in
-// its bodies. Under batch.fold_check also compares the first update of every fold_check-th body,
-// and logs the deviation.
+// Checks the folding of the rollouts of the first update of a loop, and prints the line: they are
+// sampled in its bodies. Under batch.fold_check also compares the first update of every
+// fold_check-th body, and logs the deviation.
 void check_update_folding(RunLoop& run, const std::vector<StepTerm>& terms, const AdamW& adamw);
 
 // Ends a loop that was left by `break`. Lua does not report that; the sign is that no `for` walks

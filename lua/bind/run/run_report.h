@@ -36,7 +36,8 @@ class RunReport {
 
   // Takes what the progress line shows, and prints the loss of an evaluation.
   void log(const Metrics& metrics);
-  // The same for a body's sampled answers, with the notices that are due (rollout_notices.h).
+  // Takes the metrics of a body's sampled answers, and prints the notices that are due
+  // (rollout_notices.h).
   void log_rollouts(const Metrics& metrics, const BodyRollouts& body);
   void count_tokens(int64_t tokens) { body_tokens_ += tokens; }
   // Writes ledger.json again and prints the new part if sets were opened since the last time.

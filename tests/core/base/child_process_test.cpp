@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::child_process_test {
 namespace {
@@ -23,12 +24,9 @@ TEST(Interrupted, IsNotAnErrorAfterWhichCodeContinues) {
 
 class RunChild : public testing::Test {
  protected:
-  void TearDown() override {
-    clear_interrupt();
-    std::filesystem::remove(output_);
-  }
-  const std::filesystem::path output_ =
-      std::filesystem::temp_directory_path() / ("xrun_child_" + std::to_string(::getpid()));
+  void TearDown() override { clear_interrupt(); }
+  const ScratchFolder scratch_;
+  const std::filesystem::path output_ = scratch_ / "output";
 };
 
 TEST_F(RunChild, BothOutputsGoToTheFile) {

@@ -1,13 +1,13 @@
 #include "core/base/file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::file_test {
 namespace {
@@ -16,17 +16,9 @@ namespace fs = std::filesystem;
 
 class File : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = fs::temp_directory_path() /
-           fmt::format("xrun-file-{}-{}", ::getpid(),
-                       testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(dir_);
-  }
-  void TearDown() override {
-    set_file_fault("", 0);
-    fs::remove_all(dir_);
-  }
-  fs::path dir_;
+  void TearDown() override { set_file_fault("", 0); }
+  const ScratchFolder scratch_;
+  const fs::path dir_ = scratch_.path();
 };
 
 TEST_F(File, AtomicWriteReplacesTheWholeFile) {

@@ -85,20 +85,20 @@ TEST(Agreement, ASignalOfOneRankStopsAll) {
 TEST(RankMessage, ValuesReadBackWithTheirBits) {
   MessageWriter out;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  out.whole(-7).real(nan).text(std::string("a\0b", 3)).list(std::vector<float>{1.5f, -0.0f});
+  out.int64(-7).float64(nan).string(std::string("a\0b", 3)).list(std::vector<float>{1.5f, -0.0f});
   out.tensor({}).tensor(at::Tensor());
   const std::string bytes = out.take();
   MessageReader in(bytes);
-  EXPECT_EQ(in.whole(), -7);
-  EXPECT_TRUE(std::isnan(in.real()));
-  EXPECT_EQ(in.text(), std::string("a\0b", 3));
+  EXPECT_EQ(in.int64(), -7);
+  EXPECT_TRUE(std::isnan(in.float64()));
+  EXPECT_EQ(in.string(), std::string("a\0b", 3));
   const std::vector<float> floats = in.list<float>();
   EXPECT_EQ(floats.size(), 2u);
   EXPECT_TRUE(std::signbit(floats[1]));
   EXPECT_FALSE(in.tensor().defined());
   EXPECT_FALSE(in.tensor().defined());
   EXPECT_TRUE(in.done());
-  EXPECT_THROW(in.whole(), Error);
+  EXPECT_THROW(in.int64(), Error);
 }
 
 }  // namespace

@@ -40,20 +40,20 @@ TEST(FlatIndex, TensorsAreAlignedAndDoNotOverlap) {
   EXPECT_GE(index.size(), end);
   EXPECT_EQ(index.size() % FlatIndex::kAlign, 0);
   EXPECT_EQ(index.tensors()[1].elements, 1);
-  EXPECT_EQ(index.tensors()[2].chunk_count, 0);
+  EXPECT_EQ(index.tensors()[2].slice_count, 0);
 }
 
-TEST(FlatIndex, ChunksTileEachTensor) {
+TEST(FlatIndex, SlicesTileEachTensor) {
   const FlatIndex index(decoder(2, 300, 800, 1000));
   for (size_t t = 0; t < index.tensors().size(); ++t) {
     const FlatTensor& tensor = index.tensors()[t];
     int64_t end = 0;
-    for (int64_t c = tensor.first_chunk; c < tensor.first_chunk + tensor.chunk_count; ++c) {
-      const FlatChunk& chunk = index.chunks()[static_cast<size_t>(c)];
-      EXPECT_EQ(chunk.tensor, static_cast<int64_t>(t));
-      EXPECT_EQ(chunk.begin, end);
-      EXPECT_LE(chunk.end - chunk.begin, kChunkElements);
-      end = chunk.end;
+    for (int64_t c = tensor.first_slice; c < tensor.first_slice + tensor.slice_count; ++c) {
+      const FlatSlice& slice = index.slices()[static_cast<size_t>(c)];
+      EXPECT_EQ(slice.tensor, static_cast<int64_t>(t));
+      EXPECT_EQ(slice.begin, end);
+      EXPECT_LE(slice.end - slice.begin, kSliceElements);
+      end = slice.end;
     }
     EXPECT_EQ(end, tensor.elements) << tensor.name;
   }
@@ -79,13 +79,13 @@ TEST(FlatShards, RangesCoverEveryGroupInRankOrder) {
       const FlatGroup& group = index.groups()[static_cast<size_t>(g)];
       EXPECT_EQ(shards.begin(g, 0), 0);
       EXPECT_EQ(shards.end(g, n - 1), group.size);
-      EXPECT_EQ(shards.first_chunk(g, 0), group.first_chunk);
-      EXPECT_EQ(shards.end_chunk(g, n - 1), group.first_chunk + group.chunk_count);
+      EXPECT_EQ(shards.first_slice(g, 0), group.first_slice);
+      EXPECT_EQ(shards.end_slice(g, n - 1), group.first_slice + group.slice_count);
       for (int64_t r = 0; r < n; ++r) {
         EXPECT_LE(shards.begin(g, r), shards.end(g, r));
-        for (int64_t c = shards.first_chunk(g, r); c < shards.end_chunk(g, r); ++c) {
-          EXPECT_GE(index.chunk_offset(c), shards.begin(g, r));
-          EXPECT_LT(index.chunk_offset(c), shards.end(g, r));
+        for (int64_t c = shards.first_slice(g, r); c < shards.end_slice(g, r); ++c) {
+          EXPECT_GE(index.slice_offset(c), shards.begin(g, r));
+          EXPECT_LT(index.slice_offset(c), shards.end(g, r));
           EXPECT_EQ(shards.owner(g, c), r);
         }
       }
@@ -108,13 +108,13 @@ TEST(FlatShards, NoRankOwnsMoreThanItsShareAndFivePercent) {
   }
 }
 
-TEST(FlatShards, AModelOfFewChunksIsWithinOneChunkOfItsShare) {
+TEST(FlatShards, AModelOfFewSlicesIsWithinOneSliceOfItsShare) {
   const FlatIndex index(decoder(2, 300, 800, 1000));
   for (int64_t n = 2; n <= 8; ++n) {
     const FlatShards shards(index, n);
     const double share = static_cast<double>(index.size()) / static_cast<double>(n);
     for (int64_t r = 0; r < n; ++r) {
-      EXPECT_LE(static_cast<double>(shards.total(r)), share + kChunkElements) << r << " of " << n;
+      EXPECT_LE(static_cast<double>(shards.total(r)), share + kSliceElements) << r << " of " << n;
     }
   }
 }

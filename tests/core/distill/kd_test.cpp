@@ -10,7 +10,7 @@
 #include <cctype>
 #include <ostream>
 
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "tests/core/distill/kd_fixture.h"
 #include "tests/core/distill/kd_oracle.h"
 #include "tests/tensor_difference.h"

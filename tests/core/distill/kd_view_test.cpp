@@ -12,7 +12,7 @@
 #include "core/base/file.h"
 #include "core/data/packs/companion_source.h"
 #include "core/model/model.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/weights/init_model.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/models/frozen_model.h"

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "core/distill/support_set.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "tests/core/distill/kd_fixture.h"
 #include "tests/error_of.h"

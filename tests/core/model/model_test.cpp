@@ -10,7 +10,6 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 
@@ -19,6 +18,7 @@
 #include "core/model/weights/init_model.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::model_test {
 
@@ -27,12 +27,8 @@ namespace {
 class ModelTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = std::filesystem::temp_directory_path() / fmt::format("xrun_model_{}", ::getpid());
-    std::filesystem::remove_all(root_);
-    dir_ = root_ / "tiny";
     init_model(dir_, {.hidden = 32, .ffn = 48, .vocab = 97, .max_length = 64, .seed = 3});
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
   std::string load_message(bool trainable = false) {
     try {
@@ -55,7 +51,8 @@ class ModelTest : public testing::Test {
     write_safetensors(dir_ / "model.safetensors", tensors);
   }
 
-  std::filesystem::path root_, dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_ / "tiny";
 };
 
 std::vector<std::vector<int32_t>> three_sequences(int32_t middle) {

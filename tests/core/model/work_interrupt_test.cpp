@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -12,22 +11,22 @@
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::work_interrupt_test {
 namespace {
 
 class WorkInterrupt : public testing::Test {
  protected:
-  WorkInterrupt()
-      : dir_(std::filesystem::temp_directory_path() / fmt::format("xrun_work_{}", ::getpid())) {
+  WorkInterrupt() {
     init_model(dir_, {.hidden = 32, .ffn = 48, .vocab = 97, .max_length = 64, .seed = 3});
   }
   ~WorkInterrupt() override {
     set_work_poll(nullptr);
     clear_interrupt();
-    std::filesystem::remove_all(dir_);
   }
-  std::filesystem::path dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_ / "model";
 };
 
 TEST_F(WorkInterrupt, StopsAPassOnlyIfThePollInterrupts) {

@@ -6,7 +6,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -26,6 +25,7 @@
 #include "core/train/models/policy.h"
 #include "core/train/step.h"
 #include "tests/error_of.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::conversations_test {
@@ -37,9 +37,7 @@ Json message(const char* role, const std::string& content) {
 
 class ConversationsTest : public testing::Test {
  protected:
-  ConversationsTest()
-      : folder_(std::filesystem::temp_directory_path() /
-                fmt::format("xrun_conversations_{}", ::getpid())) {
+  ConversationsTest() {
     at::set_num_threads(1);
     open_policy({.family = "llama", .hidden = 32, .ffn = 48, .scale = 0.2});
   }
@@ -51,7 +49,6 @@ class ConversationsTest : public testing::Test {
     init_model(folder_, options);
     policy_ = Policy::open(folder_);
   }
-  ~ConversationsTest() override { std::filesystem::remove_all(folder_); }
 
   const Tokenizer& tokenizer() const { return *policy_->tokenizer(); }
 
@@ -107,7 +104,8 @@ class ConversationsTest : public testing::Test {
     return so_far.turns.size() == 1 ? again(i, so_far) : TurnReply{};
   }
 
-  std::filesystem::path folder_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_ / "model";
   std::shared_ptr<Policy> policy_;
 };
 

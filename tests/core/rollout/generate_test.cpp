@@ -8,7 +8,6 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -17,6 +16,7 @@
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::generate_test {
 
@@ -25,13 +25,10 @@ namespace {
 class GenerateTest : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / fmt::format("xrun_generate_{}", ::getpid());
-    std::filesystem::remove_all(dir_);
     init_model(dir_,
                {.hidden = 32, .ffn = 48, .vocab = 97, .max_length = 40, .scale = 0.3, .seed = 5});
     model_ = load_model(dir_, at::kFloat, true);
   }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
 
   std::string message(const std::vector<std::vector<int32_t>>& prompts) {
     try {
@@ -42,7 +39,8 @@ class GenerateTest : public testing::Test {
     return "no error";
   }
 
-  std::filesystem::path dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_ / "model";
   std::shared_ptr<Model> model_;
 };
 

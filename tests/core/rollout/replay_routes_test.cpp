@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batches/computed_pack.h"
 #include "core/train/models/policy.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::replay_routes_test {
@@ -24,9 +24,7 @@ namespace {
 
 class ReplayRoutes : public testing::Test {
  protected:
-  ReplayRoutes()
-      : folder_(std::filesystem::temp_directory_path() /
-                fmt::format("xrun_routes_{}", ::getpid())) {
+  ReplayRoutes() {
     at::set_num_threads(1);
     const std::filesystem::path tokenizer = source_path("tests/data/tiny_tokenizer");
     InitOptions options{.family = "qwen3_moe", .hidden = 32, .ffn = 48, .scale = 0.2};
@@ -35,11 +33,9 @@ class ReplayRoutes : public testing::Test {
     options.experts = 6;
     options.top_k = 2;
     options.expert_ffn = 16;
-    std::filesystem::remove_all(folder_);
     init_model(folder_, options);
     policy_ = Policy::open(folder_);
   }
-  ~ReplayRoutes() override { std::filesystem::remove_all(folder_); }
 
   static std::shared_ptr<Batch> prompts(FoldMode fold) {
     BatchInfo info;
@@ -71,7 +67,8 @@ class ReplayRoutes : public testing::Test {
     ++policy_->model().update_count;
   }
 
-  std::filesystem::path folder_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_ / "model";
   std::shared_ptr<Policy> policy_;
 };
 
@@ -130,7 +127,7 @@ TEST_F(ReplayRoutes, DependOnNothingElseInTheBatch) {
   }
 }
 
-TEST_F(ReplayRoutes, OfOtherModelsAreTheirOwn) {
+TEST_F(ReplayRoutes, RoutesOfAnotherModelAreNotReplayed) {
   const auto rollouts = sample(FoldMode::kNever);
   const auto other = Policy::open(folder_);
   EXPECT_EQ(rollouts->micros()[0]->replayed(other->model()), nullptr);
@@ -139,7 +136,7 @@ TEST_F(ReplayRoutes, OfOtherModelsAreTheirOwn) {
   EXPECT_EQ(free->micros()[0]->replayed(policy_->model()), nullptr);
 }
 
-TEST_F(ReplayRoutes, ThatDifferArePartOfWhatTokensShare) {
+TEST_F(ReplayRoutes, TokensWithDifferentRoutesAreNotFolded) {
   const auto folded = sample(FoldMode::kAlways), whole = sample(FoldMode::kNever);
   const auto change = [](const Rollouts& rollouts) {  // the experts of token 5 of rollout 1
     TokenRoutes changed = *rollouts.rollouts()[1]->routes;
@@ -161,7 +158,7 @@ TEST_F(ReplayRoutes, ThatDifferArePartOfWhatTokensShare) {
   EXPECT_TRUE(logprob(*again).equal(logprob(*whole->subset({0, 1, 2}))));
 }
 
-TEST_F(ReplayRoutes, ThatDifferCountInThePlanOfMicroBatches) {
+TEST_F(ReplayRoutes, DifferentRoutesSplitAMicroBatch) {
   const auto rollouts = sample(FoldMode::kAlways);
   const auto first = rollouts->subset({0, 1, 2});
   BatchInfo info = first->info();

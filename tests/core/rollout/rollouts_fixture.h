@@ -5,7 +5,6 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -17,19 +16,14 @@
 #include "core/rollout/rollouts.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/models/policy.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun {
 
 class RolloutsTest : public testing::Test {
  protected:
-  RolloutsTest()
-      : folder_(std::filesystem::temp_directory_path() /
-                fmt::format("xrun_rollouts_{}", ::getpid())) {
-    at::set_num_threads(1);
-    std::filesystem::remove_all(folder_);
-  }
-  ~RolloutsTest() override { std::filesystem::remove_all(folder_); }
+  RolloutsTest() { at::set_num_threads(1); }
 
   std::shared_ptr<Policy> open(const std::string& family) const {
     const std::filesystem::path tokenizer = source_path("tests/data/tiny_tokenizer");
@@ -83,7 +77,8 @@ class RolloutsTest : public testing::Test {
     return sample_rollouts(policy, &policy.model(), batch, options);
   }
 
-  std::filesystem::path folder_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 }  // namespace xrun

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "core/model/weights/init_model.h"
 #include "core/rollout/sampler.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun {
 
@@ -26,14 +26,11 @@ class SamplerFixture : public testing::Test {
   static inline const SamplingOptions kDraws{.temperature = 0.9, .top_p = 0.95, .seed = 3};
 
   void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / fmt::format("xrun_sampler_{}", ::getpid());
-    std::filesystem::remove_all(dir_);
     init_model(
         dir_,
         {.hidden = 32, .ffn = 48, .vocab = kVocab, .max_length = 300, .scale = 0.3, .seed = 5});
     model_ = load_model(dir_, at::kFloat, true);
   }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
 
   // `length` ids that differ from prompt to prompt.
   static Ids prompt_of(int64_t length, int64_t first) {
@@ -93,7 +90,8 @@ class SamplerFixture : public testing::Test {
     EXPECT_EQ(got.finish, want.finish);
   }
 
-  std::filesystem::path dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_ / "model";
   std::shared_ptr<Model> model_;
 };
 

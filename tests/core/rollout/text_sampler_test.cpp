@@ -3,7 +3,6 @@
 #include "core/rollout/text_sampler.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -14,6 +13,7 @@
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::text_sampler_test {
@@ -27,8 +27,6 @@ class TextSampler : public testing::Test {
  protected:
   void SetUp() override {
     tokenizer_ = Tokenizer::load(kData / "tiny_tokenizer");
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("xrun_text_{}", ::getpid());
-    std::filesystem::remove_all(folder_);
     init_model(folder_, {.hidden = 32,
                          .ffn = 48,
                          .vocab = tokenizer_->vocab_size(),
@@ -37,7 +35,6 @@ class TextSampler : public testing::Test {
     model_ = load_model(folder_, at::kFloat, false);
     options_.generate = {.max_new_tokens = 300, .sampling = {.temperature = 1, .seed = 5}};
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::vector<TextSample> sample(int64_t prompts = 1) {
     std::vector<std::vector<int32_t>> ids(static_cast<size_t>(prompts),
@@ -45,7 +42,8 @@ class TextSampler : public testing::Test {
     return sample_text(*model_, *tokenizer_, ids, options_);
   }
 
-  std::filesystem::path folder_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_ / "model";
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<Model> model_;
   TextOptions options_;

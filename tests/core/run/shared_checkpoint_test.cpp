@@ -35,7 +35,7 @@ struct Objects {
   }
   void update() {
     toy->update(toy->updates());
-    adamw->begin_round({1, true, true});
+    adamw->begin_exchange({1, true, true});
     if (rank == 0) {
       at::Tensor loss = at::zeros({});
       for (const Parameter& one : weights->parameters()) {
@@ -44,7 +44,7 @@ struct Objects {
       }
       loss.backward();
     }
-    adamw->end_round();
+    adamw->end_exchange();
     adamw->update(0.01, adamw->grad_norm().item<double>());
   }
   std::shared_ptr<StubTrainable> weights;

@@ -140,7 +140,7 @@ TEST_P(ShippedRecipes, BeginWithTheirNameAndAreInBothTables) {
   const bool table = *GetParam().pair_loss != 0;  // a loss takes two to four lines
   EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), table ? 100 : 60);
   EXPECT_TRUE(has(read_file(source("recipes/README.md")), "[" + file + "](" + file + ")"));
-  EXPECT_TRUE(has(read_file(source("docs/recipes.md")), "](../recipes/" + file + ")"));
+  EXPECT_TRUE(has(read_file(source("docs/losses.md")), "](../recipes/" + file + ")"));
 }
 
 class MarginsApart : public ShippedRecipes {};

@@ -182,7 +182,7 @@ std::optional<Finding> prefix_finding(const InspectedStep& step) {
       break;
     case BreakCause::kMerged: finding.fix = "remove the blanks at the end of the prompts"; break;
     case BreakCause::kText:
-      finding.fix = "make these texts equal, or put what differs after what is equal";
+      finding.fix = "make these texts equal, or move the differing text after the equal text";
       break;
     case BreakCause::kFrequencies: break;
     case BreakCause::kShort: finding.fix = "a smaller batch.fold_min folds them"; break;

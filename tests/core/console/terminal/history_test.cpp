@@ -9,25 +9,19 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "tests/scoped_variable.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::history_test {
 namespace {
 
 class HistoryTest : public testing::Test {
  protected:
-  HistoryTest() {
-    std::string name = std::filesystem::temp_directory_path() / "xrun_history_XXXXXX";
-    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}", name);
-    folder_ = name;
-    file_ = folder_ / "deep/history";
-  }
-  ~HistoryTest() override { std::filesystem::remove_all(folder_); }
-
   void write(std::string_view bytes) {
     std::filesystem::create_directories(file_.parent_path());
     write_file_atomic(file_, std::string(bytes));
   }
-  std::filesystem::path folder_, file_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path file_ = scratch_ / "deep/history";
 };
 
 TEST_F(HistoryTest, KeepsInputsOfSeveralLinesForTheNextSession) {

@@ -5,24 +5,23 @@
 namespace xrun::chat_encoder_test {
 namespace {
 
-#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
-#define ASSISTANT(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
-
 class ChatEncoder : public EncoderFixture {
  protected:
   EncodedRow chat(const std::string& row) const { return encode(RowKind::kChat, row); }
 };
 
 TEST_F(ChatEncoder, EverySpellingGivesTheSameConversation) {
-  const std::string want = text(chat(R"({"messages":[)" USER("a") "," ASSISTANT("b") "]}"));
+  const std::string want =
+      text(chat(R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]}"));
   EXPECT_EQ(want, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n");
-  for (const char* row :
-       {R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})",
-        R"({"instruction":"a","input":"","output":"b"})", R"({"instruction":"a","output":"b"})",
-        R"({"prompt":"a","completion":"b"})",
-        R"({"prompt":[)" USER("a") R"(],"completion":[)" ASSISTANT("b") "]}",
-        R"({"prompt":"a","messages":[)" ASSISTANT("b") "]}",
-        R"({"prompt":"ignored","messages":[)" USER("a") "," ASSISTANT("b") "]}"}) {
+  for (const std::string& row : std::vector<std::string>{
+           R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})",
+           R"({"instruction":"a","input":"","output":"b"})", R"({"instruction":"a","output":"b"})",
+           R"({"prompt":"a","completion":"b"})",
+           R"({"prompt":[)" + user_turn("a") + R"(],"completion":[)" + assistant_turn("b") + "]}",
+           R"({"prompt":"a","messages":[)" + assistant_turn("b") + "]}",
+           R"({"prompt":"ignored","messages":[)" + user_turn("a") + "," + assistant_turn("b") +
+               "]}"}) {
     EXPECT_EQ(text(chat(row)), want) << row;
   }
 }
@@ -35,14 +34,15 @@ TEST_F(ChatEncoder, InstructionInputHistoryAndSystemBecomeTurns) {
             "<|im_start|>assistant\no<|im_end|>\n");
 }
 
-constexpr const char* kTwoAnswers =
-    R"({"messages":[)" USER("a") "," ASSISTANT("b") "," USER("c") "," ASSISTANT("d") "]}";
+const std::string kTwoAnswers = R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") +
+                                "," + user_turn("c") + "," + assistant_turn("d") + "]}";
 
 TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
   EXPECT_EQ(trained(chat(kTwoAnswers)), "b<|im_end|>d<|im_end|>");
   settings_.train_on = TrainOn::kLast;
   EXPECT_EQ(trained(chat(kTwoAnswers)), "d<|im_end|>");
-  EXPECT_EQ(trained(chat(R"({"messages":[)" USER("a") "," ASSISTANT("b") "," USER("c") "]}")),
+  EXPECT_EQ(trained(chat(R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") + "," +
+                         user_turn("c") + "]}")),
             "b<|im_end|>");
   settings_.train_on = TrainOn::kAll;
   const EncodedRow all = chat(kTwoAnswers);
@@ -50,7 +50,8 @@ TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
 }
 
 TEST_F(ChatEncoder, OnlyTheCompletionOfPromptAndCompletionIsTrained) {
-  const std::string row = R"({"prompt":[)" USER("a") "," ASSISTANT("b") "," USER("c") R"(],
+  const std::string row =
+      R"({"prompt":[)" + user_turn("a") + "," + assistant_turn("b") + "," + user_turn("c") + R"(],
                              "completion":"d"})";
   EXPECT_EQ(trained(chat(row)), "d<|im_end|>");
 }
@@ -102,7 +103,7 @@ TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
 
 TEST_F(ChatEncoder, AFieldThatTheRowLacksIsNamed) {
   settings_.fields = {{"messages", "conv"}};
-  const std::string row = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
+  const std::string row = R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]";
   EXPECT_EQ(
       refusal(RowKind::kChat, row + "}"),
       "unknown_format: its columns: messages; fields names messages = \"conv\", a column that "
@@ -122,8 +123,8 @@ TEST_F(ChatEncoder, AFieldThatTheRowLacksIsNamed) {
 
 TEST_F(ChatEncoder, AnUnknownRoleIsNoted) {
   EXPECT_EQ(
-      chat(
-          R"({"messages":[)" USER("a") R"(,{"role":"function","content":"o"},)" ASSISTANT("c") "]}")
+      chat(R"({"messages":[)" + user_turn("a") + R"(,{"role":"function","content":"o"},)" +
+           assistant_turn("c") + "]}")
           .notes,
       std::vector<std::string>{
           "the role \"function\" is unknown: the template decides how its turns are written"});
@@ -153,18 +154,19 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"({"messages":[]})", "empty_list: messages has no messages"},
            {R"({"messages":7})",
             "wrong_type: messages is an integer, wanted a string, a message or a list"},
-           {R"({"messages":[)" USER("a") "]}",
+           {R"({"messages":[)" + user_turn("a") + "]}",
             "no_assistant: the conversation has no assistant turn; its turns are by user"},
-           {R"({"messages":[)" USER(" ") "," ASSISTANT("b") "]}",
+           {R"({"messages":[)" + user_turn(" ") + "," + assistant_turn("b") + "]}",
             "empty_prompt: turn 1 is a user turn without text"},
-           {R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b","weight":0.5}]})",
+           {R"({"messages":[)" + user_turn("a") +
+                R"(,{"role":"assistant","content":"b","weight":0.5}]})",
             "wrong_type: messages[1] has a weight that is 0.5, wanted 0 or 1"},
            {R"({"prompt":"a"})",
             "unknown_format: its columns: prompt; wanted: prompt, completion; rows with prompt are "
             "read by xrun.prompts"},
            {R"({"prompt":"a","completion":" "})",
             "empty_answer: the last assistant turn has no content"},
-           {R"({"prompt":"a","completion":[)" USER("b") "]}",
+           {R"({"prompt":"a","completion":[)" + user_turn("b") + "]}",
             "wrong_type: \"completion\" begins with a turn of \"user\", wanted assistant"},
            {R"({"instruction":3,"output":"b"})",
             "wrong_type: \"instruction\" is an integer, wanted a string"},
@@ -174,17 +176,17 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
             "wrong_type: \"history\"[0] is not a pair of strings"},
            {R"({"prompt":"a","completion":"b","chat_template_kwargs":{"tokenize":1}})",
             "refused_kwargs: chat_template_kwargs may not set \"tokenize\""},
-           {R"({"messages":[{"role":"user","content":[{"type":"image","url":"x"}]},)" ASSISTANT(
-                "b") "]}",
+           {R"({"messages":[{"role":"user","content":[{"type":"image","url":"x"}]},)" +
+                assistant_turn("b") + "]}",
             "wrong_type: messages[0] has a content whose part 0 is of type \"image\", wanted "
             "{\"type\": \"text\""},
-           {R"({"messages":[{"role":"user","content":["x"]},)" ASSISTANT("b") "]}",
+           {R"({"messages":[{"role":"user","content":["x"]},)" + assistant_turn("b") + "]}",
             "wrong_type: messages[0] has a content whose part 0 is a string"},
            {R"({"prompt":"a","completion":"b","tools":"{"})",
             "wrong_type: tools is a string, but not JSON: tools:1:2"},
            {R"({"prompt":"a","completion":"b","tools":"7"})",
             "wrong_type: tools is an integer, wanted a list"},
-           {R"({"messages":[{"role":"refused","content":"x"},)" ASSISTANT("b") "]}",
+           {R"({"messages":[{"role":"refused","content":"x"},)" + assistant_turn("b") + "]}",
             "template_error: the template refuses this role"}}) {
     const std::string got = refusal(RowKind::kChat, row);
     EXPECT_TRUE(got.starts_with(wanted)) << row << ": " << got;
@@ -194,7 +196,8 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
 TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateUnchanged) {
   const ConversationRow row = ConversationReader(RowKind::kChat, settings_)
                                   .read(parse_json(R"({"tools":"[{\"name\":\"f\"}]","messages":[
-              {"role":"user","content":[{"type":"text","text":"a"}]},)" ASSISTANT("b") "]}",
+              {"role":"user","content":[{"type":"text","text":"a"}]},)" +
+                                                       assistant_turn("b") + "]}",
                                                    "row"));
   EXPECT_EQ(dump_json(row.messages.as_array()[0]),
             R"({"role":"user","content":[{"type":"text","text":"a"}]})");
@@ -202,14 +205,15 @@ TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateUnchanged) {
 }
 
 TEST_F(ChatEncoder, ARowWithoutATrainedAnswerIsRefused) {
-  EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":[)" USER("a") R"(,
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":[)" + user_turn("a") + R"(,
                         {"role":"assistant","content":"b","weight":0}]})"),
             "empty_mask: no token of the conversation is trained");
 }
 
 TEST_F(ChatEncoder, AliasesOfRolesAreReadAndNoted) {
   const EncodedRow row = chat(R"({"messages":[{"role":"Human","content":"a"},
-      {"role":"gpt","content":"b"},{"role":"observation","content":"o"},)" ASSISTANT("c") "]}");
+      {"role":"gpt","content":"b"},{"role":"observation","content":"o"},)" +
+                              assistant_turn("c") + "]}");
   EXPECT_EQ(text(row),
             "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
             "<|im_start|>observation\no<|im_end|>\n<|im_start|>assistant\nc<|im_end|>\n");
@@ -254,7 +258,7 @@ TEST_F(ChatEncoder, AMessageOfBothSpellingsMustAgree) {
 }
 
 TEST_F(ChatEncoder, ColumnsIgnoredForAnotherSpellingAreNoted) {
-  const std::string messages = R"("messages":[)" USER("a") "," ASSISTANT("b") "]";
+  const std::string messages = R"("messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]";
   EXPECT_EQ(chat("{" + messages + R"(,"output":"x","completion":"y"})").notes,
             (std::vector<std::string>{"\"completion\" is ignored beside \"messages\"",
                                       "\"output\" is ignored beside \"messages\""}));
@@ -267,7 +271,8 @@ TEST_F(ChatEncoder, ColumnsIgnoredForAnotherSpellingAreNoted) {
 }
 
 TEST_F(ChatEncoder, TwoConversationsThatDifferAreABadRow) {
-  const std::string messages = R"({"messages":[)" USER("a") "," ASSISTANT("b") "]";
+  const std::string messages =
+      R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]";
   const std::string same =
       R"(,"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})";
   EXPECT_EQ(chat(messages + same).notes,
@@ -300,8 +305,10 @@ TEST_F(ChatEncoder, AWeightIsANonNegativeNumberAndReadOnlyIfFieldsNameIt) {
 }
 
 TEST_F(ChatEncoder, NotesWhatItIgnores) {
-  const EncodedRow row = chat(R"({"prompt":"x","system":"t","id":4,"messages":[
-      {"role":"system","content":"s"},)" USER("a") "," ASSISTANT("b") "," USER("c") "]}");
+  const EncodedRow row =
+      chat(R"({"prompt":"x","system":"t","id":4,"messages":[
+      {"role":"system","content":"s"},)" +
+           user_turn("a") + "," + assistant_turn("b") + "," + user_turn("c") + "]}");
   EXPECT_EQ(row.notes, (std::vector<std::string>{"\"prompt\" is ignored beside \"messages\"",
                                                  "\"system\" is ignored beside a system turn",
                                                  "the column \"id\" is not used",

@@ -8,17 +8,26 @@
 namespace xrun::conversation_tokens_test {
 namespace {
 
-#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
-#define ASSISTANT(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
-
 class ConversationTokens : public EncoderFixture {
  protected:
   EncodedRow chat(const std::string& row) const { return encode(RowKind::kChat, row); }
+  // The first `given` messages are not trained; lost_turns as in ConversationStyle.
+  EncodedRow encode_with(const ChatTemplate& chat_template, const std::string& messages,
+                         size_t given = 0, bool lost_turns = false) const {
+    ConversationStyle style{tokenizer(), chat_template};
+    style.lost_turns = lost_turns;
+    int64_t straddlers = 0;
+    EncodedRow row;
+    row.streams[0] =
+        encode_conversation(parse_json(messages, "row"), Json::object(), given, style, straddlers);
+    return row;
+  }
 };
 
 TEST_F(ConversationTokens, FlaggedAnswersAreNotTrained) {
-  const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",)";
-  const std::string tail = "}," USER("c") "," ASSISTANT("d") "]}";
+  const std::string head =
+      R"({"messages":[)" + user_turn("a") + R"(,{"role":"assistant","content":"b",)";
+  const std::string tail = "}," + user_turn("c") + "," + assistant_turn("d") + "]}";
   for (const char* flag : {R"("weight":0)", R"("train":false)", R"("training":false)"}) {
     const EncodedRow row = chat(head + flag + tail);
     EXPECT_EQ(trained(row), "d<|im_end|>") << flag;
@@ -41,16 +50,8 @@ TEST_F(ConversationTokens, AnswersInOneBlockAreTrainedTogetherOrRefused) {
       "%}{{ loop.nextitem.content }}{% endif %};{% endgeneration %}{% endif %}{% endfor %}",
       "joins", {});
   const auto encoded = [&](const char* flag) {
-    const Json messages =
-        parse_json(std::string(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"},
-          {"role":"assistant","content":"c")") +
-                       flag + "}]",
-                   "row");
-    int64_t straddlers = 0;
-    EncodedRow row;
-    row.streams[0] =
-        encode_conversation(messages, Json::object(), 0, {tokenizer(), *joins}, straddlers);
-    return trained(row);
+    return trained(encode_with(*joins, "[" + user_turn("a") + "," + assistant_turn("b") +
+                                           R"(,{"role":"assistant","content":"c")" + flag + "}]"));
   };
   EXPECT_EQ(encoded(""), "bc;");
   try {
@@ -67,14 +68,10 @@ TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
       "{{ m.tool_calls[0].name }}{% endif %};{% endgeneration %}{% endfor %}",
       "first", {});
   const auto reason = [&](const char* calls) -> std::string {
-    const Json messages = parse_json(
-        std::string(R"([{"role":"user","content":"getting"},{"role":"assistant","content":"",
-          "tool_calls":)") +
-            calls + "}]",
-        "row");
-    int64_t straddlers = 0;
     try {
-      encode_conversation(messages, Json::object(), 0, {tokenizer(), *first_only}, straddlers);
+      encode_with(*first_only, "[" + user_turn("getting") +
+                                   R"(,{"role":"assistant","content":"","tool_calls":)" + calls +
+                                   "}]");
       return "";
     } catch (const RowRefusal& refused) {
       return refused.reason();
@@ -98,21 +95,16 @@ TEST_F(ConversationTokens, BlocksBelongToTheMessageThatOpensThem) {
       "{% if m.role == 'assistant' and not m.silent %}"
       "{% generation %}{{ m.content }};{% endgeneration %}{% endif %}{% endfor %}",
       "blocks", {});
-  const Json messages = parse_json(
+  const char* const messages =
       R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","thought":"t"},
           {"role":"user","content":"c"},{"role":"assistant","content":"d","silent":true},
-          {"role":"assistant","content":"e"}])",
-      "row");
-  int64_t straddlers = 0;
-  EncodedRow row;
-  ConversationStyle style{tokenizer(), *marked};
-  style.lost_turns = true;  // the template is silent by design
-  row.streams[0] = encode_conversation(messages, Json::object(), 3, style, straddlers);
-  EXPECT_EQ(trained(row), "e;");
+          {"role":"assistant","content":"e"}])";
+  // The template is silent by design.
+  EXPECT_EQ(trained(encode_with(*marked, messages, 3, /*lost_turns=*/true)), "e;");
 }
 
 TEST_F(ConversationTokens, ToolCallsThatTheTemplateLeavesOutAreRefusedUnlessTheLawIsOff) {
-  const std::string row = R"({"tools":[{"name":"f"}],"messages":[)" USER("a") R"(,
+  const std::string row = R"({"tools":[{"name":"f"}],"messages":[)" + user_turn("a") + R"(,
       {"role":"assistant","content":"","tool_calls":[{"name":"f"}]}]})";
   EXPECT_EQ(refusal(RowKind::kChat, row),
             "lost_tool_calls: turn 2 calls a tool \"f\", and the template leaves the call out; "
@@ -132,7 +124,8 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
       "lost_tool_calls: turn 2 calls a tool \"f\" by \"function_call\", and "
       "the template leaves the call out; ";
   const std::string law = ", or train without the call: --set laws.tool_calls=false";
-  const std::string head = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":)";
+  const std::string head =
+      R"({"messages":[)" + user_turn("a") + R"(,{"role":"assistant","content":)";
   const std::string row = head + R"("","function_call":{"name":"f","arguments":"{}"}}]})";
   EXPECT_EQ(refusal(RowKind::kChat, row),
             lost +
@@ -162,7 +155,8 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
 
 // OpenAI's form: "content": null beside the call, which this template needs as a string.
 TEST_F(ConversationTokens, ACallWithoutContentIsLostLikeAnyOther) {
-  const std::string row = R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":null,
+  const std::string row =
+      R"({"messages":[)" + user_turn("a") + R"(,{"role":"assistant","content":null,
       "tool_calls":[{"name":"f"}]}]})";
   EXPECT_TRUE(
       refusal(RowKind::kChat, row).starts_with("lost_tool_calls: turn 2 calls a tool \"f\""));
@@ -173,9 +167,10 @@ TEST_F(ConversationTokens, ACallWithoutContentIsLostLikeAnyOther) {
 
 TEST_F(ConversationTokens, ANullFunctionCallIsNotACall) {
   for (const char* none : {"null", R"({"name":null,"arguments":null})"}) {
-    const EncodedRow row = chat(R"({"messages":[)" USER("a") R"(,{"role":"assistant","content":"b",
-        "function_call":)" + std::string(none) +
-                                "}]}");
+    const EncodedRow row =
+        chat(R"({"messages":[)" + user_turn("a") + R"(,{"role":"assistant","content":"b",
+        "function_call":)" +
+             std::string(none) + "}]}");
     EXPECT_EQ(trained(row), "b<|im_end|>");
     EXPECT_EQ(row.notes, std::vector<std::string>{});
   }
@@ -199,7 +194,7 @@ TEST_F(ConversationTokens, ToolsCountAsTextOfTheirConversation) {
   EXPECT_TRUE(refused.starts_with("too_long: ")) << refused.substr(0, 200);
 }
 
-// The other one's source says nothing of this row.
+// Only the template that renders this row counts, not the tokenizer's other one.
 TEST_F(ConversationTokens, ACallIsLostIfTheRowsTemplateDoesNotRenderCalls) {
   constexpr const char* kPlain =
       "{% for m in messages %}{% generation %}{{ m.content }};{% endgeneration %}{% endfor %}";

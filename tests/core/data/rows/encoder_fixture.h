@@ -10,6 +10,14 @@
 
 namespace xrun {
 
+// Messages of a row, as JSON. `text` has nothing that JSON escapes.
+inline std::string user_turn(const std::string& text) {
+  return R"({"role":"user","content":")" + text + "\"}";
+}
+inline std::string assistant_turn(const std::string& text) {
+  return R"({"role":"assistant","content":")" + text + "\"}";
+}
+
 class EncoderFixture : public PairFixture {
  protected:
   EncodedRow encode(RowKind kind, const std::string& row) const {
@@ -42,7 +50,7 @@ class EncoderFixture : public PairFixture {
 
 // A row that is refused, with the beginning of "reason: detail".
 struct RefusedRow {
-  const char* row;
+  std::string row;
   const char* refusal;
 };
 

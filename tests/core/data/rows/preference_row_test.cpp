@@ -30,7 +30,7 @@ std::string spelled(const Json& messages) {
 
 struct Spelling {
   const char* name;
-  const char* row;
+  std::string row;
   const char* chosen;
   const char* rejected;
   size_t shared;
@@ -45,21 +45,24 @@ TEST_P(Spellings, GiveTheSameConversations) {
   EXPECT_EQ(row.shared, GetParam().shared);
 }
 
-#define ASKS R"({"role":"user","content":"hi"})"
-#define YES R"({"role":"assistant","content":"yes"})"
-#define NO R"({"role":"assistant","content":"no"})"
+const std::string kAsks = R"({"role":"user","content":"hi"})";
+const std::string kYes = R"({"role":"assistant","content":"yes"})";
+const std::string kNo = R"({"role":"assistant","content":"no"})";
 
 const Spelling kSpellings[] = {
-    {"Conversations", R"({"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "]}",
+    {"Conversations",
+     R"({"chosen":[)" + kAsks + "," + kYes + R"(],"rejected":[)" + kAsks + "," + kNo + "]}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"Strings", R"({"prompt":"hi","chosen":"yes","rejected":"no"})", "user:hi|assistant:yes",
      "user:hi|assistant:no", 1},
-    {"PromptMessages", R"({"prompt":[)" ASKS R"(],"chosen":"yes","rejected":[)" NO "]}",
+    {"PromptMessages", R"({"prompt":[)" + kAsks + R"(],"chosen":"yes","rejected":[)" + kNo + "]}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
-    {"MessageSides", R"({"prompt":[)" ASKS R"(],"chosen":)" YES R"(,"rejected":)" NO "}",
+    {"MessageSides",
+     R"({"prompt":[)" + kAsks + R"(],"chosen":)" + kYes + R"(,"rejected":)" + kNo + "}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"PromptRepeated",
-     R"({"prompt":[)" ASKS R"(],"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "]}",
+     R"({"prompt":[)" + kAsks + R"(],"chosen":[)" + kAsks + "," + kYes + R"(],"rejected":[)" +
+         kAsks + "," + kNo + "]}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},
     {"FromValue", R"({"conversations":[{"from":"system","value":"s"},{"from":"human","value":"hi"}],
      "chosen":{"from":"gpt","value":"yes"},"rejected":{"from":"gpt","value":"no"}})",
@@ -67,7 +70,8 @@ const Spelling kSpellings[] = {
     {"System", R"({"system":"s","prompt":"hi","chosen":"yes","rejected":"no"})",
      "system:s|user:hi|assistant:yes", "system:s|user:hi|assistant:no", 2},
     {"OneSideLonger",
-     R"({"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," YES "," ASKS "," NO "]}",
+     R"({"chosen":[)" + kAsks + "," + kYes + R"(],"rejected":[)" + kAsks + "," + kYes + "," +
+         kAsks + "," + kNo + "]}",
      "user:hi|assistant:yes", "user:hi|assistant:yes|user:hi|assistant:no", 1},
 };
 
@@ -75,16 +79,18 @@ INSTANTIATE_TEST_SUITE_P(Every, Spellings, testing::ValuesIn(kSpellings),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(PreferenceRow, AStringPromptBesideWholeConversationsIsIgnoredAndReported) {
-  const PreferenceRow row =
-      read(R"({"prompt":"other","chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "]}");
+  const PreferenceRow row = read(R"({"prompt":"other","chosen":[)" + kAsks + "," + kYes +
+                                 R"(],"rejected":[)" + kAsks + "," + kNo + "]}");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(row.notes,
             std::vector<std::string>{"\"prompt\" is ignored beside whole conversations"});
 }
 
 TEST(PreferenceRow, AStringPromptBeforeAnAssistantTurnIsItsUserTurn) {
-  EXPECT_EQ(spelled(read(R"({"prompt":"hi","chosen":[)" YES R"(],"rejected":[)" NO "]}").chosen),
-            "user:hi|assistant:yes");
+  EXPECT_EQ(
+      spelled(
+          read(R"({"prompt":"hi","chosen":[)" + kYes + R"(],"rejected":[)" + kNo + "]}").chosen),
+      "user:hi|assistant:yes");
 }
 
 TEST(PreferenceRow, FieldsAreRenamed) {
@@ -98,8 +104,9 @@ TEST(PreferenceRow, FieldsAreRenamed) {
 
 TEST(PreferenceRow, UltraFeedbacksCopyOfTheChosenSideIsIgnored) {
   const PreferenceRow row =
-      read(R"({"prompt":"hi","prompt_id":"1","messages":[)" ASKS "," YES R"(],"chosen":[)" ASKS
-           "," YES R"(],"rejected":[)" ASKS "," NO R"(],"score_chosen":9,"score_rejected":2})");
+      read(R"({"prompt":"hi","prompt_id":"1","messages":[)" + kAsks + "," + kYes +
+           R"(],"chosen":[)" + kAsks + "," + kYes + R"(],"rejected":[)" + kAsks + "," + kNo +
+           R"(],"score_chosen":9,"score_rejected":2})");
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:no");
   EXPECT_EQ(row.shared, 1u);
@@ -150,7 +157,7 @@ TEST(PreferenceRow, AListAnswerWithoutMessagesIsText) {
 
 struct Refused {
   const char* reason;
-  const char* row;
+  std::string row;
   const char* detail;  // part of it
 };
 
@@ -209,30 +216,34 @@ const Refused kRefused[] = {
      "used: better, worse; name the right one, for example fields = { chosen = \"better\" }"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
      "fields = { prompt = \"question\" }"},
-    {"no_prompt", R"({"chosen":[)" YES R"(],"rejected":[)" NO "]}", "no turn comes before"},
+    {"no_prompt", R"({"chosen":[)" + kYes + R"(],"rejected":[)" + kNo + "]}",
+     "no turn comes before"},
     {"empty_prompt", R"({"prompt":"","chosen":"yes","rejected":"no"})",
      "turn 1 is a user turn without text"},
     {"empty_prompt", R"({"prompt":" \n","chosen":"yes","rejected":"no"})", "turn 1"},
     {"empty_prompt", R"({"prompt":[{"role":"user","content":""}],"chosen":"yes","rejected":"no"})",
      "turn 1"},
     {"empty_prompt",
-     R"({"chosen":[)" ASKS "," NO R"(,{"role":"user","content":""},)" YES R"(],"rejected":[)" ASKS
-     "," NO R"(,{"role":"user","content":""},)" NO "]}",
+     R"({"chosen":[)" + kAsks + "," + kNo + R"(,{"role":"user","content":""},)" + kYes +
+         R"(],"rejected":[)" + kAsks + "," + kNo + R"(,{"role":"user","content":""},)" + kNo + "]}",
      "turn 3"},
     {"prompts_differ",
-     R"({"chosen":[{"role":"user","content":"ho"},)" YES R"(],"rejected":[)" ASKS "," NO "]}",
+     R"({"chosen":[{"role":"user","content":"ho"},)" + kYes + R"(],"rejected":[)" + kAsks + "," +
+         kNo + "]}",
      "differ in turn 1, a turn of \"user\""},
     {"prompts_differ",
-     R"({"chosen":[)" ASKS "," NO "," ASKS "," YES R"(],"rejected":[)" ASKS "," NO
-     R"(,{"role":"user","content":"ho"},)" NO "]}",
+     R"({"chosen":[)" + kAsks + "," + kNo + "," + kAsks + "," + kYes + R"(],"rejected":[)" + kAsks +
+         "," + kNo + R"(,{"role":"user","content":"ho"},)" + kNo + "]}",
      "differ in turn 3, a turn of \"user\""},
     {"prompt_mismatch",
-     R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" ASKS "," YES
-     R"(],"rejected":[)" ASKS "," NO "]}",
+     R"({"prompt":[{"role":"user","content":"ho"}],"chosen":[)" + kAsks + "," + kYes +
+         R"(],"rejected":[)" + kAsks + "," + kNo + "]}",
      "not the beginning of \"chosen\""},
-    {"no_assistant", R"({"chosen":[)" ASKS R"(],"rejected":[)" ASKS "," NO "]}", "the chosen side"},
+    {"no_assistant", R"({"chosen":[)" + kAsks + R"(],"rejected":[)" + kAsks + "," + kNo + "]}",
+     "the chosen side"},
     {"last_not_assistant",
-     R"({"chosen":[)" ASKS "," YES R"(],"rejected":[)" ASKS "," NO "," ASKS "]}",
+     R"({"chosen":[)" + kAsks + "," + kYes + R"(],"rejected":[)" + kAsks + "," + kNo + "," + kAsks +
+         "]}",
      "the rejected side ends with a turn of \"user\""},
     {"empty_answer", R"({"prompt":"hi","chosen":"yes","rejected":" \n"})", "the rejected side"},
     {"same_answers", R"({"prompt":"hi","chosen":"yes","rejected":"yes"})", "are the same"},

@@ -3,7 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/linear_head_op.h"
 #include "core/model/ops/op.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/ops/linear_head.h"
 #include "tests/head_oracle.h"
 
@@ -72,7 +72,7 @@ TEST(TargetsAlone, AgreesWithFiniteDifferences) {
 }
 
 TEST(TargetsAlone, RowsBeyondTheMemoryAreRecomputedWithTheSameResult) {
-  // 1 MiB holds 524 rows of 500 logits, of which two chunks of 256 are kept
+  // 1 MiB holds 524 rows of 500 logits, of which two blocks of 256 are kept
   Problem p = make_problem(30, 700, 500, 12);
   p.index = at::arange(700).remainder(30);  // neighbours of one index would share a row
   const auto with_mb = [&](int64_t mb) {

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "tests/head_oracle.h"
 
 namespace xrun::linear_head_test {
@@ -209,7 +209,7 @@ TEST(LinearHead, TemperatureDividesTheLogits) {
 }
 
 TEST(LinearHead, RowsBeyondTheMemoryGiveTheSameBits) {
-  // 1 MiB holds 524 rows of 500 logits, of which two chunks of 256 are kept
+  // 1 MiB holds 524 rows of 500 logits, of which two blocks of 256 are kept
   const HeadProblem p = head_problem(30, 700, 500, 12);
   const auto with_mb = [&](int64_t mb) {
     HeadOptions options = everything();

@@ -12,6 +12,7 @@
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/load_model.h"
 #include "tests/golden_models.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::export_test {
@@ -20,12 +21,6 @@ namespace {
 
 class Export : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    out_ = std::filesystem::temp_directory_path() / fmt::format("xrun_export_{}", ::getpid());
-    std::filesystem::remove_all(out_);
-  }
-  void TearDown() override { std::filesystem::remove_all(out_); }
-
   // Exports an unchanged golden folder.
   SafetensorsFolder exported(const std::filesystem::path& source) const {
     export_model(load_model(source, at::kFloat, true)->exported(), source, out_);
@@ -35,7 +30,8 @@ class Export : public testing::TestWithParam<std::string> {
     return std::filesystem::path(source_path("tests/golden/models")) / name;
   }
 
-  std::filesystem::path out_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path out_ = scratch_ / "out";
 };
 
 using ExportPrefix = Export;

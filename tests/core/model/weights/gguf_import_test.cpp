@@ -6,7 +6,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
@@ -21,6 +20,7 @@
 #include "core/model/weights/safetensors.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::gguf_import_test {
@@ -30,15 +30,7 @@ const std::filesystem::path kGolden = std::filesystem::path(source_path("tests/g
 
 class GgufImportTest : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / ("xrun_import_" + std::to_string(::getpid()));
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
-  void TearDown() override {
-    set_file_fault("", 0);
-    std::filesystem::remove_all(dir_);
-  }
+  void TearDown() override { set_file_fault("", 0); }
 
   // The tiny file with one piece of text replaced by another of the same length.
   std::filesystem::path changed(const std::string& from, const std::string& to) {
@@ -75,7 +67,8 @@ class GgufImportTest : public testing::Test {
     EXPECT_FALSE(std::filesystem::exists(dir_ / "out"));
   }
 
-  std::filesystem::path dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_.path();
 };
 
 TEST_F(GgufImportTest, WeightsMatchTransformers) {

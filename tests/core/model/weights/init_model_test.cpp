@@ -5,7 +5,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -13,6 +12,7 @@
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::init_model_test {
 
@@ -20,14 +20,7 @@ namespace {
 
 class InitModelTest : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = std::filesystem::temp_directory_path() / fmt::format("xrun_init_{}", ::getpid());
-    std::filesystem::remove_all(root_);
-  }
-  void TearDown() override {
-    set_file_fault("", 0);
-    std::filesystem::remove_all(root_);
-  }
+  void TearDown() override { set_file_fault("", 0); }
 
   std::string init_message(const std::filesystem::path& out, const InitOptions& options) {
     try {
@@ -43,7 +36,8 @@ class InitModelTest : public testing::Test {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(root_), {}));
   }
 
-  std::filesystem::path root_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path root_ = scratch_.path();
 };
 
 }  // namespace

@@ -7,13 +7,13 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::safetensors_test {
 
@@ -21,12 +21,6 @@ namespace {
 
 class SafetensorsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / fmt::format("xrun_safetensors_{}", ::getpid());
-    std::filesystem::create_directories(dir_);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
   std::filesystem::path path(const char* name = "a.safetensors") const { return dir_ / name; }
 
   void write_raw(const std::string& header, const std::string& data) {
@@ -45,7 +39,8 @@ class SafetensorsTest : public testing::Test {
     return "no error";
   }
 
-  std::filesystem::path dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_.path();
 };
 
 std::vector<NamedTensor> some_tensors() {

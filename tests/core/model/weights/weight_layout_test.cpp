@@ -5,7 +5,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -13,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/model/model.h"
 #include "tests/core/model/load_model.h"
+#include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::weight_layout_test {
@@ -25,13 +25,6 @@ std::filesystem::path golden(const char* name) {
 
 class WeightLayout : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / fmt::format("xrun_layout_{}", ::getpid());
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
   // A golden folder with other weights.
   void write(const std::vector<NamedTensor>& tensors, const char* name = "gpt2_scaled") {
     const std::filesystem::path from = golden(name);
@@ -53,7 +46,8 @@ class WeightLayout : public testing::Test {
     return "no error";
   }
 
-  std::filesystem::path dir_;
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_.path();
 };
 
 }  // namespace

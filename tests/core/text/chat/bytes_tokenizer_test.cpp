@@ -2,24 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "tests/scratch_folder.h"
 
 namespace xrun::bytes_tokenizer_test {
 
 class BytesTokenizer : public testing::Test {
  protected:
-  BytesTokenizer() {
-    std::string name = std::filesystem::temp_directory_path() / "xrun_bytes_XXXXXX";
-    XRUN_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made", name);
-    dir_ = name;
-    write_bytes_tokenizer(dir_);
-  }
-  ~BytesTokenizer() override { std::filesystem::remove_all(dir_); }
-  std::filesystem::path dir_;
+  BytesTokenizer() { write_bytes_tokenizer(dir_); }
+
+  const ScratchFolder scratch_;
+  const std::filesystem::path dir_ = scratch_.path();
 };
 
 TEST_F(BytesTokenizer, HasATokenForEveryByte) {

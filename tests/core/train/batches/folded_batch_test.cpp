@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/model/model.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/weights/init_model.h"
 #include "core/train/adamw.h"
 #include "core/train/batches/computed_pack.h"

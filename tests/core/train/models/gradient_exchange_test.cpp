@@ -75,7 +75,7 @@ AdamWOptions options() {
   return o;
 }
 
-// Steps of `items` items each, dealt in rounds.
+// Steps of `items` items each, dealt one a rank at a time.
 Outcome train(const DistOptions& dist, int64_t steps, int64_t items, bool one_backward = true) {
   const int64_t n = dist.ranks == nullptr ? 1 : dist.ranks->size();
   const int64_t rank = dist.ranks == nullptr ? 0 : dist.ranks->rank();
@@ -85,12 +85,12 @@ Outcome train(const DistOptions& dist, int64_t steps, int64_t items, bool one_ba
   for (int64_t step = 0; step < steps; ++step) {
     for (int64_t first = 0; first < items; first += n) {
       const int64_t count = std::min(n, items - first);
-      adamw.begin_round({count, one_backward, first + n >= items});
+      adamw.begin_exchange({count, one_backward, first + n >= items});
       if (rank < count) {
         backward(*trainable, step * items + first + rank);
         if (!one_backward) backward(*trainable, 1000 + step * items + first + rank);
       }
-      adamw.end_round();
+      adamw.end_exchange();
     }
     const double norm = adamw.grad_norm().item<double>();
     if (step + 1 == steps) {
@@ -170,9 +170,9 @@ TEST(GradientExchange, ARankWhoseItemFailsStillEndsTheRound) {
   on_threads(3, [&](Ranks& ranks) {
     const auto trainable = weights();
     AdamW adamw({trainable}, options(), {&ranks, 1, true});
-    adamw.begin_round({3, true, true});
+    adamw.begin_exchange({3, true, true});
     if (ranks.rank() != 1) backward(*trainable, ranks.rank());
-    adamw.end_round();
+    adamw.end_exchange();
     EXPECT_GT(adamw.grad_norm().item<double>(), 0);
     adamw.clear_gradients();
     EXPECT_TRUE(adamw.gradients().empty());
@@ -183,7 +183,7 @@ TEST(GradientExchange, ASecondGradientOfOneBackwardIsRefused) {
   on_threads(2, [&](Ranks& ranks) {
     const auto trainable = weights();
     AdamW adamw({trainable}, options(), {&ranks, 1, true});
-    adamw.begin_round({2, true, true});
+    adamw.begin_exchange({2, true, true});
     trainable->parameters()[1].master.sum().backward();
     try {
       trainable->parameters()[1].master.sum().backward();
@@ -192,7 +192,7 @@ TEST(GradientExchange, ASecondGradientOfOneBackwardIsRefused) {
       EXPECT_STREQ(error.what(),
                    "b.0.w got a second gradient from one backward, after the first was exchanged");
     }
-    adamw.end_round();
+    adamw.end_exchange();
     adamw.clear_gradients();
   });
 }
@@ -205,9 +205,9 @@ TEST(GradientExchange, ARankSendsTheGradientsThatOthersOwn) {
     const FlatIndex index(kShapes);
     const FlatShards shards(index, 4);
     GradientExchange exchange(index, shards, leaves, {&ranks, 1, true});
-    exchange.begin_round({4, true, true});
+    exchange.begin_exchange({4, true, true});
     backward(*trainable, ranks.rank());
-    exchange.end_round();
+    exchange.end_exchange();
     const int64_t others = 4 * (index.size() - shards.total(ranks.rank()));
     EXPECT_GE(exchange.sent_bytes(), others);
     EXPECT_LE(exchange.sent_bytes(), others + 4 * 32);  // flags
@@ -218,9 +218,9 @@ TEST(GradientExchange, ARankSendsTheGradientsThatOthersOwn) {
 TEST(AdamWRanks, SavedRangesCoverEveryMomentOnceAndRestoreOnAnyNumberOfRanks) {
   using Saved = std::map<std::string, at::Tensor>;
   const auto step = [](AdamW& adamw, StubTrainable& trainable, int64_t rank, int64_t item) {
-    adamw.begin_round({1, true, true});
+    adamw.begin_exchange({1, true, true});
     if (rank == 0) backward(trainable, item);
-    adamw.end_round();
+    adamw.end_exchange();
     adamw.update(0.01, adamw.grad_norm().item<double>());
   };
   for (const auto& [n, m] : {std::pair{3, 2}, std::pair{2, 4}, std::pair{4, 1}}) {

@@ -7,7 +7,7 @@
 #include <ATen/ops/equal.h>
 
 #include "core/base/error.h"
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 #include "core/model/weights/init_model.h"
 #include "core/train/batches/unit.h"
 #include "tests/core/train/step_fixture.h"

@@ -98,7 +98,7 @@ TEST_P(RolloutRecipes, BeginWithTheirNameAndAreInBothTables) {
   EXPECT_GE(std::count(recipe.begin(), recipe.end(), '\n'), 30);
   EXPECT_LE(std::count(recipe.begin(), recipe.end(), '\n'), 45);
   EXPECT_TRUE(has(read_file(source_path("recipes/README.md")), "[" + file() + "](" + file() + ")"));
-  EXPECT_TRUE(has(read_file(source_path("docs/recipes.md")), "](../recipes/" + file() + ")"));
+  EXPECT_TRUE(has(read_file(source_path("docs/losses.md")), "](../recipes/" + file() + ")"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, RolloutRecipes, testing::ValuesIn(kRecipes),

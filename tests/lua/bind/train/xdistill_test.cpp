@@ -85,7 +85,7 @@ TEST_F(TwoTokenizerRecipe, AResumeWithOtherSizesIsRefused) {
   EXPECT_EQ(read_json("r/config.json").at("config").at("model").at("layers").as_int(), 1);
 }
 
-// The recipe of docs/distillation.md.
+// The recipe of docs/teachers.md.
 TEST_F(TwoTokenizerRecipe, TheScaleOfAStepDoesNotDependOnMicroBatches) {
   const std::string text = replaced(recipe(), "  run:log(adamw:step(batch, distill))", R"(
   local ce = -student:token_logprob(batch)

@@ -1,5 +1,5 @@
 #pragma once
-// The vocabulary products of loss rows on the CPU: logits a chunk of rows at a time, and both
+// The vocabulary products of loss rows on the CPU: logits a block of rows at a time, and both
 // gradients.
 
 #include <ATen/core/Tensor.h>
@@ -12,22 +12,22 @@ namespace xrun {
 
 // Rows of one product and one pass over its logits. The product reaches its full rate at 200 rows,
 // and 256 rows of 32,000 logits are still in a third-level cache when they are read.
-constexpr int64_t kHeadChunkRows = 256;
+constexpr int64_t kHeadBlockRows = 256;
 
 // Returns how many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
-// kHeadChunkRows, so that chunks are the same however many rows are saved.
+// kHeadBlockRows, so that blocks are the same however many rows are saved.
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
 
-struct LogitChunk {
+struct LogitBlock {
   at::Tensor z;   // [n, V]
   int64_t begin;  // its first row
-  bool saved;     // z is in `saved_rows`; else the next chunk overwrites it
+  bool saved;     // z is in `saved_rows`; else the next block overwrites it
 };
 
 // Calls f with the logits of rows [from, R) of x [R, D] under w [V, D], fp32, in order. Those of
 // the first n rows are written to `saved_rows` [n, V], the others to a shared buffer.
-void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
-                      int64_t from, const std::function<void(const LogitChunk&)>& f);
+void each_logit_block(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
+                      int64_t from, const std::function<void(const LogitBlock&)>& f);
 
 // A number of dz [R, V].
 struct HeadEntry {
@@ -35,7 +35,7 @@ struct HeadEntry {
   float value;
 };
 
-// The gradients of z = x w^T, summed over chunks of dz.
+// The gradients of z = x w^T, summed over blocks of dz.
 class HeadGradients {
  public:
   HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want_hidden, bool want_weight);

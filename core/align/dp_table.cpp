@@ -8,7 +8,7 @@
 // combination 2k + 1, everything else 0, and the borders are 0. A cell is kept as the key
 // 16 F + rank, where earlier moves have higher ranks: the largest key is the first best move.
 
-#include "core/align/dp_segment.h"
+#include "core/align/dp_table.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -35,8 +35,8 @@ constexpr int64_t kMostDpTokens = int64_t{1} << 25;
 }  // namespace
 
 // Both sides' strings must come from `ids`, or equal texts would have different ids.
-DpSegments::DpSegments(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
-                       const DpOptions& options)
+DpTable::DpTable(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
+                 const DpOptions& options)
     : s_(s), t_(t), ids_(ids), options_(options) {
   XRUN_CHECK(options.max_combination >= 1 && options.max_combination <= kMostCombined,
              "dp alignment: max_combination is {}, wanted 1 to {}", options.max_combination,
@@ -47,7 +47,7 @@ DpSegments::DpSegments(const CanonicalTokens& s, const CanonicalTokens& t, const
 }
 
 // Lists the stretch's teacher tokens by id, alone and joined.
-void DpSegments::find_joined(const DpSpan& stretch) {
+void DpTable::find_joined(const DpSpan& stretch) {
   t_single_.clear();
   t_joined_.clear();
   t_sizes_ = 0;
@@ -71,25 +71,25 @@ void DpSegments::find_joined(const DpSpan& stretch) {
   }
 }
 
-std::span<const DpSegments::JoinedTokens> DpSegments::with_id(
-    const std::vector<JoinedTokens>& sorted, int32_t id) {
+std::span<const DpTable::JoinedTokens> DpTable::with_id(const std::vector<JoinedTokens>& sorted,
+                                                        int32_t id) {
   const auto first = std::ranges::lower_bound(sorted, id, {}, &JoinedTokens::id);
   return {first, std::ranges::upper_bound(first, sorted.end(), id, {}, &JoinedTokens::id)};
 }
 
 // Rows are a ring: a combination reaches back max_combination rows at most.
-int32_t* DpSegments::row_of(int32_t row) {
+int32_t* DpTable::row_of(int32_t row) {
   return rows_.data() + static_cast<size_t>(row % (options_.max_combination + 1)) * row_size_;
 }
 
 // The best combination that ends in this column; 0 is below every key.
-void DpSegments::offer(int32_t column, int32_t key) {
+void DpTable::offer(int32_t column, int32_t key) {
   int32_t& best = combined_[static_cast<size_t>(column)];
   best = std::max(best, key);
 }
 
 // Puts the row's combinations into combined_; returns whether there are any.
-bool DpSegments::add_combinations(const DpSpan& stretch, int32_t row) {
+bool DpTable::add_combinations(const DpSpan& stretch, int32_t row) {
   bool any = false;
   const int32_t end = stretch.s_begin + row;
   const int32_t* above = row_of(row - 1);
@@ -111,7 +111,7 @@ bool DpSegments::add_combinations(const DpSpan& stretch, int32_t row) {
   return any;
 }
 
-void DpSegments::fill_row(const DpSpan& stretch, int32_t row, bool combined) {
+void DpTable::fill_row(const DpSpan& stretch, int32_t row, bool combined) {
   const int32_t columns = stretch.teachers();
   const int32_t token = s_.id[static_cast<size_t>(stretch.s_begin + row - 1)];
   const int32_t* teacher = t_.id.data() + stretch.t_begin;
@@ -142,7 +142,7 @@ void DpSegments::fill_row(const DpSpan& stretch, int32_t row, bool combined) {
   }
 }
 
-void DpSegments::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) const {
+void DpTable::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) const {
   const size_t first = out.size();
   int32_t i = stretch.students(), j = stretch.teachers();
   const size_t columns = static_cast<size_t>(j);
@@ -175,7 +175,7 @@ void DpSegments::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) cons
   std::reverse(out.begin() + static_cast<ptrdiff_t>(first), out.end());
 }
 
-void DpSegments::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
+void DpTable::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
   const int32_t rows = stretch.students(), columns = stretch.teachers();
   if (rows == 0 && columns == 0) return;  // between two anchors that touch
   // The diagonal has the highest rank.

@@ -1,7 +1,7 @@
 // dx = dz w and dw = dz^T x read dz in place; for a wide w, blocks of dz of 2 MB are copied for dx.
 // The factor of a row of dz goes into the small operands, so no further pass over [R, V] is needed.
 
-#include "core/model/ops/head_chunk.h"
+#include "core/model/ops/head_block.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -20,7 +20,7 @@ namespace {
 
 // dx of a wide w goes by blocks of the vocabulary, 6 MB of w at width 768: 99 GF/s on one Zen 4
 // core, against 88 for one product over 50,304. Blocks slow a narrow w down (93 against 98 at 256).
-// The library copies a block of dz, whose rows are not adjacent, so it gets kHeadChunkRows rows at
+// The library copies a block of dz, whose rows are not adjacent, so it gets kHeadBlockRows rows at
 // a time.
 constexpr int64_t kWideHead = 512, kVocabBlock = 2048;
 
@@ -33,11 +33,11 @@ void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Te
   // dx [R, D], dz [R, V], w [V, D].
   const int64_t vocab = w.size(0), rows = dz.size(0);
   const bool wide = w.size(1) > kWideHead;
-  const int64_t block = wide ? kVocabBlock : vocab, chunk = wide ? kHeadChunkRows : rows;
+  const int64_t block = wide ? kVocabBlock : vocab, most = wide ? kHeadBlockRows : rows;
   for (int64_t begin = 0; begin < vocab; begin += block) {
     const int64_t n = std::min(block, vocab - begin);
-    for (int64_t row = 0; row < rows; row += chunk) {
-      const int64_t m = std::min(chunk, rows - row);
+    for (int64_t row = 0; row < rows; row += most) {
+      const int64_t m = std::min(most, rows - row);
       multiply_into(dx.narrow(0, row, m), dz.narrow(0, row, m).narrow(1, begin, n),
                     w.narrow(0, begin, n), begin == 0 ? Into::kReplace : Into::kAdd);
     }
@@ -46,24 +46,24 @@ void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Te
 
 }  // namespace
 
-// A multiple of the chunk, so that saved and recomputed rows have the same chunks and bits.
+// A multiple of the block, so that saved and recomputed rows have the same blocks and bits.
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
   const int64_t fit = bytes / 4 / std::max<int64_t>(vocab, 1);
-  return fit >= rows ? rows : fit / kHeadChunkRows * kHeadChunkRows;
+  return fit >= rows ? rows : fit / kHeadBlockRows * kHeadBlockRows;
 }
 
-void each_logit_chunk(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
-                      int64_t from, const std::function<void(const LogitChunk&)>& f) {
+void each_logit_block(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
+                      int64_t from, const std::function<void(const LogitBlock&)>& f) {
   // x [R, D], w [V, D], z [n, V].
-  // Chunks of saved rows write into them; the others share one buffer.
+  // Blocks of saved rows write into them; the others share one buffer.
   const int64_t rows = x.size(0), vocab = w.size(0);
   const int64_t saved_count = saved_rows.defined() ? saved_rows.size(0) : 0;
   at::Tensor spare;
   for (int64_t begin = from; begin < rows;) {
     const bool is_saved = begin < saved_count;
-    const int64_t n = std::min(kHeadChunkRows, (is_saved ? saved_count : rows) - begin);
-    // The first chunk beyond the saved rows is the largest: the buffer serves all that follow.
+    const int64_t n = std::min(kHeadBlockRows, (is_saved ? saved_count : rows) - begin);
+    // The first block beyond the saved rows is the largest: the buffer serves all that follow.
     if (!is_saved && !spare.defined()) spare = scratch_floats(n * vocab);
     const at::Tensor z =
         is_saved ? saved_rows.narrow(0, begin, n) : spare.narrow(0, 0, n * vocab).view({n, vocab});
@@ -78,7 +78,7 @@ HeadGradients::HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want
     : x_(x), w_(w) {
   if (want_hidden) dx_ = at::empty(x.sizes(), at::kFloat);
   if (!want_weight) return;
-  // The first chunk replaces dw, so zeros are needed only where no chunk comes.
+  // The first block replaces dw, so zeros are needed only where no block comes.
   dw_ = x.size(0) > 0 ? at::empty(w.sizes(), at::kFloat) : at::zeros(w.sizes(), at::kFloat);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The dynamic programme of NeMo-RL's aligner over one stretch of tokens.
+// NeMo-RL's dynamic programme between two anchors.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,13 +20,13 @@ struct DpSpan {
 };
 
 // Aligns stretches of two sequences, one after the other, in memory that it reuses.
-class DpSegments {
+class DpTable {
  public:
   // The sequences and ids must outlive this. Throws Error unless the options are in range.
-  DpSegments(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
-             const DpOptions& options);
+  DpTable(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
+          const DpOptions& options);
 
-  // Appends the best alignment of a stretch: pairs of one token and one, of one and up to
+  // Appends the best alignment of a stretch: 1:1 pairs, 1:n and n:1 pairs with n <=
   // max_combination, and orphans. Throws Error if its trace exceeds the limit.
   void align(const DpSpan& stretch, std::vector<DpSpan>& out);
 
@@ -49,8 +49,8 @@ class DpSegments {
   const CanonicalTokens& t_;
   const StringIds& ids_;
   const DpOptions options_;
-  // Of the stretch, sorted by id: its teacher tokens, and several of them joined where that spells
-  // some token.
+  // Teacher tokens of the current stretch, and joined runs of them that spell a token; both sorted
+  // by id.
   std::vector<JoinedTokens> t_single_, t_joined_;
   uint64_t t_sizes_ = 0;           // of its teacher tokens alone
   std::vector<int32_t> rows_;      // the current row and max_combination before it

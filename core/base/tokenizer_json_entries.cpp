@@ -1,7 +1,7 @@
 // {"type": "ByteLevel", "add_prefix_space": false, ...}; every member is written, since readers
 // have other defaults than the library.
 
-#include "core/base/tokenizer_json.h"
+#include "core/base/tokenizer_json_entries.h"
 
 namespace xrun {
 
