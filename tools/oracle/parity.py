@@ -36,6 +36,8 @@ SECTIONS = [
          "component_goldens.py", EXACT),
         ("chat templates: text and mask of every family", "transformers 5.23, jinja2 3.1", "test_text",
          "TemplateFamilies.Every*", "template_goldens.py", EXACT),
+        ("Tulu 3's chat template: text and trained characters", "open-instruct e6c3044aa", "test_text",
+         "OpenInstructChats.*", "open_instruct.py", EXACT),
         ("Jinja snippets and errors", "jinja2 3.1", "test_text", "JinjaCases.*", "jinja_snippets.py", EXACT),
     ]),
     ("Models", [
@@ -57,6 +59,13 @@ SECTIONS = [
          "policy_losses.py"),
         ("KL terms, entropy, z-loss", "their formulas in float64", "test_lua",
          "PolicyLosses.KlTerms*:PolicyLosses.*Entropy*", "policy_losses.py"),
+        ("losses over pairs, values and gradients: dpo.lua, simpo.lua, dpo_norm and cdpo of pair_losses.lua",
+         "open-instruct e6c3044aa", "test_lua", "OpenInstructPairs.*", "open_instruct.py"),
+        ("losses over rollouts in its packs, values and gradients: dapo.lua, cispo.lua, dr_grpo.lua, ppo.lua with "
+         "`tis`; over padded rows: grpo.lua", "open-instruct e6c3044aa", "test_lua", "OpenInstructRollouts.Match*",
+         "open_instruct.py"),
+        ("KL terms, log-probs, entropy", "open-instruct e6c3044aa", "test_lua",
+         "OpenInstructRollouts.Kl*:OpenInstructRollouts.LogProbs*", "open_instruct.py"),
         ("distillation: p-kl, gold, h-kl, top k, full vocabulary; uld, hybrid",
          "NeMo-RL 7ea279abf; TRL 1.16", "test_rollout", "KdGolden.LossesAndGradients*", "kd_losses.py"),
         ("operators of Lua tensors, rounded to fp32, within 4 units in the last place", "PyTorch 2.11", "test_lua", "OpGolden.*", "lua_ops.py", EXACT),
@@ -64,6 +73,8 @@ SECTIONS = [
     ("Advantages and alignment", [
         ("advantages of groups: mean, deviation, leave one out", "TRL 1.16", "test_train",
          "GroupAdvantage.MatchesTrl", "policy_losses.py"),
+        ("advantages of groups: centred; standard, but for the factor between the deviations", "open-instruct e6c3044aa",
+         "test_lua", "OpenInstructRollouts.Advantages*", "open_instruct.py"),
         ("alignment by dynamic programming: pairs and is_correct", "NeMo-RL 7ea279abf", "test_data",
          "DpGolden.N*:DpGolden.R*:DpGolden.SequencesOf*", "make_dp_alignments.py", EXACT),
         ("projections under `--nemo`", "NeMo-RL 7ea279abf", "test_rollout", "NemoProjection.HasTheNumbersOfItsTools",
@@ -85,14 +96,32 @@ SECTIONS = [
 ]
 
 ON_PURPOSE = [
-    ("a row that does not fit `max_length`", "TRL cuts it without a word",
+    ("a row that does not fit `max_length`", "TRL and open-instruct cut it without a word",
      "an error that names the row; `over_length` = \"drop\" or \"cut\" does it with a count"),
-    ("mean of an SFT loss over accumulated micro-batches", "older trainers average the means",
+    ("mean of an SFT loss over accumulated micro-batches",
+     "older trainers and open-instruct's `finetune.py` average the means",
      "each trained token counts once, whatever the packing"),
     ("ORPO's likelihood term", "TRL counts the tokens of the prompt", "the answer alone, as in the paper"),
     ("chunks of a distillation loss", "NeMo-RL's mean depends on the micro-batch and on its top k of columns",
      "each valid chunk counts once and has the same loss in any micro-batch"),
     ("deviation of a group's rewards", "TRL adds 1e-4", "1e-6; `eps` = 1e-4 gives TRL's numbers"),
+    ("advantages of a group",
+     "open-instruct's \"standard\" divides by the deviation of a population + 1e-8; its default, \"centered\", does not",
+     "the unbiased deviation: advantages are sqrt(1 - 1/G) of \"standard\", G the group's size; `scale` = false is "
+     "\"centered\""),
+    ("mean of a GRPO loss", "open-instruct divides the sum over all tokens by their number or by a constant",
+     "grpo.lua takes the mean over each answer first, as its paper does; dapo.lua divides by the tokens, dr_grpo.lua by "
+     "a constant"),
+    ("KL terms of a loss", "open-instruct clamps log-ratios to [-40, 40]; takes k1 and ratio * k1 too",
+     "no clamp; k1 is refused, since its mean gradient is 0; ratio * k1 is left out"),
+    ("weights old / sampler of tokens", "open-instruct caps them at 2 by default and may drop tokens by bounds",
+     "ppo.lua's `tis` is off by default, is meant for bf16 or older answers, and drops nothing"),
+    ("SimPO's margin", "open-instruct takes gamma / beta", "`gamma`, as in the paper"),
+    ("`wpo`", "open-instruct e6c3044aa multiplies sums [B] by masks [B, T], an error for more than one pair unless B = T",
+     "left out"),
+    ("what is trained of an answer",
+     "open-instruct adds the header of an answer that opens a conversation, the line feed before an answer that follows "
+     "one, and Zephyr's line feed after one", "the answer and the token that ends it"),
     ("longrope and dynamic frequencies", "transformers uses the padded batch's length and keeps it between calls",
      "the length of each sequence, so that packing changes nothing"),
     ("balance loss of several MoE layers", "transformers pools all layers before it multiplies",
@@ -105,7 +134,7 @@ HEADER = """\
 Made by `tools/oracle/parity.py` from the reports of the tests; `./xrun test parity` checks that the rows and their
 tests are there. A figure is the difference of the value that uses the largest share of its bound; "identical" rows
 compare ids, texts, masks or pairs one by one. The goldens are numbers of the peers' own
-code, made once by the scripts in `tests/golden/make`. Nothing here compares with open-instruct yet.
+code, made once by the scripts in `tests/golden/make`. They run single functions of open-instruct, not its trainers.
 """
 
 

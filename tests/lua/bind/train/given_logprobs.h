@@ -14,8 +14,13 @@ namespace xrun {
 
 class GivenLogprobs : public LuaTest {
  protected:
-  // Returns the losses of a recipe's objective over the given log-probs, [n] f64.
-  at::Tensor losses(const std::string& recipe, const Json& settings, const Json& given) {
+  struct Stepped {
+    at::Tensor losses;            // [n] f64
+    at::Tensor chosen, rejected;  // the policy's sums, leaves [n] f64; undefined without pairs
+  };
+
+  // Returns the losses of a recipe's objective over the given log-probs.
+  Stepped step(const std::string& recipe, const Json& settings, const Json& given) {
     lua_State* L = state_;
     const StackGuard guard(L);
     const std::string text = read_file(source_path("tests/lua/bind/train/given_logprobs.lua"));
@@ -26,8 +31,14 @@ class GivenLogprobs : public LuaTest {
     push(L, source_path("recipes/") + recipe + ".lua");
     push(L, settings);
     push(L, given);
-    protected_call(L, 4, 1);
-    return read_tensor(L, -1, "losses");
+    protected_call(L, 4, 3);
+    const auto leaf = [&](int index) {
+      return lua_isnil(L, index) ? at::Tensor() : read_tensor(L, index, "leaf");
+    };
+    return {read_tensor(L, -3, "losses"), leaf(-2), leaf(-1)};
+  }
+  at::Tensor losses(const std::string& recipe, const Json& settings, const Json& given) {
+    return step(recipe, settings, given).losses;
   }
 
   // Expects losses within 1e-6 of another implementation's, relative above 1.

@@ -1,8 +1,10 @@
--- Runs a whole recipe over models that return given log-probs, and returns the losses of the first
--- objective that it passes to adamw:step. Arguments: the real module xrun, the recipe's path, the
--- settings that replace those of its config, and the given sums per sequence: pairs
--- { chosen = { length = {..}, policy = {..}, reference = {..} }, rejected = ... }, which also serve as
--- the scores of a scorer, or answers with a label each and `mismatched` ones beside them.
+-- Runs a whole recipe over models that return given log-probs. Returns the losses of the first
+-- objective that it passes to adamw:step and, of pairs, the leaves by which gradients are taken:
+-- the policy's sums of the chosen and of the rejected answers.
+-- Arguments: the real module xrun, the recipe's path, the settings that replace its config's, and
+-- the given sums per sequence: pairs { chosen = { length = {..}, policy = {..},
+-- reference = {..} }, rejected = ... }, which also serve as the scores of a scorer, or answers with
+-- a label each and `mismatched` ones beside them.
 local xrun, path, settings, given = ...
 
 local function view(side)
@@ -10,7 +12,7 @@ local function view(side)
   return {
     length = xrun.tensor(side.length, { dtype = "i64" }),
     label = side.label and xrun.tensor(side.label, { dtype = "i64" }),
-    policy = xrun.tensor(side.policy, { dtype = "f64" }),
+    policy = xrun.tensor(side.policy, { dtype = "f64" }):requires_grad_(true),
     reference = xrun.tensor(side.reference, { dtype = "f64" }),
   }
 end
@@ -59,6 +61,8 @@ local recipe = assert(loadfile(path))
 setfenv(recipe, setmetatable({ require = function() return stand_in end }, { __index = _G }))
 recipe()
 assert(evaluated[stepped], path .. " validates with another objective than it trains")
-local shown = view(given.answers) or { chosen = view(given.chosen), rejected = view(given.rejected) }
+local shown = view(given.answers)
+  or { chosen = view(given.chosen), rejected = view(given.rejected) }
 local losses = stepped(shown)
-return type(losses) == "table" and losses.sequence or losses
+if type(losses) == "table" then losses = losses.sequence end
+return losses, shown.chosen and shown.chosen.policy, shown.rejected and shown.rejected.policy

@@ -1,90 +1,23 @@
 // The objectives over rollouts, and the terms that they may add, against TRL's losses and formulas
 // in float64 for the same given log-probs (tests/golden/make/policy_losses.py).
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/eye.h>
-#include <ATen/ops/tensor.h>
-
 #include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
 
-#include "core/base/file.h"
-#include "core/base/json.h"
-#include "core/model/ops/linear_head.h"
-#include "lua/state/builtin_modules.h"
-#include "tests/lua/state/lua_fixture.h"
-#include "tests/parity.h"
-#include "tests/tree.h"
+#include "tests/lua/bind/rollout/given_rollouts.h"
 
 namespace xrun::policy_losses_test {
 
-struct Stepped {
-  double loss;
-  at::Tensor gradient;  // by the policy's log-probs [R], or by the logits
-  std::string baseline;
-  bool scale;
-  at::Tensor reward;  // as the recipe passes it to group_advantage; undefined if there is none
-};
-
-std::vector<double> numbers(const Json& values) {
-  std::vector<double> out;
-  for (const Json& value : values.as_array()) out.push_back(value.as_double());
-  return out;
-}
-
-void expect_near(const at::Tensor& got, const std::vector<double>& wanted, double tolerance) {
-  ASSERT_EQ(got.numel(), std::ssize(wanted));
-  const at::Tensor flat = got.contiguous();
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    SCOPED_TRACE(i);
-    expect_parity(flat.const_data_ptr<double>()[i], wanted[i], tolerance);
-  }
-}
-
-class PolicyLosses : public LuaTest {
+class PolicyLosses : public GivenRollouts {
  protected:
-  PolicyLosses() { open_builtin_modules(state_); }
-
-  Stepped step(const std::string& recipe, const Json& settings, const Json& rollouts) {
-    lua_State* L = state_;
-    const StackGuard guard(L);
-    const std::string text = read_file(source_path("tests/lua/bind/rollout/given_rollouts.lua"));
-    if (luaL_loadbuffer(L, text.data(), text.size(), "@given_rollouts.lua") != 0) {
-      throw LuaError(report_of(L, -1));
-    }
-    state_.push_module(L);
-    push(L, source_path("recipes/") + recipe + ".lua");
-    push(L, settings);
-    push(L, rollouts);
-    protected_call(L, 4, 5);
-    const at::Tensor loss = read_tensor(L, -5, "loss"), leaf = read_tensor(L, -4, "leaf");
-    loss.backward();
-    return {loss.item().toDouble(), leaf.grad(), lua_tostring(L, -3), lua_toboolean(L, -2) != 0,
-            lua_isnil(L, -1) ? at::Tensor() : read_tensor(L, -1, "rewards")};
-  }
+  using GivenRollouts::step;
   Stepped step(const std::string& recipe, const Json& settings) {
     return step(recipe, settings, golden_.at("rollouts"));
   }
   Stepped step(const Json& entry) {
     return step(entry.at("recipe").as_string(), entry.at("settings"));
-  }
-
-  // xrun.kl.NAME(policy, reference), [R].
-  at::Tensor kl_term(const std::string& name, const at::Tensor& policy,
-                     const at::Tensor& reference) {
-    lua_State* L = state_;
-    const StackGuard guard(L);
-    const std::string text =
-        "local xrun, policy, reference = ... return xrun.kl." + name + "(policy, reference)";
-    luaL_loadbuffer(L, text.data(), text.size(), "=kl");
-    state_.push_module(L);
-    push(L, policy);
-    push(L, reference);
-    protected_call(L, 3, 1);
-    return read_tensor(L, -1, "KL");
   }
 
   const Json golden_ = read_json(source_path("tests/golden/policy_losses.json"));
@@ -145,17 +78,7 @@ TEST_F(PolicyLosses, AtRatioOneTheGradientIsThePlainPolicyGradient) {
 }
 
 TEST_F(PolicyLosses, KlTermsMatchInValueAndGradient) {
-  for (const auto& [name, wanted] : golden_.at("kl").as_object()) {
-    SCOPED_TRACE(name);
-    const Json& rollouts = golden_.at("rollouts");
-    const at::Tensor policy =
-        at::tensor(numbers(rollouts.at("policy")), at::kDouble).requires_grad_(true);
-    const at::Tensor reference = at::tensor(numbers(rollouts.at("reference")), at::kDouble);
-    const at::Tensor loss = kl_term(name, policy, reference).mean();
-    loss.backward();
-    expect_parity(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
-    expect_near(policy.grad(), numbers(wanted.at("gradient")), 1e-6);
-  }
+  expect_kl_terms(golden_.at("kl"), golden_.at("rollouts"));
 }
 
 // Each takes the head of the engine over given logits, of which it is the only input.
@@ -169,16 +92,11 @@ TEST_F(PolicyLosses, AnEntropyBonusMatchesInValueAndGradient) {
 
 TEST_F(PolicyLosses, EntropyAndZLossMatchInValueAndGradient) {
   const Json& given = golden_.at("vocabulary");
-  const int64_t columns = given.at("vocabulary").as_int();
   for (const auto& [name, wanted] : given.at("losses").as_object()) {
     if (name == "ppo") continue;
     SCOPED_TRACE(name);
-    const at::Tensor logits =
-        at::tensor(numbers(given.at("logits")), at::kDouble).requires_grad_(true);
-    const at::Tensor target = at::tensor(numbers(given.at("target")), at::kDouble).to(at::kLong);
-    const HeadResult head =
-        linear_head(logits.view({-1, columns}), at::eye(columns, at::kDouble),
-                    at::arange(target.numel(), at::kLong), target, {.entropy = true, .lse = true});
+    const at::Tensor logits = doubles(given.at("logits")).requires_grad_(true);
+    const HeadResult head = head_of(logits, given);
     const at::Tensor loss = (name == "entropy" ? head.entropy : head.lse.square()).mean();
     loss.backward();
     expect_parity(loss.item().toDouble(), wanted.at("loss").as_double(), 1e-6);
