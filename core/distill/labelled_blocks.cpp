@@ -192,28 +192,25 @@ void LabelledBlocks::label_gradients(const SavedRows& saved, const KdBlock& bloc
   });
 }
 
-// g h of losses that read the support alone.
-void LabelledBlocks::add_support(const SupportGradients& support, const at::Tensor& grad_loss,
-                                 HeadGradients& gradients) {
+// Calls f(row, column, g h) for the chunks [from, to) of losses that read the support alone.
+template <class F>
+void LabelledBlocks::each_support(const SupportGradients& support, const at::Tensor& grad_loss,
+                                  int64_t from, int64_t to, const F& f) {
   const float* const g = grad_loss.const_data_ptr<float>();
   const bool first_alone = worker().of_first_row_alone();
-  std::vector<HeadEntry> entries;
-  for (int64_t c = 0; c < std::ssize(support.count); ++c) {
+  for (int64_t c = from; c < to; ++c) {
     const int64_t begin = call_.student_first[c];
     const int64_t end = first_alone ? begin + 1 : call_.student_first[c + 1];
     const int32_t* const column = support.column.data() + c * support.width;
     const float* const value = support.value.data() + c * support.width;
     for (int64_t r = begin; r < end; ++r) {
-      for (int64_t i = 0; i < support.count[c]; ++i) {
-        entries.push_back({r, column[i], g[c] * value[i]});
-      }
+      for (int64_t i = 0; i < support.count[c]; ++i) f(r, column[i], g[c] * value[i]);
     }
   }
-  gradients.add_entries(entries);
 }
 
-// dz of all rows, but for what add_support adds. That of the saved rows is written over their
-// logits: the weight's gradient is then one product over them, not a sum over blocks.
+// dz = a (e_y - softmax z) + g h of all rows. That of the saved rows is written over their logits:
+// the weight's gradient is then one product over them, not a sum over blocks.
 void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
                                   const at::Tensor& grad_logprob, HeadGradients& gradients) {
   at::Tensor g;
@@ -221,15 +218,36 @@ void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
     g = grad_loss.index_select(0, call_.student_chunk).unsqueeze(1);
   }
   for (const KdBlock& block : call_.blocks) {
+    const bool chunked = grad_loss.defined() && block.chunk < block.chunk_end;
     const at::Tensor z = logits(saved, block);
     at::Tensor h;
-    if (g.defined() && block.chunk < block.chunk_end) h = loss_gradients(saved, block, z);
+    if (chunked && !support_alone_) h = loss_gradients(saved, block, z);
     label_gradients(saved, block, grad_logprob, z);
-    if (h.defined()) z.addcmul_(h, rows_of(g, block));
+    if (h.defined()) {
+      z.addcmul_(h, rows_of(g, block));
+    } else if (chunked) {  // into dz, whose products are made anyway
+      at::parallel_for(block.chunk, block.chunk_end, 1, [&](int64_t from, int64_t to) {
+        each_support(*saved.support, grad_loss, from, to,
+                     [&](int64_t row, int32_t column, float value) {
+                       row_of(z, row - block.student)[column] += value;
+                     });
+      });
+    }
     if (!saved.has_z(block)) gradients.add(z, block.student);
   }
-  if (saved.z.size(0) > 0) gradients.add(saved.z, 0);
+  if (saved.has_logits && saved.z.size(0) > 0) gradients.add(saved.z, 0);
   saved.has_logits = false;
+}
+
+// g h alone, of a few columns: without a product.
+void LabelledBlocks::add_support(const SupportGradients& support, const at::Tensor& grad_loss,
+                                 HeadGradients& gradients) {
+  std::vector<HeadEntry> entries;
+  each_support(support, grad_loss, 0, std::ssize(support.count),
+               [&](int64_t row, int32_t column, float value) {
+                 entries.push_back({row, column, value});
+               });
+  gradients.add_entries(entries);
 }
 
 // g h alone. The factor of a chunk multiplies dx and x, as in kd_loss.
@@ -260,9 +278,12 @@ std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(SavedRows& saved,
     add_labelled(saved, chunk_grad, grad_logprob.to(at::kFloat).contiguous(), gradients);
   } else {
     count_head_rows(x, support_alone_ ? x : saved.h);
-    if (!support_alone_) add_losses(saved, chunk_grad, gradients);
+    if (support_alone_) {
+      add_support(*saved.support, chunk_grad, gradients);
+    } else {
+      add_losses(saved, chunk_grad, gradients);
+    }
   }
-  if (support_alone_ && chunk_grad.defined()) add_support(*saved.support, chunk_grad, gradients);
   return {want_hidden ? gradients.hidden(index, tokens) : at::Tensor(),
           want_weight ? gradients.weight() : at::Tensor()};
 }

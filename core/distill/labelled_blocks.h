@@ -65,6 +65,9 @@ class LabelledBlocks {
   at::Tensor loss_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& z);
   void label_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad,
                        const at::Tensor& z) const;
+  template <class F>
+  void each_support(const SupportGradients& support, const at::Tensor& grad_loss, int64_t from,
+                    int64_t to, const F& f);
   void add_support(const SupportGradients& support, const at::Tensor& grad_loss,
                    HeadGradients& gradients);
   void add_labelled(SavedRows& saved, const at::Tensor& grad_loss, const at::Tensor& grad_logprob,

@@ -145,14 +145,16 @@ TEST(LabelledKd, AKeptGraphHasASecondBackward) {
   const KdProblem p = problem_of(KdLoss::kTopK);
   KdSide student = p.student;
   student.hidden = student.hidden.detach().clone().set_requires_grad(true);
+  student.weight = student.weight.detach().clone().set_requires_grad(true);
   const LabelledKd out = labelled_kd(student, unchunked(), cached_columns(p.teacher, 9, 1),
                                      p.chunks, {.loss = KdLoss::kTopK, .top_k = 6});
   const at::Tensor sum = out.loss.sum() + out.logprob.sum();
   sum.backward({}, /*retain_graph=*/true);
-  const at::Tensor first = student.hidden.grad().clone();
+  const at::Tensor hidden = student.hidden.grad().clone(), weight = student.weight.grad().clone();
   sum.backward();
-  EXPECT_LT(difference(student.hidden.grad(), 2 * first), 1e-6);
-  EXPECT_GT(first.abs().max().item<double>(), 0);
+  EXPECT_LT(difference(student.hidden.grad(), 2 * hidden), 1e-6);
+  EXPECT_LT(difference(student.weight.grad(), 2 * weight), 1e-6);
+  EXPECT_GT(hidden.abs().max().item<double>(), 0);
 }
 
 TEST(LabelledKd, TheLogProbsHaveTheBitsOfTheHead) {
