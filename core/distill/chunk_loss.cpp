@@ -96,13 +96,28 @@ double ChunkLoss<T>::operator()(const ChunkLogits<T>& student, const CachedRows&
   return loss;
 }
 
-// The means of log-probabilities, as MeanDistribution::log_at rounds them.
 template <class T>
 double ChunkLoss<T>::operator()(int64_t student_rows, const SupportLogs& logs,
                                 const CachedRows& teacher) {
   choose_columns(teacher);
   const auto K = std::ssize(columns_);
   fill_teacher_log(teacher.rows, [&](int64_t r, int64_t i) { return cached_log_[r * K + i]; });
+  return compare_support(student_rows, logs);
+}
+
+template <class T>
+double ChunkLoss<T>::operator()(int64_t student_rows, const SupportLogs& logs,
+                                const ChunkLogits<T>& teacher) {
+  Mean q(teacher, options_.temperature, form_.teacher, !form_.divides_by_sum(), teacher_buffers_);
+  choose_columns(q);
+  fill_teacher_log(q.rows(), [&](int64_t r, int64_t i) { return q.row_log(r, columns_[i]); });
+  return compare_support(student_rows, logs);
+}
+
+// The means of log-probabilities, as MeanDistribution::log_at rounds them.
+template <class T>
+double ChunkLoss<T>::compare_support(int64_t student_rows, const SupportLogs& logs) {
+  const auto K = std::ssize(columns_);
   const int64_t n = of_first_row_alone() ? 1 : student_rows;
   row_log_.resize(static_cast<size_t>(n * K));
   for (int64_t r = 0; r < n; ++r) logs(r, columns_, row_log_.data() + r * K);

@@ -42,6 +42,7 @@ class ChunkLoss {
   using SupportLogs =
       std::function<void(int64_t row, const std::vector<int32_t>& columns, T* logprob)>;
   double operator()(int64_t student_rows, const SupportLogs& logs, const CachedRows& teacher);
+  double operator()(int64_t student_rows, const SupportLogs& logs, const ChunkLogits<T>& teacher);
 
   // Returns the support [K] of the last such call, and the gradient there of the logits of each of
   // the chunk's rows, or of its first row alone (a chain).
@@ -56,6 +57,7 @@ class ChunkLoss {
   void backward(Mean& student);
   void choose_columns(const Mean& teacher);
   void choose_columns(const CachedRows& teacher);
+  double compare_support(int64_t student_rows, const SupportLogs& logs);
   template <class RowLog>
   double compare_columns(Mean& student, int64_t teacher_rows, const RowLog& row_log);
   template <class RowLog>

@@ -101,19 +101,24 @@ void KdBlocks<T>::compare(const KdBlock& block, const at::Tensor& z, T* losses, 
 }
 
 template <class T>
+ChunkLogits<T> KdBlocks<T>::teacher_chunk(int64_t c, const KdBlock& block,
+                                          const at::Tensor& logits) const {
+  const int64_t t = call_.teacher_first[c], width = logits.size(1);
+  return {logits.mutable_data_ptr<T>() + (t - block.teacher) * width,
+          call_.teacher_first[c + 1] - t, width, call_.teacher_columns,
+          row_data(call_.teachers.front().target, t)};
+}
+
+template <class T>
 double KdBlocks<T>::chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& block,
                                const at::Tensor& z, const at::Tensor& teacher_z,
                                bool gradient) const {
-  const int64_t s = call_.student_first[c], t = call_.teacher_first[c];
-  const int64_t teacher_rows = call_.teacher_first[c + 1] - t;
+  const int64_t s = call_.student_first[c];
   const ChunkLogits<T> student = {z.mutable_data_ptr<T>() + (s - block.student) * z.size(1),
                                   call_.student_first[c + 1] - s, z.size(1), call_.student_columns,
                                   row_data(call_.student_target, s)};
   if (call_.cached) return loss(student, cached_rows(call_, c), gradient);
-  const ChunkLogits<T> teacher = {
-      teacher_z.mutable_data_ptr<T>() + (t - block.teacher) * teacher_z.size(1), teacher_rows,
-      teacher_z.size(1), call_.teacher_columns, row_data(call_.teachers.front().target, t)};
-  return loss(student, teacher, gradient);
+  return loss(student, teacher_chunk(c, block, teacher_z), gradient);
 }
 
 template class KdBlocks<float>;

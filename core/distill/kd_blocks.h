@@ -33,6 +33,11 @@ class KdBlocks {
   // Fills the losses [C] of the block's chunks, whose logits are z; with `gradient` z becomes dz.
   void compare(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient);
 
+  // Returns the teacher's logits of the block's rows; undefined for cached columns.
+  at::Tensor teacher_logits(const KdBlock& block) const;
+  // Those of chunk c of the block.
+  ChunkLogits<T> teacher_chunk(int64_t c, const KdBlock& block, const at::Tensor& logits) const;
+
   // multiply, then compare.
   void compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
     multiply(block, z);
@@ -42,8 +47,6 @@ class KdBlocks {
  private:
   double chunk_loss(ChunkLoss<T>& loss, int64_t c, const KdBlock& block, const at::Tensor& z,
                     const at::Tensor& teacher_z, bool gradient) const;
-
-  at::Tensor teacher_logits(const KdBlock& block) const;
 
   const KdCall& call_;
   at::ScalarType type_;

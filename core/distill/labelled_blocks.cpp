@@ -33,7 +33,7 @@ LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
     widest_ = std::max(widest_, block.student_end - block.student);
   }
   workers_.resize(static_cast<size_t>(at::get_num_threads()));
-  support_alone_ = call.cached && support_form(call.options).reads_support_alone();
+  support_alone_ = support_form(call.options).reads_support_alone();
 }
 
 ChunkLoss<float>& LabelledBlocks::worker() {
@@ -66,7 +66,8 @@ void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
       head_rows_within(std::max<int64_t>(head_mb - h_mb, 0), blocks_.x().size(0), vocab_));
   if (!support_alone_) return;
   saved.support = c10::make_intrusive<SupportGradients>();
-  saved.support->width = std::min(call_.options.top_k, call_.cached->id.size(1));
+  saved.support->width = std::min(call_.options.top_k,
+                                  call_.cached ? call_.cached->id.size(1) : call_.teacher_columns);
   const auto count = static_cast<size_t>(chunks * saved.support->width);
   saved.support->column.resize(count);
   saved.support->value.resize(count);
@@ -99,6 +100,7 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
   float* const loss = loss_.mutable_data_ptr<float>();
   float* const logprob = logprob_.mutable_data_ptr<float>();
   float* const lse = lse_.mutable_data_ptr<float>();
+  const at::Tensor teacher = call_.cached ? at::Tensor() : blocks_.teacher_logits(block);
   at::parallel_for(block.chunk, block.chunk_end, 1, [&](int64_t from, int64_t to) {
     ChunkLoss<float>& chunk_loss = worker();
     std::vector<int64_t> ids;
@@ -117,7 +119,10 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
         logprob[row] = logs.back();
         lse[row] = sum;
       };
-      loss[c] = static_cast<float>(chunk_loss(end - begin, support_logs, cached_rows(call_, c)));
+      loss[c] = static_cast<float>(
+          call_.cached
+              ? chunk_loss(end - begin, support_logs, cached_rows(call_, c))
+              : chunk_loss(end - begin, support_logs, blocks_.teacher_chunk(c, block, teacher)));
       const int64_t read = chunk_loss.of_first_row_alone() ? 1 : end - begin;
       read_labels(z, block, shares ? begin + read : begin, end);
       if (gradients == nullptr) continue;

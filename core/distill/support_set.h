@@ -34,8 +34,8 @@ struct SupportForm {
   bool needs_map() const { return projected || columns == SupportColumns::kCommon; }
   // The loss is unchanged if a distribution is scaled; a chain's later tokens then divide out.
   bool divides_by_sum() const { return projected || needs_one_vocabulary(); }
-  // With cached columns the loss needs of the student nothing but its log-probabilities at the
-  // support, and its gradient of the logits is 0 elsewhere.
+  // The loss needs of the student nothing but its log-probabilities at the support, and its
+  // gradient of the logits is 0 elsewhere.
   bool reads_support_alone() const {
     return needs_one_vocabulary() && columns == SupportColumns::kTop &&
            student != ChunkMean::kArithmetic;
