@@ -141,7 +141,8 @@ class StepMemory {
     const int64_t reference_rows = s_.references > 0 ? std::max(rows, s_.reference_rows) : 0;
     const bool distills = s_.teacher_vocab > 0 && rows > 0;
     // The gradients of a loss of distillation come first (core/distill/labelled_blocks.cpp).
-    const int64_t kept = distills ? head_rows_within(s_.head_mb, rows, config.vocab) : 0;
+    const bool matrix = distills && !s_.teacher_support;
+    const int64_t kept = matrix ? head_rows_within(s_.head_mb, rows, config.vocab) : 0;
     const int64_t kept_mb = (4 * kept * config.vocab + (int64_t{1} << 20) - 1) >> 20;
     head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden,
                         std::max<int64_t>(s_.head_mb - kept_mb, 0), s_.dtype);
@@ -154,14 +155,16 @@ class StepMemory {
     head_.backward = 4 * tokens_ * hidden_;
   }
 
-  // Beside the matrix of the log-probs: one of gradients, whose first `kept` rows wait for the
-  // backward, and a block of the teacher's logits.
+  // Beside the matrix of the log-probs: a block of the teacher's logits, and unless a loss reads a
+  // support alone, a matrix of gradients, whose first `kept` rows wait for the backward.
   void add_distillation(int64_t rows, int64_t kept, int64_t vocab) {
     const auto bytes = [](int64_t n, int64_t columns) {
       return scratch_bytes(static_cast<double>(n) * static_cast<double>(columns));
     };
-    head_.scratch += bytes(kept, vocab) + bytes(std::min(rows - kept, kHeadBlockRows), vocab) +
-                     bytes(std::min(rows, kHeadBlockRows), std::max(s_.teacher_vocab, vocab));
+    head_.scratch += bytes(std::min(rows, kHeadBlockRows), std::max(s_.teacher_vocab, vocab));
+    if (!s_.teacher_support) {
+      head_.scratch += bytes(kept, vocab) + bytes(std::min(rows - kept, kHeadBlockRows), vocab);
+    }
     // The teacher's hidden states wait too; a copy of them is made for each product.
     const double hidden = 4 * static_cast<double>(rows) * static_cast<double>(s_.teacher_width);
     head_.saved += hidden;

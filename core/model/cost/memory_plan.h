@@ -41,9 +41,10 @@ struct MemoryShape {
   // Of the teachers whose whole distributions the loss reads (xrun.kd): rows of the largest
   // vocabulary projection, sum of their widths, bytes of fp32 copies of their projections.
   int64_t teacher_vocab = 0, teacher_width = 0, teacher_copies = 0;
-  int64_t teacher_top = 0;  // columns of a row in a teacher's cache; 0: there is none
-  int64_t ranks = 1;        // that share the model; the plan is that of one of them
-  int64_t level = 0;        // what they share (dist.level); 0 with one rank
+  bool teacher_support = false;  // the loss keeps gradients at a few columns alone
+  int64_t teacher_top = 0;       // columns of a row in a teacher's cache; 0: there is none
+  int64_t ranks = 1;             // that share the model; the plan is that of one of them
+  int64_t level = 0;             // what they share (dist.level); 0 with one rank
 };
 
 struct PlannedModel {

@@ -181,8 +181,7 @@ bool counts_in_check(const FrozenModel& frozen) {
   return frozen.loaded() || frozen.options().cache == FrozenCache::kNone;
 }
 
-// True if xrun.kd keeps a matrix of gradients with this teacher. A loss of the columns in a cache
-// keeps its gradients at those columns.
+// True if xrun.kd reads the teacher's whole distribution, or keeps a matrix of gradients.
 bool keeps_gradients(const RunModels& models, const FrozenModel& frozen) {
   if (!models.kd_loss) return false;
   if (frozen.options().cache != FrozenCache::kTopColumns) return true;
@@ -224,6 +223,7 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
       // On a GPU the chunks are compared in the host's memory.
       if (!shape.trains || !device.is_cpu() || !counts_frozen(*frozen)) continue;
       if (keeps_gradients(models, *frozen)) add_teacher(*frozen, shape);
+      shape.teacher_support = models.kd_support;
       if (frozen->options().cache == FrozenCache::kTopColumns) {
         const int64_t k = std::min(frozen->options().top_k, frozen->columns());
         shape.teacher_top = std::max(shape.teacher_top, k);

@@ -28,6 +28,7 @@ struct RunModels {
   std::vector<std::shared_ptr<FrozenModel>> frozen = {};
   // The configuration's settings of xrun.kd; its loss is "" where they name none.
   std::optional<std::string> kd_loss = {};
+  bool kd_support = false;  // it keeps gradients of the logits at a few columns alone
 };
 
 // The device of the first; the CPU without one. All models of a run are on one device.

@@ -188,6 +188,9 @@ int make_run(lua_State* L) {
   if (const Config& config = recipe_context(L).config; config.find("kd") != nullptr) {
     const Json* const loss = config.find("kd.loss");
     models.kd_loss = loss != nullptr && loss->is_string() ? loss->as_string() : "";
+    const Json* const mean = config.find("kd.mean");
+    models.kd_support =
+        models.kd_loss == "topk" && (mean == nullptr || *mean != Json("arithmetic"));
   }
   SavedObjects saved = read_objects(L, 2, models);
   report_unsaved(session, saved);
