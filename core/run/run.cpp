@@ -297,6 +297,8 @@ void Run::stop(std::string reason) {
 }
 
 bool Run::may_interrupt_now() {
+  // Between two bodies the other ranks have agreed to go on: all stop at the end of the next one.
+  if (settings_.ranks != nullptr && !in_body_ && upcoming()) return false;
   if (!in_body_ || updates_ == 0) return true;
   if (settings_.ranks != nullptr) return false;
   // From the first request: a body with an update is given a moment to end.

@@ -48,7 +48,7 @@ is "$(echo '你' | "$xrun" align --student "$bytes" --teacher "$tokenizers/sp_bp
 
 # Bytes that are not UTF-8 are aligned by their offsets, and counted.
 is "$(printf 'a\xff\xfeb\n' | align --report 2>err | grep -o '^coverage [0-9.]*')" "coverage 1.0000"
-grep -q '<stdin>: 2 bytes of 1 lines are not UTF-8' err || fail "got $(cat err)"
+grep -q '<stdin>: 2 bytes of 1 line are not UTF-8, the first in line 1;' err || fail "got $(cat err)"
 
 # The report.
 printf 'one\ntwo words\n' | align --report >out

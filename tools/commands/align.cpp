@@ -120,11 +120,10 @@ class RowAligner {
     const std::string file = shown_text(name);
     if (replaced_ > 0) {
       fmt::print(stderr,
-                 "xrun align: {}: {} in {} not UTF-8, first in line {}; each invalid sequence was "
-                 "read as U+FFFD; convert the file to UTF-8\n",
-                 file, counted(replaced_, "byte"),
-                 counted(rows_repaired_, "line") + (rows_repaired_ == 1 ? " is" : " are"),
-                 first_repaired_);
+                 "xrun align: {}: {} of {} {} not UTF-8, the first in line {}; each invalid "
+                 "sequence was read as U+FFFD; convert the file to UTF-8\n",
+                 file, counted(replaced_, "byte"), counted(rows_repaired_, "line"),
+                 replaced_ == 1 ? "is" : "are", first_repaired_);
     }
     if (rows_differ_ > 0) {
       fmt::print(stderr,
