@@ -116,7 +116,7 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   for (const int32_t s : pack.rows.segment) stale_tokens += fresh[static_cast<size_t>(s)] ? 0 : 1;
   // xrun.reinforce has no ratio, whatever else the objective reads old_logprob for.
   const bool reinforced = micro.is_reinforced();
-  // What the objective read decides its path, since its code cannot be inspected: old_logprob means
+  // The fields that the objective read decide its path; its code cannot be read. old_logprob means
   // a ratio, the advantage alone a plain policy gradient.
   const bool ratio = micro.is_corrected() || (micro.was_read("old_logprob") && !reinforced);
   const bool gradient = ratio || reinforced || micro.was_read("advantage");
