@@ -97,10 +97,13 @@ bool is_first_rank(const Ranks* ranks) { return ranks == nullptr || ranks->rank(
 
 bool agree_on_interrupt(Ranks* ranks, std::string_view label) {
   if (ranks == nullptr) return interrupt_requested();
+  bool agreed = false;
   for (const std::string& raised : ranks->gather(label, std::to_string(interrupt_signal()))) {
-    if (raised != "0") request_interrupt(std::stoi(raised));
+    if (raised == "0") continue;
+    request_interrupt(std::stoi(raised));
+    agreed = true;
   }
-  return interrupt_requested();
+  return agreed;  // not of a signal that came meanwhile, which the others have not heard of
 }
 
 }  // namespace xrun

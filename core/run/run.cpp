@@ -40,6 +40,7 @@ bool share_stops(Ranks* ranks, std::string& stopped, bool& time_is_up) {
   const int asked = interrupt_signal() == 0 && time_is_up ? kTimeIsUp : interrupt_signal();
   const std::string own = fmt::format("{} {}", asked, stopped);
   std::string reason;
+  bool agreed = false;
   for (const std::string& text : ranks->gather("the end of a step", own)) {
     const size_t space = text.find(' ');
     int raised = 0;
@@ -48,10 +49,12 @@ bool share_stops(Ranks* ranks, std::string& stopped, bool& time_is_up) {
                "the end of a step: another rank made another call");
     time_is_up = time_is_up || raised == kTimeIsUp;
     if (raised != 0 && raised != kTimeIsUp) request_interrupt(raised);
+    agreed = agreed || (raised != 0 && raised != kTimeIsUp);
     if (reason.empty()) reason = text.substr(space + 1);
   }
   stopped = reason;
-  return interrupt_requested();
+  // Not a signal that came meanwhile: the other ranks have not heard of it, and go on.
+  return agreed;
 }
 
 bool has_group(const Json& object, std::string_view group) {
