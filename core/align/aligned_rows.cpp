@@ -116,7 +116,9 @@ CompanionTokens read_entry(EntryReader in, int64_t tokens, int64_t vocab) {
 
 AlignedRows::AlignedRows(std::shared_ptr<const CompanionMaker> maker,
                          const std::filesystem::path& root)
-    : maker_(std::move(maker)), sidecar_(std::make_unique<Sidecar>(root, key_of(*maker_))) {}
+    : maker_(std::move(maker)), sidecar_(std::make_unique<Sidecar>(root, key_of(*maker_))) {
+  counts_.damage = sidecar_->damage();
+}
 
 AlignedRows::~AlignedRows() {
   try {

@@ -70,7 +70,7 @@ std::optional<fs::path> newest_run_of(const std::string& recipe) {
   if (newest) hint = fmt::format("; the newest run of {} is {}", recipe, newest->string());
   std::error_code ignored;
   throw UsageError(fmt::format(
-      "{}: {}, so there is nothing to resume{}", dir.string(),
+      "{}: {}; wanted the folder of a run{}", dir.string(),
       fs::exists(dir, ignored) ? "this folder contains no run" : "this folder does not exist",
       hint));
 }

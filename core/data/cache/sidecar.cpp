@@ -159,6 +159,14 @@ Sidecar::Sidecar(const fs::path& root, const SidecarKey& key)
                dir_.string());
   }
   read_records(check_interrupt);
+  std::error_code failed;
+  const uint64_t size = fs::file_size(dir_ / kValuesName, failed);
+  // Under the lock nobody is writing: a record that ends too early will never be whole.
+  if (damage_.empty() && !failed && size > end_) {
+    damage_ = fmt::format(
+        "{}: ends inside the record at byte {}, as after a kill; its values are computed again",
+        (dir_ / kValuesName).string(), end_);
+  }
 }
 
 Sidecar::~Sidecar() {
@@ -176,6 +184,10 @@ void Sidecar::read_records(void (*poll)()) {
                   // The first value wins, in memory as in the file.
                   index_.try_emplace({head.row, head.side, head.stamp}, Stored{offset, head.count});
                 });
+  if (!torn) {
+    damage_ = fmt::format("{}: is damaged at byte {}; the values after it are computed again",
+                          path.string(), end_);
+  }
 }
 
 std::optional<std::string> Sidecar::find_bytes(const SidecarEntry& entry,

@@ -37,6 +37,7 @@ struct SidecarKey {
 struct SidecarCounts {
   int64_t cached = 0;    // read from a sidecar
   int64_t computed = 0;  // computed, and stored where they have a row
+  std::string damage;    // Sidecar::damage() of the last one opened damaged; "" if none was
 };
 
 // The owner of an entry.
@@ -94,6 +95,8 @@ class Sidecar {
 
   size_t size() const { return index_.size() + pending_.size(); }  // entries
   size_t unsaved() const { return pending_.size(); }
+  // A sentence for the user if a record was damaged, or torn when this was opened; else "".
+  const std::string& damage() const { return damage_; }
   const std::filesystem::path& dir() const { return dir_; }
 
  private:
@@ -112,6 +115,7 @@ class Sidecar {
   std::map<SidecarEntry, Stored> index_;
   std::map<SidecarEntry, std::string> pending_;
   uint64_t end_ = 0;  // bytes of the file that are read and whole
+  std::string damage_;
 };
 
 // The sidecars under a root, as `xrun cache verify` sees them.

@@ -86,6 +86,11 @@ std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig
       dir.string(), head);
 }
 
+void check_weight_files(const std::filesystem::path& dir, const ModelConfig& config) {
+  const SafetensorsFolder files(dir);
+  check_weight_names(files, config, file_form(files, config, dir.string()), dir.string());
+}
+
 // Names and shapes before any data: a wrong folder fails at once.
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
                         const FileForm& form, const std::string& where) {

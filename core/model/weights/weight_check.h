@@ -22,6 +22,10 @@ struct ModelConfig;
 void check_weight_names(const SafetensorsFolder& files, const ModelConfig& config,
                         const FileForm& form, const std::string& where);
 
+// Throws Error if a folder has no weights, or others than its configuration asks for. Reads the
+// headers of its files, no values.
+void check_weight_files(const std::filesystem::path& dir, const ModelConfig& config);
+
 // Returns a notice for a folder that holds a head beside the embedding it is tied to; "" for others
 // and for files that cannot be read, which fail when they are loaded.
 std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config);

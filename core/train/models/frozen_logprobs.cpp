@@ -131,6 +131,7 @@ Sidecar& FrozenLogprobs::sidecar(const SidecarName& name) {
   if (known != sidecars_.end()) return *known->second;
   // Opened before it is entered, so that a sidecar that cannot be opened leaves no empty entry.
   auto opened = std::make_unique<Sidecar>(sidecar_root(), key(name.data_key, name.pack_tokens));
+  if (!opened->damage().empty()) counts_.damage = opened->damage();
   return *sidecars_.emplace(name, std::move(opened)).first->second;
 }
 

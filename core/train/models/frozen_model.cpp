@@ -182,6 +182,7 @@ SidecarCounts FrozenModel::row_counts() const {
   for (const auto& [temperature, rows] : rows_) {
     all.cached += rows->counts().cached;
     all.computed += rows->counts().computed;
+    if (!rows->counts().damage.empty()) all.damage = rows->counts().damage;
   }
   return all;
 }

@@ -158,6 +158,7 @@ Sidecar& FrozenRows::sidecar(const SidecarKey& key) {
   const auto known = sidecars_.find(name);
   if (known != sidecars_.end()) return *known->second;
   auto opened = std::make_unique<Sidecar>(sidecar_root(), key);
+  if (!opened->damage().empty()) counts_.damage = opened->damage();
   return *sidecars_.emplace(name, std::move(opened)).first->second;
 }
 

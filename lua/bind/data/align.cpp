@@ -191,8 +191,8 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
 }
 
 // The companions of a set's rows, from their cache; null for a teacher that reads the rows' tokens.
-std::shared_ptr<const CompanionSource> companions_of(const DataSet& set,
-                                                     const AlignTeacher& teacher, int workers) {
+std::shared_ptr<const AlignedRows> companions_of(const DataSet& set, const AlignTeacher& teacher,
+                                                 int workers) {
   if (teacher.aligner->same_vocabulary()) return nullptr;
   std::shared_ptr<const CompanionMaker> maker;
   if (teacher.chat_template) {
@@ -218,10 +218,13 @@ std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int 
   aligned->align = [teacher, workers = recipe_context(L).options.threads](const DataSet& set) {
     return set.with_companion(companions_of(set, teacher, workers));
   };
-  aligned->set = aligned->align(data.set);
-  if (const auto& source = aligned->set.companion()) {
-    report_sample(L, data, sample_alignment(data.set, *source, kSampledRows), teacher.owner.name,
+  const auto rows = companions_of(data.set, teacher, recipe_context(L).options.threads);
+  aligned->set = data.set.with_companion(rows);
+  if (rows) {
+    report_sample(L, data, sample_alignment(data.set, *rows, kSampledRows), teacher.owner.name,
                   teacher.owner.max_length);
+    const std::string damage = rows->counts().damage;
+    if (!damage.empty()) session_of(L).notices.add("warning: " + damage);
   }
   return aligned;
 }

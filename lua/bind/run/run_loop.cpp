@@ -196,6 +196,19 @@ void RunLoop::say(const std::string& line) {
   if (!line.empty()) report_.say(line);
 }
 
+void RunLoop::warn_of_damage() {
+  const auto warn = [&](const SidecarCounts& counts) {
+    if (!counts.damage.empty() && damage_said_.insert(counts.damage).second) {
+      say("warning: " + counts.damage);
+    }
+  };
+  for (const auto& reference : session_.models.references()) warn(reference->counts());
+  for (const auto& frozen : session_.models.frozen_models()) {
+    warn(frozen->logprobs().counts());
+    warn(frozen->row_counts());
+  }
+}
+
 bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   XRUN_CHECK(!loop.begun || loop.phase + 1 == phases_,
              "this loop was left when another one began; its bodies cannot continue");
@@ -208,6 +221,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   if (!run_->in_body()) return false;
   for (const auto& reference : session_.models.references()) reference->flush_arrived();
   for (const auto& frozen : session_.models.frozen_models()) frozen->flush_arrived();
+  warn_of_damage();
   log_rollouts(*this);
   const std::filesystem::path saved_before = run_->last_checkpoint();
   run_->end_body(state);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -101,6 +102,7 @@ class RunLoop {
   void load_weights();
   void check_disk(const StepLoop& loop);
   Metrics mean_of_updates(const Metrics& metrics);
+  void warn_of_damage();  // in sidecars, once each
 
   Session& session_;
   std::string recipe_;
@@ -116,6 +118,7 @@ class RunLoop {
   std::map<std::string, std::pair<double, int64_t>> update_sums_;
   int64_t evaluated_step_ = -1, evaluations_ = 0;
   int64_t body_updates_ = 0;
+  std::set<std::string> damage_said_;
 };
 
 // Returns the settings under which a run folds: as a resumed run did, and not by "auto" where an

@@ -137,13 +137,13 @@ void RunReport::report_body_copy() {
 
 // The probe takes 0.2 s, so a run that is over sooner than kPeakAfterS goes without. The peak of a
 // GPU is not measured.
-void RunReport::measure_peak() {
-  if (peak_flops_ > 0 || run_.seconds() < kPeakAfterS) return;
+void RunReport::measure_peak(double reached) {
+  if (peak_flops_ >= reached || run_.seconds() < kPeakAfterS) return;
   if (models_.policies.empty() || session_.previews()) return;
   const PolicyOptions& options = models_.policies.front()->options();
   if (!options.device.is_cpu()) return;
   const bool widened = options.gemm == GemmType::kFloat;
-  peak_flops_ = measured_peak_flops(widened ? c10::ScalarType::Float : options.dtype);
+  peak_flops_ = measured_peak_flops(widened ? c10::ScalarType::Float : options.dtype, reached);
 }
 
 void RunReport::end_body(const StepLoop& loop) {
@@ -168,8 +168,9 @@ void RunReport::end_body(const StepLoop& loop) {
   progress.reward = find_metric(last_train_, "rollout/reward");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
-  progress.flops = find_metric(last_train_, "perf/flops_per_s").value_or(0) * progress.update_s;
-  if (progress.flops > 0) measure_peak();
+  const double flops_per_s = find_metric(last_train_, "perf/flops_per_s").value_or(0);
+  progress.flops = flops_per_s * progress.update_s;
+  if (flops_per_s > 0) measure_peak(flops_per_s);
   progress.peak_flops = peak_flops_;
   const std::string line = progress_->step(progress);
   if (!line.empty()) log_line(line);

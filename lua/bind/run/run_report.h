@@ -58,7 +58,7 @@ class RunReport {
  private:
   void report_resume(const StepLoop& loop);
   void report_body_copy();
-  void measure_peak();
+  void measure_peak(double reached);
   void add_scores(RunSummary& summary) const;
   void show_evaluation(const Metrics& metrics, const std::string& loss);
 

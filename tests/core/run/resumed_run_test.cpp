@@ -57,14 +57,13 @@ TEST_F(FindResumedRun, WithoutANameFindsItsFolderOrTheNewestOfTheRecipe) {
 TEST_F(FindResumedRun, AMistypedFolderIsRefusedWithTheNearestRun) {
   make_run("first");
   EXPECT_EQ(message_of<UsageError>([] { find_resumed_run("toy", "frist", ""); }),
-            "frist: this folder does not exist, so there is nothing to resume; did you mean "
+            "frist: this folder does not exist; wanted the folder of a run; did you mean "
             "`first`?");
   std::filesystem::create_directory("empty");
   make_run("runs/toy-11111111");
-  EXPECT_EQ(
-      message_of<UsageError>([] { find_resumed_run("toy", "empty", ""); }),
-      "empty: this folder contains no run, so there is nothing to resume; the newest run of toy "
-      "is runs/toy-11111111");
+  EXPECT_EQ(message_of<UsageError>([] { find_resumed_run("toy", "empty", ""); }),
+            "empty: this folder contains no run; wanted the folder of a run; the newest run of toy "
+            "is runs/toy-11111111");
   EXPECT_EQ(message_of<UsageError>([] { find_resumed_run("other", "", "runs/other-22222222"); }),
             "there is no run of other in runs/, so there is nothing to resume; leave --resume out "
             "to start one, or name the folder of a run with --run DIR");

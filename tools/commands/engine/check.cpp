@@ -33,6 +33,7 @@ void check_loop(Preview& preview, FindingReport& report) {
   report.add(loop_findings(pause));
   // Rows that do not fit leave nothing to plan or to step.
   if (report.trouble() > 0) return;
+  report.add(weight_findings(pause));
   report.add(memory_finding(pause));
   report.begin("taking one dry step ...");
   report.add(dry_step_findings(preview));
@@ -66,7 +67,7 @@ int command_check(int argc, char** argv) {
   CLI::App app(
       "Checks a recipe without training it: configuration, rows, template laws, packs, memory "
       "plan, one step on seeded stand-ins for log-probs, and the gradient of the objective against "
-      "finite differences. Loads no weights and writes no run. Exit status 0: the recipe would "
+      "finite differences. Loads no weights, reads the headers of their files, and writes no run. Exit status 0: the recipe would "
       "train; 2: it would not.",
       "xrun check");
   add_recipe_arguments(app, options);

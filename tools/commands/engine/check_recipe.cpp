@@ -9,7 +9,10 @@
 #include "core/base/strings.h"
 #include "core/config/config.h"
 #include "core/console/terminal/table.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/weight_check.h"
 #include "core/text/chat/template_laws.h"
+#include "core/train/models/frozen_model.h"
 #include "core/train/models/policy.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
@@ -173,6 +176,20 @@ std::vector<Finding> template_findings(Preview& preview) {
                         usual ? text + " chat template" : text});
   }
   return findings;
+}
+
+std::vector<Finding> weight_findings(const LoopPause& pause) {
+  const RunModels models = pause.run->models();
+  try {
+    for (const auto& policy : models.policies) {
+      check_weight_files(policy->dir(), read_model_config(policy->dir()));
+    }
+    for (const auto& frozen : models.frozen)
+      check_weight_files(frozen->base_dir(), frozen->config());
+  } catch (const Error& error) {
+    return {{Verdict::kWrong, "model", error.what()}};
+  }
+  return {};
 }
 
 Finding memory_finding(const LoopPause& pause) {

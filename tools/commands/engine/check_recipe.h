@@ -34,6 +34,10 @@ std::vector<Finding> template_findings(Preview& preview);
 // that look alike and do not share their prefixes.
 std::vector<Finding> loop_findings(const LoopPause& pause);
 
+// The first model whose folder has no weights, or others than its config.json asks for; empty if
+// there is none. Reads the headers of files of weights.
+std::vector<Finding> weight_findings(const LoopPause& pause);
+
 // The plan of its memory, or that it does not fit.
 Finding memory_finding(const LoopPause& pause);
 

@@ -147,8 +147,10 @@ TEST_F(SidecarTest, ATornTailIsIgnoredAndCutBeforeAppending) {
   fs::resize_file(path, 2 * kRecord + 17);
   Sidecar sidecar = open();
   EXPECT_EQ(sidecar.size(), 2u);
+  EXPECT_NE(sidecar.damage().find("ends inside the record at byte"), std::string::npos);
   add(sidecar, {9, 0, 1}, -9.f);
   sidecar.flush();
+  EXPECT_EQ(open().damage(), "");
   EXPECT_EQ(fs::file_size(path), 3 * kRecord);
   EXPECT_EQ(find(open(), {1, 0, 1}), -1.f);
   EXPECT_EQ(find(open(), {9, 0, 1}), -9.f);
@@ -178,6 +180,20 @@ TEST_F(SidecarTest, AFlippedByteLosesValuesButGivesNoWrongOne) {
     const Sidecar sidecar = open();
     ASSERT_EQ(find(sidecar, {0, 0, 1}), 0.f);
     ASSERT_EQ(find(sidecar, {1, 0, 1}), std::nullopt) << at;
+    ASSERT_NE(sidecar.damage(), "") << at;
+  }
+}
+
+TEST_F(SidecarTest, AFlippedByteOfAJaggedSidecarIsNamed) {
+  key_.width = 0;
+  write_three();
+  const fs::path path = file();
+  const std::string whole = read_file(path);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string bytes = whole;
+    bytes[at] ^= static_cast<char>(0x80);
+    std::ofstream(path, std::ios::binary) << bytes;
+    ASSERT_NE(open().damage().find(path.string()), std::string::npos) << at;
   }
 }
 

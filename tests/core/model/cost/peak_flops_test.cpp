@@ -19,8 +19,8 @@ class Peak : public testing::Test {
  protected:
   Peak() { cache_.emplace("XRUN_CACHE", folder_.string()); }
 
-  double measured(double rate, c10::ScalarType dtype = c10::ScalarType::Float) {
-    return measured_peak_flops(dtype, [&](c10::ScalarType) {
+  double measured(double rate, c10::ScalarType dtype = c10::ScalarType::Float, double reached = 0) {
+    return measured_peak_flops(dtype, reached, [&](c10::ScalarType) {
       ++measurements_;
       return rate;
     });
@@ -57,6 +57,15 @@ TEST_F(Peak, IsMeasuredAgainIfTheFileIsDamagedOrHasNoRate) {
     EXPECT_EQ(measured(3e10), 2e10) << "the file is whole again";
     EXPECT_EQ(measurements_, 1);
   }
+}
+
+TEST_F(Peak, IsMeasuredAgainIfAStepIsFaster) {
+  const auto type = c10::ScalarType::Float;
+  measured(1e10);
+  EXPECT_EQ(measured(3e10, type, 1e10), 1e10);
+  EXPECT_EQ(measured(3e10, type, 2e10), 3e10);
+  EXPECT_EQ(measured(3e10, type, 4e10), 4e10) << "the probe was slowed down again";
+  EXPECT_EQ(measured(1e10), 4e10);
 }
 
 TEST_F(Peak, IsMeasuredWithinASecond) {

@@ -138,7 +138,7 @@ TEST_F(Resume, AFolderWithoutARunIsAnError) {
     run_session(resumed_options(options));
     ADD_FAILURE() << "a run was started";
   } catch (const UsageError& error) {
-    has(error.what(), "r: this folder does not exist, so there is nothing to resume");
+    has(error.what(), "r: this folder does not exist; wanted the folder of a run");
   }
   EXPECT_FALSE(std::filesystem::exists("r"));
 }
