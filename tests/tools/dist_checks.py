@@ -20,7 +20,7 @@ def settings(random_, level):
            f"sums.1.path={runs.ROOT}/recipes/data/sums.jsonl", f"dist.level={level}",
            f"seed={random_.randrange(1000)}", f"batch.pairs={random_.randint(1, 6)}",
            f"batch.sequences={random_.randint(1, 4)}", f"batch.prompts={random_.randint(1, 3)}",
-           f"batch.max_tokens={random_.choice([240, 400, 2000])}",
+           f"batch.max_tokens={random_.choice([700, 1000, 2000])}",
            f"batch.fold={random_.choice(['auto', 'true', 'false'])}",
            f"recompute={random_.choice(['true', 'false'])}",
            f"save.every={random_.choice([7, 50])}"]
