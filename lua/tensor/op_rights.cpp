@@ -14,7 +14,7 @@ namespace xrun {
 namespace {
 
 // Separated and enclosed by blanks. An operator in place, add_, is allowed with add.
-constexpr std::string_view kAllowed =
+constexpr std::string_view kAllowedOps =
     " abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all allclose amax amin"
     " aminmax any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort"
     " asin asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d backward baddbmm bernoulli"
@@ -53,7 +53,7 @@ constexpr std::string_view kAllowed =
 
 bool is_listed(std::string_view name) {
   const std::string word = fmt::format(" {} ", name);
-  return kAllowed.find(word) != kAllowed.npos;
+  return kAllowedOps.find(word) != kAllowedOps.npos;
 }
 
 }  // namespace

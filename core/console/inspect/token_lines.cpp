@@ -17,7 +17,7 @@ namespace {
 constexpr int kRoomyWidth = 50;   // least width with a column of roles
 constexpr int kGutterWidth = 24;  // least width with positions
 constexpr int kWidestRole = 12;
-constexpr int kGap = 1;  // after each column of the gutter
+constexpr int kGutterGap = 1;  // after each column of the gutter
 
 // A token on a line, or a piece of one that is wider than a line.
 struct Cell {
@@ -67,8 +67,8 @@ class LineWriter {
 
  private:
   int gutter_columns() const {
-    const int position = style_.position_width > 0 ? style_.position_width + kGap : 0;
-    return position + (style_.role_width > 0 ? style_.role_width + kGap : 0);
+    const int position = style_.position_width > 0 ? style_.position_width + kGutterGap : 0;
+    return position + (style_.role_width > 0 ? style_.role_width + kGutterGap : 0);
   }
 
   void start_turn(const std::string& role) {
@@ -77,8 +77,8 @@ class LineWriter {
       role_ = role;
     } else {
       // No column for roles: a line of its own.
-      push(pad_to_width("", style_.position_width > 0 ? style_.position_width + kGap : 0) + role +
-           ":");
+      push(pad_to_width("", style_.position_width > 0 ? style_.position_width + kGutterGap : 0) +
+           role + ":");
     }
   }
 
@@ -106,7 +106,7 @@ class LineWriter {
     if (!style_.scores) return 0;
     const size_t size =
         std::max(score_text(token.policy).size(), score_text(token.reference).size());
-    return static_cast<int>(size) + kGap;
+    return static_cast<int>(size) + kGutterGap;
   }
 
   void put(Cell cell) {

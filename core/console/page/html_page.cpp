@@ -15,22 +15,22 @@ namespace xrun {
 
 namespace {
 
-constexpr std::array<PageColor, 16> kColors = {{{"paper", "#ffffff", "#14171c"},
-                                                {"panel", "#f4f6f8", "#1d2229"},
-                                                {"edge", "#84909c", "#68747f"},
-                                                {"text", "#1c2228", "#e4e8ec"},
-                                                {"dim", "#5a6570", "#a2adb8"},
-                                                {"link", "#1760a5", "#7cb8f5"},
-                                                {"good", "#1d7034", "#70cf88"},
-                                                {"bad", "#b3202f", "#f78e97"},
-                                                {"series-0", "#1f6fb4", "#6cb2f2"},
-                                                {"series-1", "#b9520b", "#f5a155"},
-                                                {"series-2", "#2a7d3f", "#6fcf8a"},
-                                                {"series-3", "#8e44ad", "#cf9be8"},
-                                                {"series-4", "#c0273b", "#f58694"},
-                                                {"series-5", "#0f7580", "#5fd0da"},
-                                                {"series-6", "#80592b", "#d3ac78"},
-                                                {"series-7", "#5f6670", "#b4bac4"}}};
+constexpr std::array<PageColor, 16> kPageColors = {{{"paper", "#ffffff", "#14171c"},
+                                                    {"panel", "#f4f6f8", "#1d2229"},
+                                                    {"edge", "#84909c", "#68747f"},
+                                                    {"text", "#1c2228", "#e4e8ec"},
+                                                    {"dim", "#5a6570", "#a2adb8"},
+                                                    {"link", "#1760a5", "#7cb8f5"},
+                                                    {"good", "#1d7034", "#70cf88"},
+                                                    {"bad", "#b3202f", "#f78e97"},
+                                                    {"series-0", "#1f6fb4", "#6cb2f2"},
+                                                    {"series-1", "#b9520b", "#f5a155"},
+                                                    {"series-2", "#2a7d3f", "#6fcf8a"},
+                                                    {"series-3", "#8e44ad", "#cf9be8"},
+                                                    {"series-4", "#c0273b", "#f58694"},
+                                                    {"series-5", "#0f7580", "#5fd0da"},
+                                                    {"series-6", "#80592b", "#d3ac78"},
+                                                    {"series-7", "#5f6670", "#b4bac4"}}};
 
 constexpr std::string_view kSheet = R"css(
 * { box-sizing: border-box; }
@@ -56,7 +56,7 @@ summary { cursor: pointer; }
 )css";
 
 void append_colors(std::string& out, bool dark) {
-  for (const PageColor& color : kColors) {
+  for (const PageColor& color : kPageColors) {
     out += fmt::format(" --{}: {};", color.name, dark ? color.dark : color.light);
   }
 }
@@ -74,7 +74,7 @@ std::string sheet() {
 
 }  // namespace
 
-std::span<const PageColor> page_colors() { return kColors; }
+std::span<const PageColor> page_colors() { return kPageColors; }
 
 // The colours repeat after the eighth line.
 std::string series_color(size_t index) {

@@ -18,10 +18,10 @@ namespace xrun {
 namespace {
 
 constexpr size_t kMostCharts = 80;
-constexpr size_t kMostLines = 1200;    // with more no chart is added
-constexpr double kCurveBytes = 2.0e6;  // of all curves
-constexpr double kBytesAColumn = 36;   // of one line: both extremes and 4 means
-constexpr int kFewestColumns = 40, kMostColumns = 480;
+constexpr size_t kMostPageLines = 1200;  // with more no chart is added
+constexpr double kCurveBytes = 2.0e6;    // of all curves
+constexpr double kBytesAColumn = 36;     // of one line: both extremes and 4 means
+constexpr int kFewestChartColumns = 40, kMostColumns = 480;
 constexpr size_t kHistogramSteps = 10;  // fewer make no histogram
 constexpr size_t kLongRun = 60;         // points from which smoothing helps
 
@@ -130,7 +130,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
       auto found = index.find(name.topic);
       // A chart that exists still takes the lines of further runs.
       if (found == index.end()) {
-        if (charts.size() >= kMostCharts || lines >= kMostLines) {
+        if (charts.size() >= kMostCharts || lines >= kMostPageLines) {
           ++left_out;
           continue;
         }
@@ -152,7 +152,7 @@ int columns_for(const std::vector<Chart>& charts) {
   size_t lines = 1;
   for (const Chart& chart : charts) lines += chart.plot.lines.size();
   return std::clamp(static_cast<int>(kCurveBytes / kBytesAColumn / static_cast<double>(lines)),
-                    kFewestColumns, kMostColumns);
+                    kFewestChartColumns, kMostColumns);
 }
 
 bool has_long_line(const std::vector<Chart>& charts) {

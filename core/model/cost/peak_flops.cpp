@@ -8,10 +8,10 @@
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/process_usage.h"
 #include "core/model/cost/measured_value.h"
 #include "core/model/ops/matrix_product.h"
 #include "core/model/weights/hf_config.h"
@@ -19,8 +19,6 @@
 namespace xrun {
 
 namespace {
-
-using PeakClock = std::chrono::steady_clock;
 
 constexpr double kProbeSeconds = 0.2;
 // A product below this length is too short for its full rate, so the next one is twice as wide. The
@@ -30,10 +28,6 @@ constexpr double kLongProduct = 0.01;
 constexpr int64_t kFirstWidth = 256, kLastWidth = 2048;
 constexpr double kMaxFlops = 1e18;
 
-double seconds_since(PeakClock::time_point begin) {
-  return std::chrono::duration<double>(PeakClock::now() - begin).count();
-}
-
 // Square operands and their product. Waves, since zeros would multiply faster.
 struct SquareProduct {
   SquareProduct(int64_t n, c10::ScalarType dtype)
@@ -42,18 +36,18 @@ struct SquareProduct {
         out(at::empty({n, n}, dtype)) {}
 
   double blas_seconds() {
-    const auto begin = PeakClock::now();
+    const auto begin = SteadyClock::now();
     at::mm_out(out, a, b);
     return seconds_since(begin);
   }
   double onednn_seconds() {
-    const auto begin = PeakClock::now();
+    const auto begin = SteadyClock::now();
     multiply_into(out, a, b);
     return seconds_since(begin);
   }
 
   double own_seconds() {
-    const auto begin = PeakClock::now();
+    const auto begin = SteadyClock::now();
     multiply_rows_into(out, a, b);
     return seconds_since(begin);
   }
@@ -79,7 +73,7 @@ std::optional<double> remembered_peak(const MeasuredValue& stored) {
 
 double time_peak(c10::ScalarType dtype) {
   const at::NoGradGuard no_grad;
-  const auto begin = PeakClock::now();
+  const auto begin = SteadyClock::now();
   double peak = 0;
   // The best rate of any width and any library counts, not the mean: a peak.
   for (int64_t n = kFirstWidth; seconds_since(begin) < kProbeSeconds; n *= 2) {

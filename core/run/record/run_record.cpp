@@ -70,7 +70,7 @@ constexpr LineFigure kLineFigures[] = {{"calls", false},
                                        {"allocated_bytes", false},
                                        {"kept_bytes", false}};
 // Above any real count; the sum of two fits int64.
-constexpr int64_t kMost = int64_t{1} << 62;
+constexpr int64_t kLargestCount = int64_t{1} << 62;
 
 double time_in(const Json& object, const char* name) {
   const double time = object.at(name).as_double();
@@ -80,7 +80,7 @@ double time_in(const Json& object, const char* name) {
 
 int64_t count_in(const Json& object, const char* name) {
   const int64_t count = object.at(name).as_int();
-  XRUN_CHECK(count > -kMost && count < kMost, "{} is {}", name, count);
+  XRUN_CHECK(count > -kLargestCount && count < kLargestCount, "{} is {}", name, count);
   return count;
 }
 
