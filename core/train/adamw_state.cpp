@@ -123,10 +123,7 @@ void AdamWState::each(const Buffers& state, const EachRange& f) const {
 }
 
 void AdamWState::share_weights() {
-  if (!shares_weights()) return;
-  GatherQueue gathers = weight_gathers();
-  for (int64_t g = 0; g < std::ssize(index_.groups()); ++g) begin_weight_gather(g, gathers);
-  gathers.finish();
+  if (exchange_ && dist_.level > 0) gather_weights();
 }
 
 at::Tensor AdamWState::flat_weight(int64_t tensor, int64_t begin, int64_t size) const {
@@ -217,28 +214,10 @@ void AdamWState::update(const Factors& factors) {
     // A weight that this loss does not use is neither decayed nor counted.
     if (has_gradient(static_cast<int64_t>(t))) ++counts_[t];
   }
-  if (!shares_weights()) {
-    update_pieces(pieces_, factors);
-    return;
-  }
-  // A group's weights are under way while the next group is updated.
-  GatherQueue gathers = weight_gathers();
-  auto piece = pieces_.begin();
-  for (int64_t g = 0; g < std::ssize(index_.groups()); ++g) {
-    const auto end =
-        std::find_if(piece, pieces_.end(), [&](const Held& of) { return of.group != g; });
-    update_pieces({piece, end}, factors);
-    piece = end;
-    begin_weight_gather(g, gathers);
-  }
-  gathers.finish();
-}
-
-// CPU weights are updated together, so that small ones do not each start the threads.
-void AdamWState::update_pieces(std::span<const Held> pieces, const Factors& factors) {
   ElementRuns runs;
+  // CPU weights are updated together, so that small ones do not each start the threads.
   std::vector<UpdateRun> updates;
-  for (const Held& held : pieces) {
+  for (const Held& held : pieces_) {
     const auto t = static_cast<size_t>(held.tensor), g = static_cast<size_t>(held.group);
     if (!has_gradient(held.tensor)) continue;
     const at::Tensor gradient = gradient_of(held);
@@ -263,6 +242,7 @@ void AdamWState::update_pieces(std::span<const Held> pieces, const Factors& fact
     }
   }
   runs.each_part([&](size_t i, int64_t begin, int64_t end) { apply(updates[i], begin, end); });
+  share_weights();
 }
 
 std::vector<NamedTensor> AdamWState::gradients() {

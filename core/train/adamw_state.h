@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/dist/flat_index.h"
-#include "core/train/gather_queue.h"
 #include "core/train/models/gradient_exchange.h"
 #include "core/train/models/saveable.h"
 #include "kernels/cpu/adamw.h"
@@ -71,15 +69,11 @@ class AdamWState {
     int64_t begin = 0, size = 0;  // of the weight
     int64_t at = 0;               // of its first moment in the group's buffer
   };
-  void update_pieces(std::span<const Held> pieces, const Factors& factors);
   at::Tensor gradient_of(const Held& held);         // flat
   std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
   at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
   void gather_gradients();  // level 0: the sums of all ranks
-  bool shares_weights() const { return exchange_ && dist_.level > 0; }
-  GatherQueue weight_gathers();
-  // Begins to send this rank's range of a group, if its weights are whole on each rank.
-  void begin_weight_gather(int64_t group, GatherQueue& gathers);
+  void gather_weights();    // after an update of a rank's own ranges
   void copy_weights(int64_t group, const at::Tensor& buffer, int64_t rank, bool into_buffer);
   bool has_gradient(int64_t tensor) const;
 

@@ -6,10 +6,51 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "core/train/adamw_state.h"
 
 namespace xrun {
+
+namespace {
+
+// Enough to keep the transport busy, few enough to bound the buffers.
+constexpr size_t kGathersInFlight = 4;
+
+// Gathers in flight, few at a time: each holds a buffer.
+class GatherQueue {
+ public:
+  using Arrived = std::function<void(int64_t group, const at::Tensor& buffer)>;
+  explicit GatherQueue(Arrived arrived) : arrived_(std::move(arrived)) {}
+
+  // Takes a gather of `sent` into `buffer`, and waits for the oldest one if there are many.
+  void push(int64_t group, const at::Tensor& buffer, const at::Tensor& sent,
+            std::unique_ptr<PendingCollective> pending) {
+    gathers_.push_back({group, buffer, sent, std::move(pending)});
+    if (gathers_.size() == kGathersInFlight) finish_oldest();
+  }
+  void finish() {
+    while (!gathers_.empty()) finish_oldest();
+  }
+
+ private:
+  struct Gather {
+    int64_t group;
+    at::Tensor buffer, sent;
+    std::unique_ptr<PendingCollective> pending;
+  };
+  void finish_oldest() {
+    const Gather gather = std::move(gathers_.front());
+    gathers_.pop_front();
+    gather.pending->wait();
+    arrived_(gather.group, gather.buffer);
+  }
+
+  Arrived arrived_;
+  std::deque<Gather> gathers_;
+};
+
+}  // namespace
 
 // The sums of all ranks, group by group.
 void AdamWState::gather_gradients() {
@@ -43,27 +84,27 @@ void AdamWState::copy_weights(int64_t group, const at::Tensor& buffer, int64_t r
   }
 }
 
-GatherQueue AdamWState::weight_gathers() {
-  return GatherQueue([this](int64_t group, const at::Tensor& buffer) {
+void AdamWState::gather_weights() {
+  GatherQueue gathers([&](int64_t group, const at::Tensor& buffer) {
     for (int64_t r = 0; r < size_; ++r) {
       // Its own range is up to date already.
       if (r != rank_) copy_weights(group, buffer, r, /*into_buffer=*/false);
     }
   });
-}
-
-void AdamWState::begin_weight_gather(int64_t group, GatherQueue& gathers) {
-  const auto i = static_cast<size_t>(group);
-  const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
-  // A group belongs to one object.
-  if (owners_[first].trainable->is_sharded()) return;
-  const at::Tensor buffer =
-      at::zeros({index_.groups()[i].size}, weights_[first].options().requires_grad(false));
-  copy_weights(group, buffer, rank_, /*into_buffer=*/true);
-  const at::Tensor own = buffer.narrow(0, owned_.begin(group, rank_), owned_.size(group, rank_));
-  gathers.push(group, buffer, own,
-               dist_.ranks->all_gather(fmt::format("updated weights of bucket {}", group), buffer,
-                                       owned_.sizes(group), own));
+  for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
+    const auto i = static_cast<size_t>(g);
+    const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
+    // A group belongs to one object.
+    if (owners_[first].trainable->is_sharded()) continue;
+    const at::Tensor buffer =
+        at::zeros({index_.groups()[i].size}, weights_[first].options().requires_grad(false));
+    copy_weights(g, buffer, rank_, /*into_buffer=*/true);
+    const at::Tensor own = buffer.narrow(0, owned_.begin(g, rank_), owned_.size(g, rank_));
+    gathers.push(g, buffer, own,
+                 dist_.ranks->all_gather(fmt::format("updated weights of bucket {}", g), buffer,
+                                         owned_.sizes(g), own));
+  }
+  gathers.finish();
 }
 
 }  // namespace xrun
