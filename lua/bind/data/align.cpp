@@ -16,7 +16,7 @@
 #include "core/align/aligned_rows.h"
 #include "core/align/chat_companions.h"
 #include "core/align/quality.h"
-#include "core/align/text_alignment.h"
+#include "core/align/retokenizer.h"
 #include "core/align/token_aligner.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
@@ -147,7 +147,7 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
 // A teacher that has another vocabulary, with its template where rows are conversations.
 struct AlignTeacher {
   TokenizerOwner owner;
-  std::shared_ptr<const TextAligner> aligner;
+  std::shared_ptr<const Retokenizer> retokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;  // null for text and tokens
 };
 
@@ -179,10 +179,10 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
                           bool chat) {
   const Options options(L, i + 1);
   AlignTeacher teacher{read_owner(L, i, "teacher"), nullptr, nullptr};
-  teacher.aligner = std::make_shared<const TextAligner>(
+  teacher.retokenizer = std::make_shared<const Retokenizer>(
       student, teacher.owner.tokenizer,
-      TextAlignOptions{.limit = teacher.owner.max_length, .walk = read_walk(options)});
-  const bool reads_own = teacher.aligner->same_vocabulary();
+      RetokenizerOptions{.limit = teacher.owner.max_length, .walk = read_walk(options)});
+  const bool reads_own = teacher.retokenizer->same_vocabulary();
   XRUN_CHECK(!options.has("template") || (chat && !reads_own), "align: {}; leave template out",
              chat ? "a teacher of the student's vocabulary reads the student's own tokens"
                   : "only conversations are rendered by a template");
@@ -193,13 +193,13 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
 // The companions of a set's rows, from their cache; null for a teacher that reads the rows' tokens.
 std::shared_ptr<const CompanionSource> companions_of(const DataSet& set,
                                                      const AlignTeacher& teacher, int workers) {
-  if (teacher.aligner->same_vocabulary()) return nullptr;
+  if (teacher.retokenizer->same_vocabulary()) return nullptr;
   std::shared_ptr<const CompanionMaker> maker;
   if (teacher.chat_template) {
-    maker = std::make_shared<const ChatCompanions>(set, teacher.aligner, teacher.chat_template,
+    maker = std::make_shared<const ChatCompanions>(set, teacher.retokenizer, teacher.chat_template,
                                                    workers);
   } else {
-    maker = std::make_shared<const TextCompanions>(teacher.aligner, workers);
+    maker = std::make_shared<const TextCompanions>(teacher.retokenizer, workers);
   }
   return std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
 }
@@ -234,12 +234,12 @@ std::shared_ptr<Batch> aligned_rollouts(lua_State* L, const Rollouts& rollouts, 
   AlignTeacher& teacher = LuaState::of(L).service<RolloutTeachers>().known[{
       student, owner.tokenizer, options.get<std::string>("template", "auto"), walk.max_span,
       walk.pair_specials}];
-  if (teacher.aligner == nullptr) {
+  if (teacher.retokenizer == nullptr) {
     teacher = read_teacher(L, i, student, /*chat=*/true);
   }
-  if (teacher.aligner->same_vocabulary()) return with_row_chunks(rollouts);
+  if (teacher.retokenizer->same_vocabulary()) return with_row_chunks(rollouts);
   return align_rollouts(
-      rollouts, {teacher.aligner, teacher.chat_template, recipe_context(L).options.threads});
+      rollouts, {teacher.retokenizer, teacher.chat_template, recipe_context(L).options.threads});
 }
 
 void open_align(LuaState& state) {
