@@ -14,7 +14,7 @@
 namespace xrun::kernels {
 
 struct AttentionSizes {
-  int64_t rows, heads, kv_heads, head_dim;  // T, H, G, K
+  int64_t rows, heads, kv_heads, head_dim;  // T, H, J, K
   float scale;
   int64_t held = 0;  // leading tokens of the pack without rows here: token t is row t - held
 };
@@ -23,15 +23,15 @@ struct AttentionSizes {
 template <class T>
 struct PathAttention {
   const T* q;      // [T, H, K]
-  const T* k;      // [T, G, K]
-  const T* v;      // [T, G, K]
+  const T* k;      // [T, J, K]
+  const T* v;      // [T, J, K]
   T* out;          // [T, H, K]
   float* lse;      // [H, T]
   float* scratch;  // attention_scratch floats
   AttentionNodes nodes;
   AttentionSizes sizes;
   int64_t first, last, kv_head;
-  const T *held_k = nullptr, *held_v = nullptr;  // [held, G, K]
+  const T *held_k = nullptr, *held_v = nullptr;  // [C, J, K]
 };
 
 // Gradients of query tokens [first, last), one or several whole trees less what is held, for query
@@ -47,7 +47,7 @@ struct PathAttentionBackward {
   AttentionNodes nodes;
   AttentionSizes sizes;
   int64_t first, last, kv_head, head, heads;
-  const T *held_k = nullptr, *held_v = nullptr;  // [held, G, K]
+  const T *held_k = nullptr, *held_v = nullptr;  // [C, J, K]
 };
 
 // Query tokens that a range is cut into: about 256 rows, whose state stays in the second-level

@@ -85,7 +85,7 @@ Floats random_values(int64_t count, uint64_t seed, double size) {
 // Outputs, log-sum-exps and gradients, each in the shape of its tensor.
 template <class T>
 struct AttentionValues {
-  // out, dq [T, H, K]; lse [H, T]; dk, dv [T, G, K].
+  // out, dq [T, H, K]; lse [H, T]; dk, dv [T, J, K].
   std::vector<T> out, lse, dq, dk, dv;
 
   AttentionValues(const LayoutInput& in)

@@ -164,7 +164,7 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   const int64_t tokens = s.held + s.rows;
   const std::vector<BackwardItem> items = backward_items(paths, s, head_groups);
   const at::Tensor dq = at::empty_like(x.q);
-  // [head_groups, T, G, K] each
+  // [head_groups, T, J, K] each
   // Added to in fp32 whatever the type: a key of a long sequence receives thousands of terms.
   const at::Tensor dk = at::zeros({head_groups, tokens, s.kv_heads, s.head_dim}, at::kFloat);
   const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
