@@ -64,13 +64,17 @@ TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
 
 // ---- class Alignment
 
+std::vector<LuaOption> walk_options() {
+  return {{"max_span", "integer", 0}, {"pair_specials", "boolean", true}};
+}
+
 WalkOptions read_walk(const Options& options) {
   WalkOptions walk;
-  const auto span = options.get<int64_t>("max_span", 0);
+  const auto span = options.get<int64_t>("max_span");
   XRUN_CHECK(span >= 0 && span <= std::numeric_limits<int32_t>::max(),
              "align: max_span is {}, wanted 0 (no limit) or a number of tokens", span);
   walk.max_span = static_cast<int32_t>(span);
-  walk.pair_specials = options.get<bool>("pair_specials", true);
+  walk.pair_specials = options.get<bool>("pair_specials");
   return walk;
 }
 
@@ -153,7 +157,7 @@ struct AlignTeacher {
 
 std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options& options,
                                                      const TokenizerOwner& teacher) {
-  const auto setting = options.get<std::string>("template", "auto");
+  const auto setting = options.get<std::string>("template");
   try {
     // Nothing of the teacher is trained, so its template needs no generation marks.
     const ResolvedTemplate resolved =
@@ -206,6 +210,12 @@ std::shared_ptr<const CompanionSource> companions_of(const DataSet& set,
 
 }  // namespace
 
+LuaParameter align_options_parameter() {
+  std::vector<LuaOption> options = walk_options();
+  options.insert(options.begin(), {"template", "string", "auto"});
+  return {"options?", "table", std::move(options)};
+}
+
 std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int i) {
   const RowKind kind = data.set.kind();
   const bool chat = kind == RowKind::kChat;
@@ -232,7 +242,7 @@ std::shared_ptr<Batch> aligned_rollouts(lua_State* L, const Rollouts& rollouts, 
   const TokenizerOwner owner = read_owner(L, i, "teacher");
   const WalkOptions walk = read_walk(options);
   AlignTeacher& teacher = LuaState::of(L).service<RolloutTeachers>().known[{
-      student, owner.tokenizer, options.get<std::string>("template", "auto"), walk.max_span,
+      student, owner.tokenizer, options.get<std::string>("template"), walk.max_span,
       walk.pair_specials}];
   if (teacher.retokenizer == nullptr) {
     teacher = read_teacher(L, i, student, /*chat=*/true);
@@ -255,7 +265,7 @@ void open_align(LuaState& state) {
       "align",
       {{"student", "Policy|FrozenModel|Tokenizer"},
        {"teacher", "Policy|FrozenModel|Tokenizer"},
-       {"options?", "table", {"max_span", "pair_specials"}}},
+       {"options?", "table", walk_options()}},
       {"Alignment"},
       "Compares two tokenizers by the bytes of their tokens. A pair of more than max_span tokens on "
       "a side is not correct; with pair_specials = false special tokens have no partner.",

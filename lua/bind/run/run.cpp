@@ -292,7 +292,7 @@ std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().p
 void add_loop_methods(Class<RunLoop>& run) {
   run.method("steps",
              {{"data", "DataSet|RolloutSource|table"},
-              {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
+              {"batch", "xrun.Config.batch", {{"steps", "integer"}, {"epochs", "integer"}}}},
              {"fun(): integer, Batch"},
              "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
              "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
@@ -321,7 +321,9 @@ void add_measuring_methods(Class<RunLoop>& run) {
           {{"policy", "Policy"},
            {"set", "DataSet"},
            {"shown?", "integer"},
-           {"options?", "xrun.Config.sampling", {"score", "environment"}}},
+           {"options?",
+            "xrun.Config.sampling",
+            {{"score", "string|function"}, {"environment", "table|function"}}}},
           {"Metrics"},
           "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
           "run's earliest answers and writes all to samples/. Options: those of the "
