@@ -175,9 +175,10 @@ Metrics measure_choices(lua_State* L, Policy& policy, const DataHandle& data,
                         const std::filesystem::path& file) {
   const DataSet& set = data.set;
   check_columns(data);
-  if (set.size() == 0 || policy.is_replaced()) return {};
-  const std::shared_ptr<Model> copy = host_model(L, policy);
-  Model& model = copy ? *copy : policy.model();
+  if (set.size() == 0) return {};
+  const std::shared_ptr<Model> host = host_model(L, policy);
+  if (host == nullptr) return {};  // random tokens would measure nothing
+  Model& model = *host;
   TaskProgress progress(*session_of(L).console, "choosing " + data.name, "questions");
   const ChoiceOptions options{.poll = [L] { check_stop(L); }};
   Ranks* const ranks = session_ranks(L);

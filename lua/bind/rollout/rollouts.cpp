@@ -63,12 +63,8 @@ int sample_policy(Policy& policy, lua_State* L) {
   RolloutOptions options = read_rollout_options(L, prompts.info().seed);
   say_truncation(L, options.text.generate.sampling);
   Session& session = session_of(L);
-  std::shared_ptr<Model> copy;
-  Model* model = nullptr;
-  if (!policy.is_replaced()) {
-    copy = host_model(L, policy);
-    model = copy ? copy.get() : &policy.model();
-  } else {
+  const std::shared_ptr<Model> model = host_model(L, policy);
+  if (model == nullptr) {
     session.notices.add(
         "policy:sample gave random tokens, since no weights are loaded; rewards are of those");
   }
@@ -92,7 +88,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   if (early != nullptr) {
     options.finished = [early](std::shared_ptr<Rollouts> group) { early->add(std::move(group)); };
   }
-  auto rollouts = sample_rollouts(policy, model, prompts, options);
+  auto rollouts = sample_rollouts(policy, model.get(), prompts, options);
   if (BodyRollouts* body = body_rollouts(L)) {
     if (early != nullptr) body->early_rewards += early->called();
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());

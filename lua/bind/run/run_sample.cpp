@@ -172,19 +172,18 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
                const SampleSettings& settings) {
   TextOptions text = settings.text;
   if (text.generate.max_new_tokens < 1) return {};
-  if (policy.is_replaced()) {
+  const std::shared_ptr<Model> model = host_model(L, policy);
+  if (model == nullptr) {
     score_stand_ins(run, L, policy, data, settings);
     return {};
   }
-  const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");
   text.generate.progress = [&](int64_t tokens) {
     progress.update(tokens, most);
     return true;
   };
-  std::vector<Sample> samples =
-      sample_answers(run, L, policy, copy ? copy.get() : &policy.model(), data, settings, text);
+  std::vector<Sample> samples = sample_answers(run, L, policy, model.get(), data, settings, text);
   if (samples.empty()) return {};
   find_questions(samples, static_cast<size_t>(settings.shown), data, *policy.tokenizer());
   const auto count = static_cast<double>(samples.size());
