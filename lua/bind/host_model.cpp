@@ -20,7 +20,7 @@ namespace {
 // The opening report, which prints notices, may have been printed already.
 void say_since(Session& session, size_t notices) {
   for (size_t i = notices; i < session.notices.lines.size(); ++i) {
-    session.console->say(session.notices.lines[i]);
+    session.console->print_escaped(session.notices.lines[i]);
   }
   session.notices.lines.resize(std::min(notices, session.notices.lines.size()));
 }

@@ -72,7 +72,7 @@ Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale
   // [H, T]
   const at::Tensor lse = at::empty({x.q.size(1), x.q.size(0)}, at::kFloat);
   const kernels::AttentionSizes sizes = x.sizes(scale);
-  const int64_t heads = sizes.heads / sizes.kv_heads, slice = kernels::attention_chunk(heads);
+  const int64_t heads = sizes.heads / sizes.kv_heads, slice = kernels::query_block(heads);
   const int64_t slices = (sizes.rows + slice - 1) / slice;
   with_kernel_type(x.q, [&](auto type_tag) {
     using T = decltype(type_tag);

@@ -138,7 +138,7 @@ LuaEnvironment::LuaEnvironment(lua_State* L, int i, const Batch& prompts)
   };
   options_.notify = [L](const std::string& notice) {
     auto& shown = LuaState::of(L).service<CallFormNotice>();
-    if (!shown.reported) session_of(L).console->say(notice);
+    if (!shown.reported) session_of(L).console->print_escaped(notice);
     shown.reported = true;
   };
 }
@@ -216,10 +216,10 @@ std::shared_ptr<Rollouts> LuaEnvironment::without_aborted(
     if (first.empty()) first = failure;
   }
   const bool masks = settings_.on_error == FailedReward::kMask;
-  session_of(state_).console->say(fmt::format("{} of {} were aborted and {}; the first:\n{}",
-                                              rollouts->size() - std::ssize(whole),
-                                              counted(rollouts->size(), "conversation"),
-                                              masks ? "are left out" : "have the reward 0", first));
+  session_of(state_).console->print_escaped(
+      fmt::format("{} of {} were aborted and {}; the first:\n{}",
+                  rollouts->size() - std::ssize(whole), counted(rollouts->size(), "conversation"),
+                  masks ? "are left out" : "have the reward 0", first));
   return masks ? rollouts->subset(whole) : rollouts;
 }
 

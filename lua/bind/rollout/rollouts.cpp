@@ -52,7 +52,7 @@ void say_truncation(lua_State* L, const SamplingOptions& sampling) {
   auto& notice = LuaState::of(L).service<TruncationNotice>();
   if (!sampling.truncates() || notice.reported) return;
   notice.reported = true;
-  session_of(L).console->say(
+  session_of(L).console->print_escaped(
       "top_k, top_p and min_p change the answers that are drawn, but not old_logprob: the policy "
       "is trained on answers of another distribution than its own");
 }

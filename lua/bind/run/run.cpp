@@ -197,7 +197,7 @@ int make_run(lua_State* L) {
   RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);
   session.folder.dir.reset();
   if (dir.finished()) {
-    session.console->say(fmt::format(
+    session.console->print_escaped(fmt::format(
         "{} is finished, so there is nothing to resume; to train it further, give it more steps: "
         "--resume --set steps=N (or epochs=N)",
         dir.path().string()));

@@ -95,7 +95,7 @@ bool has_column(RunLoop& run, const DataHandle& data, const std::string& column)
   std::vector<std::string> names;
   for (const ExtraColumn& column : data.set.extra_columns()) names.push_back(column.name);
   if (std::find(names.begin(), names.end(), column) != names.end()) return true;
-  run.session().console->say(fmt::format(
+  run.session().console->print_escaped(fmt::format(
       "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "
       "the data does not name it{}",
       data.name, column, did_you_mean(column, names)));
@@ -206,7 +206,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
               text.generate.sampling.temperature == 0 ? "greedy answer" : "sampled answer"),
       run.run().step(), length / count);
   if (settings.scores()) shown += fmt::format(", score {:.3f}", score / count);
-  run.session().console->say(shown);
+  run.session().console->print_escaped(shown);
   return metrics;
 }
 

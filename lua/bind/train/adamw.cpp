@@ -130,7 +130,7 @@ bool was_skipped(const Metrics& metrics) {
 
 void say_skipped(Session& session, const Batch& batch) {
   if (session.notices.skipped_steps++ > 0 || session.console == nullptr) return;
-  session.console->print(fmt::format(
+  session.console->print_raw(fmt::format(
       "step {}: no update, because the weights of its losses add up to 0; further such steps are "
       "counted at the end",
       batch.step()));

@@ -72,8 +72,9 @@ int open_frozen_model(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   const Options given(L, 2);
   Session& session = session_of(L);
-  const auto dir = resolve_model(local_input(L, InputKind::kModel, name),
-                                 [&](const std::string& text) { session.console->say(text); });
+  const auto dir =
+      resolve_model(local_input(L, InputKind::kModel, name),
+                    [&](const std::string& text) { session.console->print_escaped(text); });
   FrozenOptions options = read_frozen_options(L, given);
   options.dist = recipe_dist(L);
   if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();

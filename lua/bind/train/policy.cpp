@@ -119,7 +119,7 @@ int push_logits(Policy& policy, lua_State* L) {
   Session& session = session_of(L);
   if (logits.numel() > session.notices.largest_logits) {
     session.notices.largest_logits = logits.numel();
-    session.console->print(
+    session.console->print_raw(
         fmt::format("policy:logits holds [{}, {}] = {:.0f} MB; a loss over "
                     "logprob needs none of it",
                     logits.size(0), logits.size(1), static_cast<double>(logits.nbytes()) / 1e6));
