@@ -51,6 +51,7 @@ ChoiceQuestion question_of(const DataSet& set, int64_t row, const Tokenizer& tok
                            int64_t limit) {
   ChoiceQuestion question{set.prompt_ids(row), {}, {}};
   for (const std::string& text : choice_texts(set.extra_string(row, "choices"))) {
+    // Encoded alone: all choices then continue the same prompt tokens.
     question.choices.push_back(tokenizer.encode(text).ids);
     question.bytes.push_back(std::ssize(text));
     const int64_t tokens = std::ssize(question.choices.back());
