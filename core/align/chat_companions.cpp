@@ -14,10 +14,10 @@
 
 namespace xrun {
 
-ChatCompanions::ChatCompanions(DataSet set, std::shared_ptr<const TextAligner> aligner,
+ChatCompanions::ChatCompanions(DataSet set, std::shared_ptr<const Retokenizer> retokenizer,
                                std::shared_ptr<const ChatTemplate> chat_template, int workers)
     : set_(std::move(set)),
-      aligner_(std::move(aligner)),
+      retokenizer_(std::move(retokenizer)),
       template_(std::move(chat_template)),
       workers_(workers) {}
 
@@ -29,21 +29,21 @@ CompanionTokens ChatCompanions::align_one(const Document& document, const RowTra
     messages.push_back(parse_json(own.inputs[m], "message"));
   }
   const ChatTokens student{own.ids, {}, own.offsets, own.rendering};
-  const ChatTokens teacher = encode_chat(aligner_->teacher(), *template_, messages, kwargs);
+  const ChatTokens teacher = encode_chat(retokenizer_->teacher(), *template_, messages, kwargs);
   const std::vector<MessageRange> ranges =
       message_ranges(*template_, messages, kwargs, teacher.rendering);
-  ChatAlignment aligned = align_chat({aligner_->student_table(), student, own.messages},
-                                     {aligner_->teacher_table(), teacher, ranges}, messages);
+  ChatAlignment aligned = align_chat({retokenizer_->student_table(), student, own.messages},
+                                     {retokenizer_->teacher_table(), teacher, ranges}, messages);
   AlignedDocument pairs{teacher.ids, std::move(aligned.pairs)};
   // A row that was cut is the beginning of its conversation.
-  cut_document(pairs, std::ssize(document.ids), aligner_->limit());
-  return companion_of(std::move(pairs), aligner_->teacher());
+  cut_document(pairs, std::ssize(document.ids), retokenizer_->limit());
+  return companion_of(std::move(pairs), retokenizer_->teacher());
 }
 
 std::vector<CompanionTokens> ChatCompanions::align(const std::vector<Document>& documents) const {
   std::vector<int64_t> rows;
   for (const Document& document : documents) rows.push_back(document.row);
-  const std::vector<RowTrace> traces = set_.renderings(rows, aligner_->student());
+  const std::vector<RowTrace> traces = set_.renderings(rows, retokenizer_->student());
   std::vector<CompanionTokens> out(documents.size());
   for_each_on_threads(documents.size(), workers_, [&](size_t i) {
     try {
@@ -59,7 +59,7 @@ std::vector<CompanionTokens> ChatCompanions::align(const std::vector<Document>& 
 }
 
 Json ChatCompanions::made_by() const {
-  Json made_by = aligner_->made_by();
+  Json made_by = retokenizer_->made_by();
   made_by.set("aligner", "messages");
   made_by.set("template", template_->digest());
   // The student's tokens alone do not say what the messages are.

@@ -18,20 +18,20 @@ namespace xrun {
 class ChatCompanions : public CompanionMaker {
  public:
   // `set` has rows of xrun.chat; workers 0: one per core.
-  ChatCompanions(DataSet set, std::shared_ptr<const TextAligner> aligner,
+  ChatCompanions(DataSet set, std::shared_ptr<const Retokenizer> retokenizer,
                  std::shared_ptr<const ChatTemplate> chat_template, int workers = 0);
 
   // Throws Error that names the row if its file has changed or the teacher's template refuses it.
   std::vector<CompanionTokens> align(const std::vector<Document>& documents) const override;
-  const std::string& fingerprint() const override { return aligner_->teacher_fingerprint(); }
+  const std::string& fingerprint() const override { return retokenizer_->teacher_fingerprint(); }
   Json made_by() const override;
-  int64_t vocab_size() const override { return aligner_->teacher().vocab_size(); }
+  int64_t vocab_size() const override { return retokenizer_->teacher().vocab_size(); }
 
  private:
   CompanionTokens align_one(const Document& document, const RowTrace& row) const;
 
   DataSet set_;
-  std::shared_ptr<const TextAligner> aligner_;
+  std::shared_ptr<const Retokenizer> retokenizer_;
   std::shared_ptr<const ChatTemplate> template_;
   int workers_;
 };

@@ -24,13 +24,13 @@ CompanionTokens companion_of(AlignedDocument document, const Tokenizer& teacher)
   return out;
 }
 
-TextCompanions::TextCompanions(std::shared_ptr<const TextAligner> aligner, int workers)
-    : aligner_(std::move(aligner)), workers_(workers) {}
+TextCompanions::TextCompanions(std::shared_ptr<const Retokenizer> retokenizer, int workers)
+    : retokenizer_(std::move(retokenizer)), workers_(workers) {}
 
 std::vector<CompanionTokens> TextCompanions::align(const std::vector<Document>& documents) const {
   std::vector<CompanionTokens> out(documents.size());
   for_each_on_threads(documents.size(), workers_, [&](size_t i) {
-    out[i] = companion_of(aligner_->align(documents[i].ids), aligner_->teacher());
+    out[i] = companion_of(retokenizer_->align(documents[i].ids), retokenizer_->teacher());
   });
   return out;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/align/text_alignment.h"
+#include "core/align/retokenizer.h"
 #include "core/base/json.h"
 #include "core/data/packs/companion_source.h"
 
@@ -25,15 +25,15 @@ class CompanionMaker : public CompanionSource {
 class TextCompanions : public CompanionMaker {
  public:
   // workers 0: one per core.
-  explicit TextCompanions(std::shared_ptr<const TextAligner> aligner, int workers = 0);
+  explicit TextCompanions(std::shared_ptr<const Retokenizer> retokenizer, int workers = 0);
 
   std::vector<CompanionTokens> align(const std::vector<Document>& documents) const override;
-  const std::string& fingerprint() const override { return aligner_->teacher_fingerprint(); }
-  Json made_by() const override { return aligner_->made_by(); }
-  int64_t vocab_size() const override { return aligner_->teacher().vocab_size(); }
+  const std::string& fingerprint() const override { return retokenizer_->teacher_fingerprint(); }
+  Json made_by() const override { return retokenizer_->made_by(); }
+  int64_t vocab_size() const override { return retokenizer_->teacher().vocab_size(); }
 
  private:
-  std::shared_ptr<const TextAligner> aligner_;
+  std::shared_ptr<const Retokenizer> retokenizer_;
   int workers_;
 };
 

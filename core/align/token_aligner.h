@@ -1,5 +1,5 @@
 #pragma once
-// Two tokenizers, and the alignment of what they make of a text.
+// Aligns the tokens of two tokenizers: those that each makes of a text, or ids that are given.
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@ struct AlignedTokens {
   uint32_t replaced = 0;  // bytes of the text that were not UTF-8
 };
 
-// Immutable, thread-safe.
+// Immutable, thread-safe. To make a teacher's tokens from a student's is a Retokenizer's work.
 class TokenAligner {
  public:
   // Decodes both vocabularies and compares them.

@@ -79,6 +79,7 @@ class LockReader {
     check(value.is_string(), full(name), "is not a string");
     return value.as_string();
   }
+  // "" if it is absent; present but no string is still an error.
   std::string text_or(const char* name) const {
     return object_.find(name) == nullptr ? "" : text(name);
   }
@@ -109,6 +110,7 @@ class LockReader {
 LockedFile read_locked_file(const LockReader& reader) {
   reader.only({"name", "bytes", "sha256", "xxh3", "member"});
   LockedFile file{.name = reader.text("name"), .sha256 = reader.text("sha256")};
+  // Also of files that are not members: the name becomes a path when a missing file is looked for.
   const std::string wrong = bad_member_name(file.name);
   reader.check(wrong.empty(), reader.full("name"), wrong.c_str());
   const Json& bytes = reader.field("bytes");
@@ -127,6 +129,7 @@ std::vector<LockedFile> read_locked_files(const LockReader& reader, const char* 
   for (const Json& entry : reader.list(name)) {
     const std::string path = fmt::format("{}.{}", reader.full(name), files.size() + 1);
     files.push_back(read_locked_file(reader.inside(entry, path)));
+    // A strict order makes a name unique without a set.
     reader.check(files.size() < 2 || files[files.size() - 2].name < files.back().name,
                  path + ".name", "is out of order, or there twice");
   }
@@ -140,6 +143,7 @@ LockedInput read_locked_input(const LockReader& reader) {
   const auto known = std::find(std::begin(kInputKinds), std::end(kInputKinds), kind);
   reader.check(known != std::end(kInputKinds), reader.full("kind"),
                "is not a known kind of input; wanted data, model, template or projection");
+  // kInputKinds is in the order of the enum.
   input.kind = static_cast<InputKind>(known - std::begin(kInputKinds));
   input.name = reader.text("name");
   reader.check(!input.name.empty() && is_valid_utf8(input.name) &&
@@ -180,6 +184,7 @@ void check_members(const BundleLock& lock, const LockReader& reader) {
         [](const LockedFile& member, const std::string& wanted) { return member.name < wanted; });
     return at != lock.members.end() && at->name == name ? &*at : nullptr;
   };
+  // The members are sorted, as read_locked_files has checked.
   reader.check(find(lock.recipe) != nullptr, "recipe", "is not a member of the bundle");
   std::set<std::pair<InputKind, std::string>> names;
   for (const LockedInput& input : lock.inputs) {
@@ -188,6 +193,8 @@ void check_members(const BundleLock& lock, const LockReader& reader) {
       if (file.member.empty()) continue;
       const LockedFile* member = find(file.member);
       reader.check(
+          // An input that named other bytes than its member would run data that the lock does not
+          // describe.
           member != nullptr && member->sha256 == file.sha256 && member->bytes == file.bytes,
           fmt::format("inputs: {} {}", input.name, file.name), "is not the member that it names");
     }
@@ -291,6 +298,7 @@ BundleLock parse_lock(std::string_view text, const std::string& where) {
     lock.inputs.push_back(read_locked_input(reader.inside(input, path)));
   }
   lock.binary = reader.table("binary");
+  // Fixed fields; config, operators and environment are the run's own tables.
   reader.inside(lock.binary, "binary").only({"source", "torch", "compiler", "engine", "core"});
   lock.operators = reader.table("operators");
   if (const Json& run = reader.field("run"); !run.is_null()) {

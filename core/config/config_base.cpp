@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of a text that a person wrote; larger is a mistaken path.
 constexpr uint64_t kMostBaseBytes = uint64_t{16} << 20;
 
 std::string type_of(const Literal& value) {
@@ -87,6 +88,7 @@ class BaseMerge {
     while (path) {
       Literal base = load(base_path(chain_.back().file, *path), *path, source);
       source = static_cast<int>(recipe_.bases.size());
+      // Taken out before the merge, or the base's own `extends` would become the recipe's.
       path = take_extends(base, source);
       merge(recipe_.config, base, "");
     }
@@ -135,6 +137,7 @@ class BaseMerge {
     }
     std::string text;
     try {
+      // Inside a bundle a base is a member, at the place where it was extracted.
       const std::string path = local_ ? local_(file) : file;
       if (is_bundle_name(file)) return of_bundle(file, path);
       text = read_file(path, kMostBaseBytes);
@@ -147,6 +150,7 @@ class BaseMerge {
            fmt::format("extends {}, which has no config: no line says local cfg = xrun.config {{",
                        spelled));
     }
+    // The text is kept for the excerpts of later errors.
     recipe_.bases.push_back({file, base.text});
     chain_.push_back({file, real, 0});
     set_source(base.config, static_cast<int>(recipe_.bases.size()));
@@ -157,6 +161,7 @@ class BaseMerge {
   Literal of_bundle(const std::string& file, const std::string& path) {
     const Bundle bundle = Bundle::open(path);
     const BundleLock& lock = bundle.lock();
+    // No text: its settings are resolved values without lines.
     recipe_.bases.push_back({file, ""});
     chain_.push_back({file, "", 0});
     return literal_of(lock.config, "", [&](const std::string& key) {
@@ -190,8 +195,11 @@ class BaseMerge {
         }
         continue;
       }
+      // Before the merge: a table over a number is a slip that the fields' own checks would blame
+      // on the wrong file.
       check_type(*own, entry.value, inner);
       const bool tables =
+          // Lists are replaced as a whole: nobody could tell which elements of the base remain.
           own->is_table && entry.value.is_table && !own->is_list() && !entry.value.is_list();
       if (tables) {
         merge(*own, entry.value, inner);
@@ -219,6 +227,7 @@ class BaseMerge {
 }  // namespace
 
 std::string base_path(const std::string& file, const std::string& base) {
+  // Relative to the recipe that extends it, not to the current folder; an absolute path stays.
   return (fs::path(file).parent_path() / base).lexically_normal().string();
 }
 

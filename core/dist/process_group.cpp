@@ -178,6 +178,7 @@ ProcessGroup::~ProcessGroup() {
 void ProcessGroup::check_verdict() const {
   const std::optional<RankVerdict> verdict = watchdog_.verdict();
   if (!verdict) return;
+  // The exit status survives: 2 is a difference in settings, which no retry mends.
   if (verdict->status == 2) throw UsageError(verdict->text);
   throw Error(verdict->text);
 }
@@ -192,6 +193,7 @@ ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
                                        std::string_view arguments) {
   check_verdict();
   Call call = {record_.begin(label, bytes), std::string(label), bytes};
+  // Before the check, whose collective belongs to the cost of this one.
   call.begun = CollectiveTimes::Clock::now();
   if (check_) check_arguments(call, arguments);
   return call;
@@ -200,6 +202,7 @@ ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
 void ProcessGroup::check_arguments(const Call& call, std::string_view arguments) {
   const std::string own = fmt::format("\"{}\" {}", call.label, arguments);
   const std::vector<std::string> all = gather_texts(call, own, "arguments");
+  // Against rank 0, so that all ranks throw the same message.
   for (int64_t r = 1; r < size(); ++r) {
     XRUN_CHECK(all[r] == all[0],
                "collective {} differs between ranks: rank 0 calls {}, rank {} calls {}",
@@ -213,6 +216,7 @@ c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
   if (!device_) {
     using Make = void(const c10::intrusive_ptr<c10d::Store>&, int64_t, int64_t,
                       c10::intrusive_ptr<c10d::Backend>&);
+    // Found by name: the engine links no CUDA, and the plug-in is loaded by then or never.
     auto* const make = reinterpret_cast<Make*>(::dlsym(RTLD_DEFAULT, "xrun_make_nccl_backend"));
     XRUN_CHECK(make != nullptr, "collectives of tensors on {} need the CUDA plug-in",
                tensor.device().str());
@@ -224,6 +228,7 @@ c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
 void ProcessGroup::wait(const Call& call, const Work& work) {
   while (true) {
     try {
+      // On a GPU wait() only orders the stream and returns, so it needs no timeout.
       call.on_device ? work->wait() : work->wait(kPoll);
       return;
     } catch (const std::exception& error) {
@@ -242,6 +247,8 @@ void ProcessGroup::finish(const Call& call, const std::vector<Work>& works) {
   record_.end();
   if (times_ == nullptr) return;
   const auto wait_ended = CollectiveTimes::Clock::now();
+  // 0: there is no callback, or it has not run yet; the call then ended with this wait at the
+  // latest.
   const auto complete = call.complete ? call.complete->load() : 0;
   times_->add({call.label, call.bytes, call.begun,
                complete == 0
@@ -268,6 +275,7 @@ Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root) {
 std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
                                               const std::vector<int64_t>& sizes) {
   std::vector<Work> works;
+  // Every rank has the same sizes, so all of them skip the collective.
   if (total(sizes) == 0) return works;
   // NCCL makes one operation of the broadcasts.
   c10d::Backend& backend = backend_of(bytes);
@@ -276,6 +284,7 @@ std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
   int64_t begin = 0;
   for (int64_t r = 0; r < size(); ++r) {
     const int64_t count = sizes[r];
+    // One broadcast by each rank, since pieces may differ in size.
     if (count != 0) works.push_back(send_from(bytes.narrow(0, begin, count), r));
     begin += count;
   }
@@ -309,6 +318,7 @@ std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std:
     const char* const block = text_data(blocks) + r * kBlockBytes;
     GatherHead of{};
     std::memcpy(&of, block, sizeof of);
+    // Before the length is believed: in another call the block means something else.
     if (of.label != head.label) explain_difference(call, r);
     lengths[r] = of.length;
     XRUN_CHECK(lengths[r] >= 0, "\"{}\": rank {} made another call", call.label, r);
@@ -317,6 +327,7 @@ std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std:
     rests[r] = lengths[r] - inside;
   }
   if (total(rests) == 0) return out;
+  // All ranks have all heads now and agree on whether there is a second collective.
   const at::Tensor rest = empty_bytes(total(rests));
   const int64_t begin = std::accumulate(rests.begin(), rests.begin() + rank(), int64_t{0});
   std::memcpy(text_data(rest) + begin, text.data() + length - rests[rank()], rests[rank()]);
@@ -347,6 +358,7 @@ std::string ProcessGroup::broadcast(std::string_view label, const std::string& t
   std::memcpy(&length, text_data(block), sizeof length);
   const int64_t inside = std::min(length, kTextBytes);
   std::string out(text_data(block) + sizeof length, inside);
+  // The length came with the block, so the receivers know whether more follows.
   if (length == inside) return out;
   const at::Tensor rest = empty_bytes(length - inside);
   if (rank() == root) std::memcpy(text_data(rest), text.data() + inside, length - inside);
@@ -361,6 +373,7 @@ void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, i
   Call call = begin(label, bytes.numel(),
                     fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
   call.on_device = !tensor.device().is_cpu();
+  // Empty on every rank, or the ranks differ in shape, which `check` reports.
   if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});
 }
 
@@ -434,6 +447,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   const int64_t offset = std::accumulate(sizes.begin(), sizes.begin() + rank(), int64_t{0});
   at::Tensor own = out.detach().reshape({-1}).narrow(0, offset, sizes[rank()]);
   const at::Tensor from = in.detach().reshape({-1});
+  // gather_pieces sends from the place in `out`, so the own piece goes there first.
   // Callers may pass a range of `out` itself, which is in place already.
   if (own.data_ptr() != from.data_ptr()) own.copy_(from);
   const at::Tensor all = bytes_of(out);
@@ -467,6 +481,7 @@ std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options
   auto store = open_store(world);
   Socket watched;
   if (world.rank == 0) {
+    // The system chooses the port; the store tells it to the others.
     watched = listen_on(0, world.one_machine());
     store->set("watch/port", std::to_string(port_of(watched)));
   }

@@ -68,6 +68,7 @@ std::string digest_of(const Projection& p) {
 }
 
 void check_rows(const Projection& p, const std::string& where) {
+  // Before any row is read through begin.
   XRUN_CHECK(!p.begin.empty() && p.begin.front() == 0 && p.begin.back() == p.entries() &&
                  std::is_sorted(p.begin.begin(), p.begin.end()) && p.id.size() == p.weight.size(),
              "{}: its rows do not cover its {} entries", where, p.entries());
@@ -76,9 +77,11 @@ void check_rows(const Projection& p, const std::string& where) {
       XRUN_CHECK(p.id[i] >= 0 && p.id[i] < p.teacher_vocab,
                  "{}: row {} names the teacher token {}, the teacher has {}", where, row, p.id[i],
                  p.teacher_vocab);
+      // A weight of 0 is no entry; a negative one would make a negative probability.
       XRUN_CHECK(std::isfinite(p.weight[i]) && p.weight[i] > 0,
                  "{}: row {} has a weight of {}, wanted a positive number", where, row,
                  p.weight[i]);
+      // Readers take the first entries of a row as its largest.
       XRUN_CHECK(i == size_t(p.begin[size_t(row)]) || p.weight[i] <= p.weight[i - 1],
                  "{}: row {} is not sorted by falling weight", where, row);
     }
@@ -88,6 +91,7 @@ void check_rows(const Projection& p, const std::string& where) {
 }  // namespace
 
 void save_projection(const Projection& projection, const std::filesystem::path& path) {
+  // What cannot be loaded is not saved.
   check_rows(projection, path.string());
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   XRUN_CHECK(std::filesystem::is_directory(folder),
@@ -107,6 +111,7 @@ void save_projection(const Projection& projection, const std::filesystem::path& 
                        {"teacher_vocab", std::to_string(projection.teacher_vocab)},
                        {"made_by", dump_json(projection.made_by)},
                        {"xxh3", digest_of(projection)}});
+    // The name appears with the whole contents, or not at all.
     rename_durable(unfinished, path);
   } catch (...) {
     std::error_code ignored;
@@ -136,6 +141,7 @@ Projection load_projection(const std::filesystem::path& path) {
   projection.student = text("student");
   projection.teacher = text("teacher");
   projection.made_by = parse_json(text("made_by"), where + " (made_by)");
+  // Metadata of safetensors are strings.
   const std::string vocab = text("teacher_vocab");
   const auto [end, error] =
       std::from_chars(vocab.data(), vocab.data() + vocab.size(), projection.teacher_vocab);
@@ -145,6 +151,7 @@ Projection load_projection(const std::filesystem::path& path) {
   projection.begin = read_list<int64_t>(file, "begin", at::kLong);
   projection.id = read_list<int32_t>(file, "id", at::kInt);
   projection.weight = read_list<float>(file, "weight", at::kFloat);
+  // -1 for an empty list, which check_rows refuses.
   projection.student_vocab = static_cast<int64_t>(projection.begin.size()) - 1;
   XRUN_CHECK(digest_of(projection) == text("xxh3"),
              "{}: is damaged: its contents have the digest {}, its metadata say {}; remove it and "
@@ -184,6 +191,7 @@ std::vector<std::pair<int32_t, int32_t>> exact_map(const Projection& projection,
                row, largest(row));
     if (double(largest(row)) < least_weight) continue;
     int32_t& holder = student[size_t(projection.id[size_t(projection.begin[size_t(row)])])];
+    // One student token per teacher token; of equal weights the lowest id stays.
     if (holder < 0 || largest(row) > largest(holder)) holder = static_cast<int32_t>(row);
   }
   std::vector<std::pair<int32_t, int32_t>> pairs;
@@ -200,6 +208,7 @@ std::vector<std::pair<int32_t, int32_t>> exact_map(const Projection& projection,
 }
 
 void ProjectionRows::end_row() {
+  // Stable, so that equal weights keep the order in which they were added on every machine.
   std::stable_sort(row_.begin(), row_.end(),
                    [](const RowEntry& a, const RowEntry& b) { return a.weight > b.weight; });
   for (const RowEntry& entry : row_) {

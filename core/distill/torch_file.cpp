@@ -25,6 +25,7 @@ constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 
 // Names of opcodes that a reader may meet in pickles of other things.
+// Only for the message; an opcode that is not listed is refused by its number.
 struct OpcodeName {
   uint8_t opcode;
   const char* name;
@@ -61,6 +62,7 @@ class PickleReader {
       if (opcode == '.') break;
       if (!step_value(opcode) && !step_container(opcode) && !step_memo(opcode)) refuse(opcode);
     }
+    // Python would ignore what lies below; here it is a sign of a file made by hand.
     check(marks_.empty() && stack_.size() == 1, "the pickle ends with more than one value");
     return stack_[0];
   }
@@ -95,6 +97,7 @@ class PickleReader {
   // ---- bytes of the pickle
 
   std::string_view take(uint64_t size) {
+    // Written so that at_ + size cannot overflow.
     check(size <= code_.size() - at_, "the pickle is cut off");
     at_ += size;
     return code_.substr(at_ - size, size);
@@ -132,6 +135,7 @@ class PickleReader {
     file_.sequences_.push_back(std::move(items));
     push(kind, static_cast<int64_t>(file_.sequences_.size() - 1));
   }
+  // Values below the latest mark belong to the container around it and cannot be popped.
   size_t base() const { return marks_.empty() ? 0 : marks_.back(); }
   Value pop() {
     check(stack_.size() > base(), "the stack is empty");
@@ -168,6 +172,7 @@ class PickleReader {
         check(version >= 2 && version <= 5, fmt::format("protocol {} is not known", version));
         return true;
       }
+      // A frame's length only helps a reader of streams, and the whole pickle is here.
       case 0x95: take(8); return true;  // FRAME
       case 'N': push(TorchKind::kNone, 0); return true;
       case 0x88: push(TorchKind::kBool, 1); return true;
@@ -177,6 +182,7 @@ class PickleReader {
       case 'J': push(TorchKind::kInt, number<int32_t>()); return true;
       case 0x8a: push_long(take(number<uint8_t>())); return true;  // LONG1
       case 'G':
+        // Big endian, unlike all other numbers of a pickle. A node keeps the bits.
         push(TorchKind::kFloat, int64_t(__builtin_bswap64(number<uint64_t>())));
         return true;
       case 'X': push_text(take(number<uint32_t>())); return true;
@@ -187,6 +193,7 @@ class PickleReader {
         return true;
       }
       case 0x93: {  // STACK_GLOBAL
+        // The name was pushed last.
         const Value name = pop_kind(TorchKind::kString, "the name of a class is not a string");
         const Value module = pop_kind(TorchKind::kString, "the name of a module is not a string");
         push_class(file_.as_string(module), file_.as_string(name));
@@ -232,6 +239,7 @@ class PickleReader {
         } else {
           items = pop_to_mark();
         }
+        // Keys and values alternate in one list; find() reads it from the end, as later keys win.
         check(items.size() % 2 == 0, "a dict has a key without a value");
         check(file_.kind(top()) == TorchKind::kDict, "sets items of a value that is not a dict");
         std::vector<Value>& dict = sequence(top());
@@ -265,6 +273,7 @@ class PickleReader {
   }
   void recall(uint64_t index) {
     check(index < memo_.size(), "the memo has no such entry");
+    // The same node, as in Python, where a memo entry is another name for one object.
     stack_.push_back(memo_[index]);
   }
 
@@ -274,12 +283,14 @@ class PickleReader {
     uint64_t value = 0;
     std::memcpy(&value, bytes.data(), bytes.size());
     const unsigned unused = 64 - 8 * static_cast<unsigned>(bytes.size());
+    // Shifted up and back down, which extends the sign; no bytes at all are 0.
     push(TorchKind::kInt, unused == 64 ? 0 : static_cast<int64_t>(value << unused) >> unused);
   }
 
   void push_class(std::string_view module, std::string_view name) {
     const std::string whole = fmt::format("{}.{}", module, name);
     for (const std::string_view known : {kRebuildTensor, kOrderedDict}) {
+      // The constant and not the file's text, so that reduce() may compare it.
       if (whole == known) return push_string(TorchKind::kClass, known);
     }
     if (const std::string_view known = torch_storage_class(whole); !known.empty()) {
@@ -312,6 +323,7 @@ class PickleReader {
       check(sequence(arguments).empty(), "an OrderedDict has arguments");
       return push_sequence(TorchKind::kDict, {});
     }
+    // A storage class is named by persistent ids and is never called.
     check(name == kRebuildTensor, fmt::format("calls {}, which is a class", name));
     file_.tensors_.push_back(rebuild_tensor(sequence(arguments)));
     push(TorchKind::kTensor, static_cast<int64_t>(file_.tensors_.size() - 1));

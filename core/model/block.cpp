@@ -32,7 +32,7 @@ at::Tensor qk_norm(const ForwardState& state, const WeightIndex& index, const at
   return rms_norm(rows, state.weight(index.weight), c.norm_eps).view(x.sizes());
 }
 
-// q [T, H, K], k and v [T, G, K], before RoPE.
+// q [T, H, K], k and v [T, J, K], before RoPE.
 std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& index,
                                   const at::Tensor& x) {
   const ModelConfig& c = state.config;

@@ -148,7 +148,7 @@ void KvCache::append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
 // one is cut. Where a slice ends changes no bit (attention.h).
 std::vector<KvCache::Slice> KvCache::slices(const std::vector<int64_t>& cu_seqlens,
                                             int64_t heads) const {
-  const int64_t most = kernels::attention_chunk(heads);
+  const int64_t most = kernels::query_block(heads);
   std::vector<Slice> out;
   const Block* shared = nullptr;
   for (size_t s = 0; s < used_.size(); ++s) {

@@ -47,7 +47,7 @@ class KvCache {
   void advance(const std::vector<int64_t>& cu_seqlens);
 
  private:
-  // [layers, 2, G, 64 width]: keys [width, 64], values [64, width]; fp32 or bf16
+  // [layers, 2, J, 64 width]: keys [width, 64], values [64, width]; fp32 or bf16
   using Block = std::shared_ptr<at::Tensor>;
 
   struct Slot {

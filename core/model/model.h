@@ -125,7 +125,7 @@ class Model {
   ExportedModel exported(std::optional<at::ScalarType> dtype = std::nullopt) const;
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
-  // token t+1. With P held tokens the rows are those after them, [T - P, D]. With a trainable model
+  // token t+1. With C held tokens the rows are those after them, [T - C, D]. With a trainable model
   // and gradients enabled the result carries the graph; otherwise no activation outlives its layer.
   // T = 0 is legal. Throws Error if a token is outside the vocabulary, a position outside learned
   // ones, or shapes or cu_seqlens disagree.

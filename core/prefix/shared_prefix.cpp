@@ -1,5 +1,5 @@
-// n packs that share P tokens compute (n - 1) P fewer. The prefix's blocks run again in its
-// backward, a third of its work, so that the saving counts as (n - 1) P - P / 3.
+// n packs that share C tokens compute (n - 1) C fewer. The prefix's blocks run again in its
+// backward, a third of its work, so that the saving counts as (n - 1) C - C / 3.
 
 #include "core/prefix/shared_prefix.h"
 
@@ -57,7 +57,7 @@ SharedPrefix prefix_from(const std::vector<const PackedBatch*>& packs, FoldedPac
   int64_t saved = 0;
   for (; prefix.end < packs.size() && alike(prefix.end); ++prefix.end) {
     const int64_t least = common_prefix(run, folds.first_run(prefix.end));
-    // n packs save (n - 1) P tokens. Each further pack adds P and may shorten P for all.
+    // n packs save (n - 1) C tokens. Each further pack adds C and may shorten C for all.
     const int64_t more = least * static_cast<int64_t>(prefix.end - begin);
     if (least < min_run || more <= saved) break;
     run = run.first(static_cast<size_t>(least));

@@ -11,10 +11,10 @@
 
 namespace xrun {
 
-// The first P tokens of the first tree of packs [begin, end), two at least.
+// The first C tokens of the first tree of packs [begin, end), two at least.
 struct SharedPrefix {
   size_t begin = 0, end = 0;
-  std::vector<int32_t> tokens = {}, position_ids = {};  // [P]
+  std::vector<int32_t> tokens = {}, position_ids = {};  // [C]
   // Tokens that the folded packs compute, each with its prefix, and with one prefix for all.
   int64_t separate = 0, together = 0;
   int64_t shortest = 0, longest = 0;  // tokens of a segment of these packs

@@ -50,7 +50,9 @@ class AnswerCompanion {
  public:
   AnswerCompanion(const AnswerTeacher& teacher, std::optional<int32_t> turn_end,
                   const Conversation& prompt)
-      : aligner_(*teacher.aligner), turn_end_(turn_end), tail_(aligner_.teacher(), prompt) {}
+      : retokenizer_(*teacher.retokenizer),
+        turn_end_(turn_end),
+        tail_(retokenizer_.teacher(), prompt) {}
 
   CompanionTokens make(const Rollout& one, const std::vector<int32_t>& teacher_prompt) {
     out_.ids = teacher_prompt;
@@ -62,7 +64,7 @@ class AnswerCompanion {
       add_answer(ids, prompt + static_cast<int32_t>(turn.begin), turn.finish == "stop");
       if (turn.reply.size() > 0) add_tail(turn);
     }
-    cut(aligner_.limit());
+    cut(retokenizer_.limit());
     return std::move(out_);
   }
 
@@ -77,10 +79,10 @@ class AnswerCompanion {
   }
 
   void add_answer(std::span<const int32_t> ids, int32_t s, bool ended) {
-    AlignedDocument answer = aligner_.align_answer(ids, ended ? turn_end_ : std::nullopt);
+    AlignedDocument answer = retokenizer_.align_answer(ids, ended ? turn_end_ : std::nullopt);
     const auto t = static_cast<int32_t>(out_.ids.size());
     out_.ids.insert(out_.ids.end(), answer.teacher_ids.begin(), answer.teacher_ids.end());
-    const CompanionTokens counted = companion_of(std::move(answer), aligner_.teacher());
+    const CompanionTokens counted = companion_of(std::move(answer), retokenizer_.teacher());
     out_.wrong += counted.wrong;
     out_.one_sided += counted.one_sided;
     for (const CompanionTokens::Chunk& chunk : counted.chunks) {
@@ -104,7 +106,7 @@ class AnswerCompanion {
     std::erase_if(out_.chunks, [&](const auto& chunk) { return chunk.t_end > limit; });
   }
 
-  const TextAligner& aligner_;
+  const Retokenizer& retokenizer_;
   std::optional<int32_t> turn_end_;
   TurnTail tail_;
   CompanionTokens out_;
@@ -123,7 +125,7 @@ class TeacherPrompts {
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     if (rows.empty()) return;
-    std::vector<Conversation> read = info.conversations(rows, teacher.aligner->student());
+    std::vector<Conversation> read = info.conversations(rows, teacher.retokenizer->student());
     for (size_t i = 0; i < rows.size(); ++i) {
       Prompt& prompt = by_row_[rows[i]];
       prompt.conversation = std::move(read[i]);
@@ -144,7 +146,7 @@ class TeacherPrompts {
     // The answer follows, so the prompt ends with the header of the assistant's turn.
     kwargs.set("add_generation_prompt", true);
     try {
-      return encode_chat(teacher_.aligner->teacher(), *teacher_.chat_template,
+      return encode_chat(teacher_.retokenizer->teacher(), *teacher_.chat_template,
                          conversation.messages, kwargs)
           .ids;
     } catch (const Error& error) {
@@ -175,13 +177,13 @@ class AnswerCompanions : public CompanionSource {
     return out;
   }
   const std::string& fingerprint() const override {
-    return teacher_.aligner->teacher_fingerprint();
+    return teacher_.retokenizer->teacher_fingerprint();
   }
 
  private:
   void make() const {
     const TeacherPrompts prompts(rollouts_, info_, teacher_);
-    const auto turn_end = turn_end_of(teacher_.aligner->teacher(), *teacher_.chat_template);
+    const auto turn_end = turn_end_of(teacher_.retokenizer->teacher(), *teacher_.chat_template);
     std::vector<CompanionTokens> made(rollouts_.size());
     for_each_on_threads(rollouts_.size(), teacher_.workers, [&](size_t i) {
       const Rollout& one = *rollouts_[i];

@@ -121,7 +121,7 @@ std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt
   // Rewards see the prompt as text, without special tokens.
   one->prompt_text = policy.tokenizer()->decode(*prompt.ids, true);
   one->routes = std::move(answer.generation.routes);
-  if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
+  if (one->routes) one->routed_by = &policy.model();  // random tokens have none
   one->text = std::move(answer.text);
   one->finish = std::move(answer.reason);
   return one;
@@ -223,10 +223,8 @@ RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& promp
   return list;
 }
 
-}  // namespace
-
-BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperature) {
-  BatchInfo info = std::move(prompts);
+// The step and data of rollouts, from those of their prompts.
+BatchInfo rollout_info(BatchInfo info, const Policy& policy, double temperature) {
   info.unit = Unit::kToken;
   // Greedy answers have no temperature; their log-probs are those at 1.
   info.temperature = temperature > 0 ? temperature : 1;
@@ -235,6 +233,19 @@ BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperatu
   info.canonical_pack = nullptr;
   info.device = policy.options().device;
   return info;
+}
+
+}  // namespace
+
+std::shared_ptr<Rollouts> rollout_batch(RolloutList list, const Batch& prompts,
+                                        const std::vector<int64_t>& of, Policy& policy,
+                                        double temperature) {
+  take_row_weights(list, prompts, of);
+  auto batch = std::make_shared<Rollouts>(rollout_info(prompts.info(), policy, temperature),
+                                          std::move(list));
+  batch->set_columns(prompts, of);
+  if (policy.is_replaced()) batch->set_sampler_logprob(policy.token_logprob(*batch));
+  return batch;
 }
 
 std::shared_ptr<Rollout> new_rollout(const Policy& policy, int64_t row,
@@ -258,7 +269,7 @@ TextSample stand_in_answer(const Tokenizer& tokenizer, int64_t max_tokens, uint6
   for (uint64_t t = 0; t < length; ++t) {
     const uint64_t bits = philox_u64(seed, kStreamStandIn, 1, t);
     sample.generation.ids.push_back(static_cast<int32_t>(bits % vocab));
-    // The stand-in gives them once the batch is made (sample_rollouts).
+    // The stand-in gives them once the batch is made (rollout_batch).
     sample.generation.logprobs.push_back(0);
   }
   sample.text = tokenizer.decode(sample.generation.ids, true);
@@ -283,11 +294,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   const auto batch_of = [&](RolloutList list) {
     std::vector<int64_t> of;
     for (const auto& one : list) of.push_back(asked[static_cast<size_t>(one->prompt)].segment);
-    take_row_weights(list, prompts, of);
-    auto made = std::make_shared<Rollouts>(
-        rollout_info(prompts.info(), policy, sampling.temperature), std::move(list));
-    made->set_columns(prompts, of);
-    return made;
+    return rollout_batch(std::move(list), prompts, of, policy, sampling.temperature);
   };
   std::function<void(RolloutList)> finished;
   if (options.finished) {
@@ -314,9 +321,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
     for (const auto& one : sampled) one->routed_by = one->routes ? &policy.model() : nullptr;
     remember_others(sampled, asked, *model, options, ranks);
   }
-  const auto made = batch_of(std::move(sampled));
-  if (dry) made->set_sampler_logprob(policy.token_logprob(*made));
-  return made;
+  return batch_of(std::move(sampled));
 }
 
 }  // namespace xrun

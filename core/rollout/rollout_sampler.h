@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/rollout/conversations.h"
 #include "core/rollout/rollouts.h"
@@ -14,10 +15,6 @@ namespace xrun {
 class AnswerHistory;
 class Policy;
 class Tokenizer;
-
-// Returns the step and data of rollouts of a policy, from those of their prompts.
-//   temperature  of the sampling; greedy answers (0) report log-probs at temperature 1
-BatchInfo rollout_info(BatchInfo prompts, const Policy& policy, double temperature);
 
 // The keys of draws, beside the seed, the sample and the position. Under kRow a prompt that is
 // sampled again draws the same numbers: its answer changes only where the policy did, so the answer
@@ -53,6 +50,14 @@ struct RolloutOptions {
 // UsageError for options out of range, Error that names the row of a prompt that does not fit.
 std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Batch& prompts,
                                           const RolloutOptions& options);
+
+// Returns answers to prompts as a batch, with the row weights and the columns of the prompts. The
+// random tokens of a stand-in get the log-probs that it gives them.
+//   temperature  of the sampling; greedy answers (0) report log-probs at temperature 1
+//   of           [size of list], the segment of `prompts` that an answer is to
+std::shared_ptr<Rollouts> rollout_batch(RolloutList list, const Batch& prompts,
+                                        const std::vector<int64_t>& of, Policy& policy,
+                                        double temperature);
 
 // Returns a rollout of a policy's present weights without its answer: sample `sample` of the prompt
 // of this index.

@@ -25,6 +25,7 @@ namespace {
 std::vector<uint8_t> trained_flags(const Rollout& one) {
   std::vector<uint8_t> flags(one.prompt_ids->size(), 0);
   const auto prompt = static_cast<std::ptrdiff_t>(flags.size());
+  // Without turns every token was sampled. With turns the rest are messages of the environment.
   flags.resize(flags.size() + one.ids.size(), one.turns.empty() ? 1 : 0);
   for (const RolloutTurn& turn : one.turns) {
     std::fill(flags.begin() + prompt + turn.begin, flags.begin() + prompt + turn.end, 1);
@@ -48,6 +49,7 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
   for (const auto& one : rollouts) {
     ids.push_back(whole_ids(*one));
     sizes.push_back(std::ssize(ids.back()));
+    // Never cut: a cut answer would train under the reward of the whole one.
     XRUN_CHECK(info.max_tokens == 0 || sizes.back() <= info.max_tokens,
                "{}: prompt and answer have {} tokens, batch.max_tokens is {}; raise it, or lower "
                "max_tokens of the sampling",
@@ -60,6 +62,7 @@ std::vector<PackedBatch> pack_rollouts(const BatchInfo& info, const RolloutList&
   RoutedTokens routed;
   std::vector<std::vector<int32_t>> keys;
   for (size_t i = 0; i < ids.size(); ++i) {
+    // Without routes these are the ids themselves.
     keys.push_back(routed.keys(ids[i], rollouts[i]->routes.get()));
   }
   std::vector<UnitTokens> units;
@@ -108,6 +111,7 @@ void replay_routes(const Batch& batch, const RolloutList& rollouts) {
     for (const int64_t i : micro->pack().segment_id) {
       const Rollout& one = *rollouts[static_cast<size_t>(i)];
       routes.push_back(one.routes);
+      // All rollouts of a batch come from one policy, so the last is as good as the first.
       if (one.routes) model = one.routed_by;
     }
     if (model != nullptr) micro->replay(*model, std::move(routes));
@@ -130,6 +134,7 @@ Json turn_json(const RolloutTurn& turn) {
 }
 
 RolloutTurn turn_from(const Json& json) {
+  // Read from a checkpoint: a missing member is an error, never a default.
   return {json.at("begin").as_int(),     json.at("end").as_int(), json.at("text").as_string(),
           json.at("finish").as_string(), json.at("tool_calls"),   json.at("reply")};
 }
@@ -166,6 +171,7 @@ Rollouts::Rollouts(BatchInfo info, RolloutList rollouts, std::optional<RolloutCh
     : Batch(info, pack_rollouts(info, rollouts, chunks)),
       rollouts_(std::move(rollouts)),
       chunks_(std::move(chunks)) {
+  // Numbers that a recipe may filter by or average.
   const auto field = [&](const char* name, const auto& value) {
     set_field(name, numbers_of(rollouts_, at::kLong, value), Unit::kSequence);
   };
@@ -216,6 +222,7 @@ at::Tensor Rollouts::routes(int64_t i) const {
 }
 
 void Rollouts::note_trained() const {
+  // Rollouts are shared with the record of the body, which writes this.
   for (const auto& one : rollouts_) one->trained = true;
   if (!has_field("advantage")) return;
   const at::Tensor values = field("advantage").to(at::kCPU, at::kDouble).contiguous();
@@ -230,6 +237,7 @@ void Rollouts::note_trained() const {
 bool Rollouts::vary_stand_ins() {
   if (rollouts_.empty() || !rollouts_.front()->stand_in) return false;
   const bool equal = std::all_of(rollouts_.begin(), rollouts_.end(), [&](const auto& one) {
+    // Also true if none has a reward: nothing has scored them.
     return one->reward == rollouts_.front()->reward;
   });
   if (!equal) return false;

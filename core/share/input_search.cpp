@@ -52,6 +52,7 @@ std::vector<fs::path> bundled_files(const std::string& sha256) {
   for (const fs::path& folder : list_folder(bundles_root(), none)) {
     try {
       const std::string text = read_file(folder / kBundleLock, kMostLockOfFolder);
+      // A search of the text is much faster than parsing every lock.
       if (text.find(sha256) == std::string::npos) continue;
       const BundleLock lock = parse_lock(text, folder.string());
       for (const LockedFile& member : lock.members) {
@@ -65,6 +66,7 @@ std::vector<fs::path> bundled_files(const std::string& sha256) {
 }
 
 std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFolders& models) {
+  // A name or an old digest is only a hint: the file may have changed, so it is hashed again.
   const auto first = [&](const std::vector<fs::path>& files) -> std::optional<fs::path> {
     for (const fs::path& file : files) {
       if (match(file, locked) == Match::kLocked) return fs::absolute(file);
@@ -113,6 +115,7 @@ Match worst_match(const std::vector<fs::path>& files,
 NearFiles files_in(const fs::path& folder, const LockedInput& input) {
   NearFiles found;
   const std::vector<const LockedFile*> wanted = wanted_files(input);
+  // The match of nothing; every file can only lower it.
   found.match = Match::kLocked;
   for (const LockedFile* locked : wanted) {
     found.files.push_back(folder / locked->name);
@@ -140,8 +143,10 @@ NearFiles files_below(const fs::path& root, const LockedInput& input) {
     return best;
   }
   const fs::path named = named_folder(input);
+  // An absolute name means the place of the bundle's author and is not joined to this root.
   if (named.is_relative() && !named.empty()) take(files_in(root / named, input));
   if (input.kind == InputKind::kModel) take(files_in(root / named.filename(), input));
+  // Tried last, so that of two equal finds the one under the input's own folders stays.
   take(files_in(root, input));
   return best;
 }
@@ -161,6 +166,7 @@ void link_to(const fs::path& link, const fs::path& target) {
   std::error_code none;
   if (fs::read_symlink(link, none) == target) return;
   make_dirs(link.parent_path());
+  // The process number keeps two processes that open one bundle apart.
   const fs::path made = link.string() + fmt::format(".tmp{}", ::getpid());
   fs::remove(made, none);
   fs::create_symlink(target, made);
@@ -238,6 +244,7 @@ class MissingText {
 
   void add(const std::string& place, const NearFiles& near) {
     const size_t others = near.others.size(), all = wanted_files(input_).size();
+    // Naming the odd files helps only where some of the others were found.
     if (others == 0 || others == all || near.match == Match::kRefused) {
       return add(place, near.match, near.files);
     }
@@ -329,6 +336,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   if (input.bundled()) return {.path = path_in(input, own), .where = "in the bundle"};
   FoundInput found;
   MissingText missing(input);
+  // The name comes first: on the author's machine nothing is searched.
   if (find_by_name(input, search.models, found, missing)) return found;
 
   const fs::path folder = search.bundle.parent_path(), beside = folder.empty() ? "." : folder;
@@ -347,6 +355,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   std::vector<fs::path> files;
   for (const LockedFile* file : wanted_files(input)) {
     const std::optional<fs::path> at = find_by_digest(*file, search.models);
+    // One missing file is enough: half an input is no input.
     if (!at) break;
     files.push_back(*at);
   }

@@ -14,7 +14,7 @@
 namespace xrun::kernels {
 
 struct AttentionSizes {
-  int64_t rows, heads, kv_heads, head_dim;  // T, H, G, K
+  int64_t rows, heads, kv_heads, head_dim;  // T, H, J, K
   float scale;
   int64_t held = 0;  // leading tokens of the pack without rows here: token t is row t - held
 };
@@ -23,15 +23,15 @@ struct AttentionSizes {
 template <class T>
 struct PathAttention {
   const T* q;      // [T, H, K]
-  const T* k;      // [T, G, K]
-  const T* v;      // [T, G, K]
+  const T* k;      // [T, J, K]
+  const T* v;      // [T, J, K]
   T* out;          // [T, H, K]
   float* lse;      // [H, T]
   float* scratch;  // attention_scratch floats
   AttentionNodes nodes;
   AttentionSizes sizes;
   int64_t first, last, kv_head;
-  const T *held_k = nullptr, *held_v = nullptr;  // [held, G, K]
+  const T *held_k = nullptr, *held_v = nullptr;  // [C, J, K]
 };
 
 // Gradients of query tokens [first, last), one or several whole trees less what is held, for query
@@ -47,19 +47,19 @@ struct PathAttentionBackward {
   AttentionNodes nodes;
   AttentionSizes sizes;
   int64_t first, last, kv_head, head, heads;
-  const T *held_k = nullptr, *held_v = nullptr;  // [held, G, K]
+  const T *held_k = nullptr, *held_v = nullptr;  // [C, J, K]
 };
 
 // Query tokens that a range is cut into: about 256 rows, whose state stays in the second-level
 // cache and for which gathering a block costs a few percent.
-constexpr int64_t attention_chunk(int64_t heads) { return heads >= 256 ? 1 : 256 / heads; }
+constexpr int64_t query_block(int64_t heads) { return heads >= 256 ? 1 : 256 / heads; }
 
 // Floats of scratch of a call over `heads` query heads, forward or backward.
 // Forward: q and out of every row, its RowSum (17 floats) and a position; keys, values, scores.
 // Backward needs more: q, grad and dq of a row, its lse and delta; five tiles of a block's keys
 // (keys, keys_t, values_t, dk, dv); p and ds of a panel of at most 48 rows.
 constexpr int64_t attention_scratch(int64_t heads, int64_t head_dim) {
-  const int64_t rows = heads * attention_chunk(heads), width = padded_head(head_dim);
+  const int64_t rows = heads * query_block(heads), width = padded_head(head_dim);
   return rows * (3 * width + 32) + kKeyBlock * (5 * width + 2 * 48);
 }
 
@@ -184,7 +184,7 @@ void attend_slice(const PathAttention<T>& a, int64_t first, int64_t last) {
 
 template <class T>
 void compute(const PathAttention<T>& a) {
-  const int64_t slice = attention_chunk(a.sizes.heads / a.sizes.kv_heads);
+  const int64_t slice = query_block(a.sizes.heads / a.sizes.kv_heads);
   for (int64_t first = a.first; first < a.last; first += slice) {
     attend_slice(a, first, smaller(a.last, first + slice));
   }
@@ -337,7 +337,7 @@ void backward_slice(const PathAttentionBackward<T>& a, int64_t first, int64_t la
 
 template <class T>
 void compute(const PathAttentionBackward<T>& a) {
-  const int64_t slice = attention_chunk(a.heads);
+  const int64_t slice = query_block(a.heads);
   // The factors of `c = factor c + a b` where a product only adds.
   float ones[kPanelRows > kKeyBlock ? kPanelRows : kKeyBlock];
   for (float& value : ones) value = 1;

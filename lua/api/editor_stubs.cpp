@@ -125,16 +125,24 @@ class Stubs {
            (result.note.empty() || result.note[0] == '[' ? "" : " " + result.note) + "\n";
   }
 
+  // "{scale?: boolean, eps?: number}" for a table of options, so that the editor checks its keys. A
+  // table with the fields of a config section has the section's class.
+  static std::string option_types(const LuaParameter& parameter) {
+    if (parameter.type != "table" || parameter.options.empty()) return parameter.type;
+    std::string out;
+    for (const LuaOption& option : parameter.options) {
+      add_item(out, option.name + "?: " + option.type);
+    }
+    return "{" + out + "}";
+  }
+
   // One function: its documentation, parameters, results and an empty body.
   static std::string function(const DocEntry& entry) {
     std::string out = fmt::format("\n---{}\n", entry.doc), names;
     for (const LuaParameter& parameter : entry.parameters) {
       add_item(names, parameter.name);
-      out += fmt::format("---@param {}{} {}{}\n", parameter.name, parameter.optional ? "?" : "",
-                         parameter.type,
-                         parameter.type != "table" || parameter.keys.empty()
-                             ? ""
-                             : fmt::format(" {}", fmt::join(parameter.keys, ", ")));
+      out += fmt::format("---@param {}{} {}\n", parameter.name, parameter.optional ? "?" : "",
+                         option_types(parameter));
     }
     for (const LuaResult& result : entry.results) out += result_line(result);
     return out + fmt::format("function {}({}) end\n", entry.name, names);

@@ -20,7 +20,7 @@ namespace {
 // The opening report, which prints notices, may have been printed already.
 void say_since(Session& session, size_t notices) {
   for (size_t i = notices; i < session.notices.lines.size(); ++i) {
-    session.console->say(session.notices.lines[i]);
+    session.console->print_escaped(session.notices.lines[i]);
   }
   session.notices.lines.resize(std::min(notices, session.notices.lines.size()));
 }
@@ -28,8 +28,10 @@ void say_since(Session& session, size_t notices) {
 }  // namespace
 
 std::shared_ptr<Model> host_model(lua_State* L, Policy& policy) {
-  const Model& model = policy.model();
-  if (model.device().is_cpu()) return nullptr;
+  Model* const own = policy.find_model();
+  // Without an owner: the policy keeps its model.
+  if (own == nullptr || own->device().is_cpu()) return {std::shared_ptr<void>(), own};
+  const Model& model = *own;
   Session& session = session_of(L);
   const c10::ScalarType dtype = model.compute_type();
   check_weights_fit(model.config(), dtype, available_bytes(), "run:sample decodes on the CPU");

@@ -34,6 +34,7 @@ struct ContextSlot {
 };
 
 [[noreturn]] void throw_report(std::shared_ptr<const ErrorReport> report) {
+  // A signal is no error of the recipe, whatever line it came at.
   if (report->signal_number != 0) throw Interrupted(report->signal_number);
   if (report->usage) throw UsageError(report->text());
   throw LuaError(std::move(report));
@@ -46,6 +47,7 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   // Syntax first: of two errors in a recipe, the one that Lua finds explains the other.
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
   const bool shebang = text.starts_with('#');
+  // A comment in its place, so that line numbers stay.
   const std::string body = shebang ? "--" + text : text;
   if (!options.suffix.empty()) {
     const std::string longer = body + options.suffix;
@@ -63,6 +65,7 @@ std::string read_recipe(const RecipeOptions& options) {
   const std::string& name = options.recipe;
   if (options.bundle) return read_file(options.bundle->local_path(name), kMostRecipeBytes);
   std::error_code code;
+  // An error here is reported by the read, with its reason.
   if (fs::exists(name, code) || code) return read_file(name, kMostRecipeBytes);
   const fs::path path = name;
   std::string near;
@@ -74,6 +77,7 @@ std::string read_recipe(const RecipeOptions& options) {
       if (file.extension() == ".lua") names.push_back(file.stem().string());
     }
     const std::string stem = path.stem().string();
+    // The right name in the other folder is better than a similar one.
     const bool same = std::find(names.begin(), names.end(), stem) != names.end();
     const std::string found = same ? stem : nearest_name(stem, names);
     if (near.empty() && !found.empty()) near = (folder / (found + ".lua")).string();
@@ -148,6 +152,7 @@ int end_recipe(lua_State* L) {
       "{}: nothing is left to do, but xrun.run was called in a coroutine, which cannot end the "
       "recipe; call it in the recipe's main chunk",
       context.options.recipe);
+  // The coroutine is never resumed, so nothing after xrun.run executes.
   context.ended_early = true;
   return lua_yield(L, 0);
 }
@@ -172,6 +177,7 @@ Recipe::Recipe(const RecipeOptions& options, const std::vector<OpenModule>& modu
   state_->service<ContextSlot>().context = std::move(context);
   for (OpenModule open : modules) open(*state_);
   open_require(*state_);
+  // After the modules, which still define globals.
   open_strict_globals(*state_);
   seed_recipe(*state_, static_cast<uint64_t>(config_whole(L, "seed")), 0, 0);
 
@@ -207,9 +213,11 @@ void Recipe::restart(const std::string& text) {
     lua_settop(L, top);
     throw;
   }
+  // A changed module is read again, too.
   forget_modules(L);
   context.text = std::move(read);
   context.ended_early = false;
+  // It belongs to the run of the old text.
   state_->may_interrupt = nullptr;
   start_thread();
   started_ = done_ = false;
@@ -250,10 +258,13 @@ bool Recipe::resume() {
 void set_up_torch(int threads) {
   if (threads > 0) at::set_num_threads(threads);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  // Deterministic algorithms would fill every empty tensor with NaN, at the cost of a pass over
+  // memory.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
 c10::Device recipe_device(const RecipeOptions& options) {
+  // ":0" of what is visible: the launcher shows each rank its own GPU.
   return c10::Device(options.device == "cpu" ? options.device : options.device + ":0");
 }
 

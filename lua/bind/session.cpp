@@ -150,7 +150,8 @@ void open_run_dir_early(lua_State* L) {
   if (!session.folder.opens_early || run_dir_of(session) != nullptr) return;
   session.folder.dir = std::make_unique<RunDir>(open_run_dir(L));
   if (session.folder.dir->resuming()) return;  // the resume reports them
-  for (const std::string& notice : session.folder.dir->notices()) session.console->say(notice);
+  for (const std::string& notice : session.folder.dir->notices())
+    session.console->print_escaped(notice);
 }
 
 }  // namespace xrun

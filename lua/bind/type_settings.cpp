@@ -116,13 +116,16 @@ std::optional<GemmChoice> choice_of_bundle(const RecipeOptions& options, const s
 GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) {
   Session& session = session_of(L);
   const std::string shape = shape_name(gemm_shape(config));
+  // Once per shape and run: policy and reference must compute alike.
   if (const Json* known = find_choice(measured_of(L), shape)) return gemm_from_json(*known).gemm;
   std::optional<GemmChoice> choice = choice_of_run(session, shape);
   const bool resumed = choice.has_value();
+  // After the resumed run, whose bits matter more than the bundle's.
   if (!choice) choice = choice_of_bundle(recipe_context(L).options, shape);
   if (!choice) {
     // Measured, so each rank might come to another choice.
     const std::string measured = from_first_rank(session_ranks(L), "measuring products", [&] {
+      // Kept in the closure too, or rank 0 would read its own message back.
       choice = choose_gemm(config, dtype);
       return dump_json(to_json(*choice));
     });
@@ -132,6 +135,7 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
   session.notices.add(
       fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
   set_choice(measured_of(L), shape, to_json(*choice));
+  // A model opened after xrun.run; earlier ones are written when the run is made.
   if (session.open_run != nullptr) {
     RunDir& dir = session.open_run->dir();
     keep_measured(L, dir);
@@ -157,6 +161,7 @@ c10::ScalarType read_dtype(lua_State* L) {
 }
 
 void keep_dtype(lua_State* L, RunDir& dir) {
+  // The recipe states it, and the record has the recipe's config.
   if (configured(L)) return;
   dir.record().set(kDtype, dtype_name(type_without_setting(L, &dir)));
 }
@@ -190,6 +195,7 @@ void check_max_length(lua_State* L, int64_t length, const Policy& policy) {
   const ModelConfig config = read_model_config(policy.dir());
   if (config.max_length <= 0 || length <= config.max_length) return;
   const std::string name = policy.dir().filename().string();
+  // Beyond learned positions there is no embedding at all; rotary ones extrapolate.
   if (config.positions == Positions::kLearned) {
     throw UsageError(
         fmt::format("max_length is {}, but {} has {} learned positions; set max_length={} or less",

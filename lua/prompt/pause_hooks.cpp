@@ -172,7 +172,7 @@ bool PauseHooks::take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop,
     const std::string cause =
         "this loop runs in a coroutine, which cannot be paused between bodies";
     XRUN_CHECK(!previews(), "{}; write the loop in the recipe's main chunk", cause);
-    session().console->print(fmt::format("step {}: no prompt: {}", step, cause));
+    session().console->print_raw(fmt::format("step {}: no prompt: {}", step, cause));
     return false;
   }
   pause_ = std::make_shared<LoopPause>(LoopPause{loop, run, step});
@@ -239,7 +239,7 @@ void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
   // The step never came; the run itself went well.
   if (!repl_at || paused) return;
   const auto& run = hooks.session().run;
-  hooks.session().console->print(
+  hooks.session().console->print_raw(
       fmt::format("--repl-at {}: no body of this step began{}", *repl_at,
                   run == nullptr ? "" : fmt::format("; the run has {} bodies", run->run().step())));
 }

@@ -61,7 +61,7 @@ void PausedRun::note(const std::string& text) {
     run->run().dir().log_line(fmt::format("prompt at step {}: {}", run->run().step(), text));
   } catch (const Error& error) {
     if (std::exchange(log_failure_reported_, true)) return;
-    session().console->say(
+    session().console->print_escaped(
         fmt::format("inputs of the prompt cannot be written to the run's log: {}", error.what()));
   }
 }
@@ -102,7 +102,7 @@ void PausedRun::copy_for_again() {
   if (available > 0 && more > available) {
     copy_.forget();
     if (!room_reported_) {
-      console.print(
+      console.print_raw(
           fmt::format("again() will not work: a copy of the state takes {}, and {} are free",
                       bytes_text(StateCopy::bytes_of(saved)), bytes_text(available)));
     }
@@ -115,7 +115,7 @@ void PausedRun::copy_for_again() {
   skipped_before_ = session().notices.skipped_steps;
   // Reported once: later copies reuse the memory.
   if (more > 0) {
-    console.print(console.dim(fmt::format(
+    console.print_raw(console.dim(fmt::format(
         "a copy of {} for again() takes {} of the host's memory",
         saved.size() == 1 ? saved[0].first : "weights and optimizer", bytes_text(copy_.bytes()))));
   }

@@ -83,7 +83,7 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
     failed = failed || answer.failed;
     prompt.console().set_status("");
     std::fflush(stdout);  // what io.write left there
-    if (!answer.text.empty()) prompt.console().print(answer.text);
+    if (!answer.text.empty()) prompt.console().print_raw(answer.text);
   }
   return failed;
 }
@@ -94,9 +94,9 @@ bool run_prompt(Prompt& prompt, const std::string& greeting) {
   const PromptSignals signals(prompt.state());
   prompt.stay();
   Console& console = prompt.console();
-  if (!greeting.empty()) console.print(greeting);
+  if (!greeting.empty()) console.print_raw(greeting);
   History history(history_file());
-  if (!history.problem().empty()) console.print(console.dim(shown_text(history.problem())));
+  if (!history.problem().empty()) console.print_raw(console.dim(shown_text(history.problem())));
   const auto lines =
       terminal_lines({.prompt = console.bold(kAsk),
                       .more = console.dim(kAskMore),

@@ -55,9 +55,10 @@ void push_metrics(lua_State* L, MetricTable table) {
 // Reports a stop or the end of the recipe after a verb.
 void report_position(PausedRun& paused) {
   Console& console = *paused.session().console;
-  if (paused.stopped()) console.print(fmt::format("stopped before step {}", paused.pause().step));
+  if (paused.stopped())
+    console.print_raw(fmt::format("stopped before step {}", paused.pause().step));
   if (!paused.done()) return;
-  console.say(paused.recipe().context().options.recipe + " has ended");
+  console.print_escaped(paused.recipe().context().options.recipe + " has ended");
 }
 
 int step_verb(lua_State* L) {
@@ -89,9 +90,9 @@ int again_verb(lua_State* L) {
   const auto was = find_metric(first.values, "train/loss");
   const auto now = find_metric(table.values, "train/loss");
   if (was && now) {
-    console.print(console.dim(*was == *now ? "the same loss as before, bit for bit" +
-                                                 changed_text(first, table)
-                                           : fmt::format("train/loss was {:.6g}", *was)));
+    console.print_raw(console.dim(*was == *now ? "the same loss as before, bit for bit" +
+                                                     changed_text(first, table)
+                                               : fmt::format("train/loss was {:.6g}", *was)));
   }
   push_metrics(L, std::move(table));
   return 1;

@@ -143,8 +143,8 @@ bool push_answers(lua_State* L, const Options& options, const std::string& by, i
 int show_rows(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   const Options options(L, 1);
-  const std::string by = options.get<std::string>("by", "loss");
-  const int64_t most = options.get<int64_t>("n", 10);
+  const std::string by = options.get<std::string>("by");
+  const int64_t most = options.get<int64_t>("n");
   XRUN_CHECK(most > 0, "n is {}, wanted a number of rows above 0", most);
   // `by` may be a value of the sampled answers, which need no objective.
   if (!options.has("objective") && !options.has("of") && push_answers(L, options, by, most)) {
@@ -199,9 +199,16 @@ int show_rows(lua_State* L) {
 PromptVerb rows_verb() {
   return {
       "rows",
-      {{"options?", "table", {"by", "n", "of", "objective", "highest", "group"}}},
+      {{"options?",
+        "table",
+        {{"by", "string", "loss"},
+         {"n", "integer", 10},
+         {"of", "DataSet"},
+         {"objective", "function"},
+         {"highest", "boolean"},
+         {"group", "integer"}}}},
       {"table"},
-      "The n (10) rows of the current batch, or of the set `of`, with the lowest value of `by`, a "
+      "The n rows of the current batch, or of the set `of`, with the lowest value of `by`, a "
       "metric of the objective, or with the highest loss (the default). `highest` reverses the "
       "order. Each is { value, row, prompt, text, rejected }: file and line, the end of the "
       "prompt, the first trained tokens of the answer or of both. With by = \"reward\", "

@@ -97,19 +97,19 @@ void push(lua_State* L, std::string_view value) { lua_pushlstring(L, value.data(
 
 namespace {
 
-// The keys of the table of options among the parameters of the running function.
-std::vector<std::string> documented_keys(lua_State* L) {
+// The table of options among the parameters of the running function.
+const LuaParameter* documented_options(lua_State* L) {
   // Upvalue 1 of every binding is its Binding (push_binding).
   const auto& entry = static_cast<const Binding*>(lua_touserdata(L, lua_upvalueindex(1)))->entry;
   for (const LuaParameter& parameter : entry.parameters) {
-    if (std::vector<std::string> keys = option_keys(parameter); !keys.empty()) return keys;
+    if (!option_keys(parameter).empty()) return &parameter;
   }
   throw Error(fmt::format("{} documents no table of options", entry.name));
 }
 
 }  // namespace
 
-Options::Options(lua_State* L, int i) : state_(L), index_(i) {
+Options::Options(lua_State* L, int i) : state_(L), index_(i), parameter_(documented_options(L)) {
   // No options are the same as {}.
   if (lua_isnoneornil(L, i)) {
     index_ = 0;
@@ -117,7 +117,7 @@ Options::Options(lua_State* L, int i) : state_(L), index_(i) {
   }
   if (lua_type(L, i) != LUA_TTABLE) throw_argument(L, i, "options", "a table of options");
   const StackGuard guard(L);
-  const std::vector<std::string> names = documented_keys(L);
+  const std::vector<std::string> names = option_keys(*parameter_);
   lua_pushnil(L);
   // All keys are checked before any is read, so that a slip is reported even beside a missing key.
   // lua_next needs the key on top, so only the value is popped.
@@ -138,7 +138,7 @@ Options::Options(lua_State* L, int i) : state_(L), index_(i) {
 
 bool Options::has(const char* key) const {
   const StackGuard guard(state_);
-  push_value(key);
+  push_given(key);
   return !lua_isnil(state_, -1);
 }
 
@@ -149,6 +149,10 @@ bool Options::is_string(const char* key) const {
 }
 
 void Options::push_value(const char* key) const {
+  has(key) ? push_given(key) : push(state_, option_default(*parameter_, key));
+}
+
+void Options::push_given(const char* key) const {
   // No table was given: every key is absent.
   if (index_ == 0) return lua_pushnil(state_);
   lua_pushstring(state_, key);

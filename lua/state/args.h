@@ -17,6 +17,8 @@ class Tensor;
 
 namespace xrun {
 
+struct LuaParameter;
+
 // Throws Error "argument 2 (view): got nil, wanted a View". `what` names the argument or is null.
 [[noreturn]] void throw_argument(lua_State* L, int i, const char* what, std::string_view wanted);
 
@@ -92,22 +94,25 @@ void set_field(lua_State* L, const char* name, const T& value) {
 }
 
 // The table of options at argument i of the function that is running. Its keys are those that the
-// function's documentation gives the parameter (doc.h), and for the type "xrun.Config.optim" the
+// function's documentation declares (LuaOption, doc.h), and for the type "xrun.Config.optim" the
 // config fields of that table. The constructor throws Error with did-you-mean for another key; a
 // missing or nil argument is an empty table.
-//   state.function("policy", {{"model", "string"}, {"options?", "table", {"lora"}}}, ...);
+//   state.function("shuffle", {{"n", "integer"}, {"options?", "table", {{"seed", "integer", 0}}}},
+//                  ...);
 //   const Options options(L, 2);
-//   const int64_t seed = options.get<int64_t>("seed", 0);
+//   const int64_t seed = options.get<int64_t>("seed");  // 0 if it is not given
 class Options {
  public:
   Options(lua_State* L, int i);
 
-  bool has(const char* key) const;
+  bool has(const char* key) const;  // it is given; a default does not count
   bool is_string(const char* key) const;
+  // With `otherwise` in place of a default, for one that depends on other values.
   template <class T>
   T get(const char* key, T otherwise) const {
     return has(key) ? get<T>(key) : std::move(otherwise);
   }
+  // With the declared default. Throws Error if there is neither.
   template <class T>
   T get(const char* key) const {
     const StackGuard guard(state_);
@@ -119,16 +124,18 @@ class Options {
     if (!has(key)) return std::nullopt;
     return get<T>(key);
   }
-  void push_value(const char* key) const;  // nil if it is missing
+  void push_value(const char* key) const;  // its default if it is missing, else nil
   // Checks the options that are fields of a config section against their declarations. Throws Error
   // "option `top_p`: got 2, wanted a number above 0".
   void check_fields(const std::string& section) const;
 
  private:
   const char* name_of(const char* key) const;
+  void push_given(const char* key) const;  // nil if it is missing
 
   lua_State* state_;
   int index_;
+  const LuaParameter* parameter_;
   mutable std::string name_;
 };
 

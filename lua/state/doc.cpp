@@ -2,8 +2,6 @@
 
 #include "lua/state/doc.h"
 
-#include <fmt/ranges.h>
-
 #include <deque>
 #include <map>
 #include <mutex>
@@ -28,22 +26,48 @@ Registry& registry() {
 
 }  // namespace
 
-std::vector<std::string> option_keys(const LuaParameter& parameter) {
+namespace {
+
+// The section of the config whose fields the table has too; "" if it has only its own options.
+std::string section_of(const LuaParameter& parameter) {
   constexpr std::string_view kConfig = "xrun.Config.";
-  std::vector<std::string> keys;
-  // Keys of a configuration section and those that only this function takes.
-  if (parameter.type.starts_with(kConfig)) {
-    keys = config_field_names(parameter.type.substr(kConfig.size()));
+  return parameter.type.starts_with(kConfig) ? parameter.type.substr(kConfig.size()) : "";
+}
+
+// "{scale? = true, eps?}"
+std::string options_text(const std::vector<LuaOption>& options) {
+  std::string text;
+  for (const LuaOption& option : options) {
+    const bool known = !option.default_value.is_null();
+    add_item(text, option.name + "?" + (known ? " = " + dump_json(option.default_value) : ""));
   }
-  keys.insert(keys.end(), parameter.keys.begin(), parameter.keys.end());
+  return "{" + text + "}";
+}
+
+}  // namespace
+
+std::vector<std::string> option_keys(const LuaParameter& parameter) {
+  const std::string section = section_of(parameter);
+  std::vector<std::string> keys;
+  // "" names the top level of the config, which no function takes.
+  if (!section.empty()) keys = config_field_names(section);
+  for (const LuaOption& option : parameter.options) keys.push_back(option.name);
   return keys;
+}
+
+Json option_default(const LuaParameter& parameter, std::string_view key) {
+  for (const LuaOption& option : parameter.options) {
+    if (option.name == key) return option.default_value;
+  }
+  const std::string section = section_of(parameter);
+  return section.empty() ? Json() : default_value(section + "." + std::string(key));
 }
 
 std::string signature_text(const DocEntry& entry) {
   std::string parameters, results;
   for (const LuaParameter& parameter : entry.parameters) {
-    if (parameter.type == "table" && !parameter.keys.empty()) {
-      add_item(parameters, fmt::format("{{{}?}}", fmt::join(parameter.keys, "?, ")));
+    if (parameter.type == "table" && !parameter.options.empty()) {
+      add_item(parameters, options_text(parameter.options));
     } else {
       const bool typed = !parameter.type.empty() && parameter.type != "any";
       add_item(parameters, parameter.name + (parameter.optional ? "?" : "") +

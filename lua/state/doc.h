@@ -7,24 +7,36 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json.h"
+
 namespace xrun {
 
 enum class DocKind { kClass, kMethod, kProperty, kFunction, kValue, kMetamethod };
 
 // Types are spelt as LuaLS spells them: "Tensor", "View|Batch", "integer[]", "fun(): number".
 
-// A parameter: {"view", "View|Batch"}. "name?" is optional, "..." takes the rest. A table of
-// options lists the keys that Options (args.h) accepts, all optional: {"options?", "table",
-// {"lora", "recompute"}}.
+// A key of a table of options, always optional: {"scale", "boolean", true}. Its one declaration:
+// Options (args.h) accepts it and reads its default, and the pages and stubs show both. A range is
+// checked where the value is used, since most of those also hold for callers in C++.
+struct LuaOption {
+  LuaOption(std::string_view name_, std::string_view type_, Json default_value_ = {})
+      : name(name_), type(type_), default_value(std::move(default_value_)) {}
+
+  std::string name, type;
+  Json default_value;  // null: none, or one that depends on other values
+};
+
+// A parameter: {"view", "View|Batch"}. "name?" is optional, "..." takes the rest. A table lists its
+// options: {"options?", "table", {{"scale", "boolean", true}, {"eps", "number", 1e-6}}}.
 struct LuaParameter {
-  LuaParameter(std::string_view name_, std::string_view type_, std::vector<std::string> keys_ = {})
-      : name(name_), type(type_), keys(std::move(keys_)) {
+  LuaParameter(std::string_view name_, std::string_view type_, std::vector<LuaOption> options_ = {})
+      : name(name_), type(type_), options(std::move(options_)) {
     optional = name.ends_with('?');
     if (optional) name.pop_back();
   }
 
   std::string name, type;
-  std::vector<std::string> keys;
+  std::vector<LuaOption> options;
   bool optional = false;
 };
 
@@ -52,8 +64,11 @@ struct DocEntry {
 // fields.
 std::vector<std::string> option_keys(const LuaParameter& parameter);
 
-// "(view: View|Batch, {lora?, recompute?}) -> Tensor [n]"; the type of a property or value; "" for
-// a class.
+// The default of one of them, as it is declared; null if it has none.
+Json option_default(const LuaParameter& parameter, std::string_view key);
+
+// "(view: View|Batch, {scale? = true, eps?}) -> Tensor [n]"; the type of a property or value; ""
+// for a class.
 std::string signature_text(const DocEntry& entry);
 
 // A C++ function that Lua can call: the typed function, how to call it, and its documentation.

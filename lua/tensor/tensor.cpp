@@ -227,8 +227,10 @@ void add_members(TensorMembers tensor) {
   tensor.method<tolist>("tolist", {}, {"table|number"},
                         "All values as nested lists. Waits for the device.");
   tensor.method<backward>(
-      "backward", {{"gradient?", "Tensor"}, {"options?", "table", {"retain_graph", "inputs"}}}, {},
-      "Accumulates gradients into every leaf that it depends on, or only into `inputs`.");
+      "backward",
+      {{"gradient?", "Tensor"},
+       {"options?", "table", {{"retain_graph", "boolean"}, {"inputs", "Tensor[]"}}}},
+      {}, "Accumulates gradients into every leaf that it depends on, or only into `inputs`.");
   tensor.method<requires_grad_in_place>("requires_grad_", {{"wanted?", "boolean"}}, {"Tensor"},
                                         "Sets requires_grad of a leaf and returns it.");
   tensor.method<close>(

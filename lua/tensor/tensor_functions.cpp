@@ -109,7 +109,7 @@ int make_tensor(lua_State* L) {
     made = tensor_from_list(L, 1, type);
   }
   if (const auto device = options_of("device", device_of)) made = made.to(*device);
-  if (options.get<bool>("requires_grad", false)) made.set_requires_grad(true);
+  if (options.get<bool>("requires_grad")) made.set_requires_grad(true);
   return push(L, made), 1;
 }
 
@@ -149,7 +149,9 @@ void open_tensor_functions(LuaState& state) {
   state.function(
       "tensor",
       {{"values", "table|number|boolean"},
-       {"options?", "table", {"dtype", "device", "requires_grad"}}},
+       {"options?",
+        "table",
+        {{"dtype", "string"}, {"device", "string"}, {"requires_grad", "boolean", false}}}},
       {"Tensor"},
       "Makes a tensor of a nested list: i64 if all numbers are whole (2 is 2.0 in Lua), else "
       "f32; booleans make bool. dtype = \"f32\" or xrun.f(1) override that.",

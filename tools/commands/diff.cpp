@@ -29,7 +29,7 @@ int diff(const std::vector<std::string>& names, bool json) {
     std::printf("%s\n", dump_json(comparison_json(comparison)).c_str());
   } else {
     Console console([](std::string_view text) { write_through(stdout, text); }, console_traits(1));
-    console.print(comparison_text(comparison, console));
+    console.print_raw(comparison_text(comparison, console));
   }
   return comparison.same() ? kSame : kDiffer;
 }

@@ -53,9 +53,11 @@ int port_of_run() {
 
 HostProcess start_host(const LaunchHost& host, const HostRanks& ranks,
                        const std::vector<std::string>& words) {
+  // The path of this program: a login shell there may have another PATH.
   const std::string self = program_path().string();
   const char* const launched = std::getenv(kLaunchedAs);  // ssh passes no environment on
   std::string line = fmt::format(
+      // exec, so that the remote shell leaves no process between ssh and the launcher.
       "cd {} && exec env {} {} launch --host-ranks {}",
       shell_word(std::filesystem::current_path().string()),
       shell_word(fmt::format("{}={}", kLaunchedAs, launched == nullptr ? "" : launched)),
@@ -109,11 +111,13 @@ HostProcesses::HostProcesses(const std::vector<LaunchHost>& hosts,
   for (const int signal_number : kPassedOn) sigaddset(&mask, signal_number);
   sigaddset(&mask, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &mask, nullptr);
+  // A host that is gone makes write() fail instead of ending this process.
   ::signal(SIGPIPE, SIG_IGN);
   signals_ = Socket(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
   XRUN_CHECK(signals_.open(), "signals cannot be read: {}", std::strerror(errno));
   HostRanks ranks;
   for (const LaunchHost& host : hosts) ranks.size += host.ranks;
+  // Rank 0 is on the first host, under the name by which ssh reaches it.
   ranks.address = hosts[0].name;
   ranks.port = port_of_run();
   for (const LaunchHost& host : hosts) {
@@ -129,6 +133,7 @@ void HostProcesses::forward_signals() {
     const char byte = static_cast<char>(info.ssi_signo);
     if (info.ssi_signo == SIGCHLD) continue;
     for (const HostProcess& host : hosts_) {
+      // A signal travels as one byte: ssh forwards none.
       if (!host.status && host.commands.open() && ::write(host.commands.fd(), &byte, 1) < 0) {
         // It has ended; reap() sees that.
       }
@@ -142,6 +147,7 @@ void HostProcesses::reap() {
     for (HostProcess& host : hosts_) {
       if (host.pid != pid) continue;
       host.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      // Later failures follow from the first.
       if (*host.status == 0 || failed_) continue;
       failed_ = host.status;
       failed_at_ = SteadyClock::now();
@@ -163,6 +169,7 @@ int HostProcesses::run() {
     if (!failed_) continue;
     const double since_s = seconds_since(failed_at_);
     for (HostProcess& host : hosts_) {
+      // The end of its input is a launcher's order to stop.
       if (since_s > kEndOfOthersS) host.commands = Socket();
       if (since_s > kEndOfOthersS + kEndOfConnectionS && !host.status) {
         ::kill(-host.pid, SIGKILL);
@@ -197,6 +204,7 @@ std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks) {
       host.ranks = *count;
     }
     slots += host.ranks;
+    // Hosts are filled in the order of the file, so rank 0 is always on the first.
     if (wanted > 0) host.ranks = std::min(host.ranks, ranks);
     ranks -= host.ranks;
     if (host.ranks > 0) out.push_back(std::move(host));
@@ -218,6 +226,7 @@ HostRanks read_host_ranks(const std::string& text) {
   HostRanks out;
   int address = 0;
   long long first = 0, count = 0, size = 0;
+  // %n is not counted: 4 numbers, and where the address begins. It may have colons (IPv6).
   const int read =
       std::sscanf(text.c_str(), "%lld:%lld:%lld:%d:%n", &first, &count, &size, &out.port, &address);
   out.first_rank = first;

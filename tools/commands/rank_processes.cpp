@@ -102,6 +102,7 @@ bool succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 
 RankProcesses::RankProcesses(const RankProcessOptions& options)
     : options_(options), ranks_(options.local_size), oom_kills_(oom_kills()) {
   const size_t bytes = sizeof(FlightRecord::Slot) * ranks_.size();
+  // Shared memory survives a crash of the rank: the report can say what it did last.
   slots_fd_ = ::memfd_create("xrun-ranks", 0);  // inherited by the ranks
   XRUN_CHECK(slots_fd_ >= 0 && ::ftruncate(slots_fd_, static_cast<off_t>(bytes)) == 0,
              "no memory can be shared with the ranks: {}", std::strerror(errno));
@@ -110,15 +111,18 @@ RankProcesses::RankProcesses(const RankProcessOptions& options)
              std::strerror(errno));
   slots_ = static_cast<FlightRecord::Slot*>(memory);
   for (size_t i = 0; i < ranks_.size(); ++i) new (&slots_[i]) FlightRecord::Slot;
+  // Before the first fork, so that no orphan of a rank escapes to init.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signal_number : kForwarded) sigaddset(&mask, signal_number);
+  // Blocked and read from a descriptor, so that no signal comes between a check and poll().
   sigaddset(&mask, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &mask, &old_mask_);
   signals_ = Socket(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
   XRUN_CHECK(signals_.open(), "signals cannot be read: {}", std::strerror(errno));
   for (int64_t i = 0; i < options_.local_size; ++i) start(i);
+  // The ranks have their copies; mmap keeps this process's memory.
   ::close(slots_fd_);
   if (options_.master_fd >= 0) ::close(options_.master_fd);
   reads_stdin_ = options_.from_launcher;
@@ -130,6 +134,7 @@ void RankProcesses::start(int64_t local_rank) {
   RankProcess& process = ranks_[local_rank];
   process.rank = options_.first_rank + local_rank;
   int ends[2] = {-1, -1};
+  // Rank 0 has the terminal itself, for its colours and status line.
   if (process.rank != 0) {
     XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for rank {}: {}", process.rank,
                std::strerror(errno));
@@ -146,6 +151,7 @@ void RankProcesses::start(int64_t local_rank) {
 void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int output) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Two readers of one terminal would share its input at random.
   if (output >= 0 || options_.from_launcher) ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   if (output >= 0) {
     ::dup2(output, STDOUT_FILENO);
@@ -170,9 +176,11 @@ void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int 
   std::vector<char*> argv;
   for (const std::string& word : options_.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  // A blocked signal stays blocked across exec, and the rank could not be interrupted.
   ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
   ::execvp(argv[0], argv.data());
   std::fprintf(stderr, "xrun: error: %s: %s\n", argv[0], std::strerror(errno));
+  // As a shell does, and without the parent's exit handlers.
   ::_exit(127);
 }
 
@@ -209,6 +217,7 @@ void RankProcesses::read_launcher() {
   char byte = 0;
   if (::read(STDIN_FILENO, &byte, 1) == 1) return forward(byte);
   reads_stdin_ = false;
+  // End of file: the launcher, or the connection to it, is gone. The ranks may still save.
   launcher_gone_at_ = SteadyClock::now();
   forward(SIGTERM);
 }
@@ -219,6 +228,7 @@ void RankProcesses::on_signal() {
     const int signal_number = static_cast<int>(info.ssi_signo);
     if (signal_number == SIGCHLD) continue;  // reap() runs after every poll
     forward(signal_number);
+    // After the ranks; SIGCONT wakes this process first, which forwards it.
     if (signal_number == SIGTSTP) ::raise(SIGSTOP);
   }
 }
@@ -230,6 +240,7 @@ void RankProcesses::note_end(RankProcess& process, int status) {
   // A rank that was killed is the cause; the others then fail because of it.
   const bool by_signal = WIFSIGNALED(status);
   if (first_failed_ == nullptr || (by_signal && WIFEXITED(*first_failed_->status))) {
+    // The limits for the others run from the first failure, whoever turns out to be the cause.
     if (first_failed_ == nullptr) failed_at_ = SteadyClock::now();
     first_failed_ = &process;
   }
@@ -263,6 +274,7 @@ void RankProcesses::end_others() {
   const bool killed = WIFSIGNALED(*first_failed_->status);
   const double limit_s =
       !joined(*first_failed_) ? kBeforeJoinS : (killed ? kAfterKillS : kAfterErrorS);
+  // Their own watchdogs should have ended them by now.
   if (seconds_since(failed_at_) > limit_s) return kill_all();
   for (RankProcess& process : ranks_) {
     if (process.status || !is_stopped(process.pid)) continue;
@@ -301,6 +313,7 @@ int RankProcesses::run() {
     for (const RankProcess& process : ranks_) {
       if (process.output.open()) waits.push_back({process.output.fd(), POLLIN, 0});
     }
+    // With a timeout: stopped ranks and the limits below wake nobody.
     ::poll(waits.data(), waits.size(), kPollMs);
     if (reads_stdin_ && waits[1].revents != 0) {
       read_launcher();
@@ -352,6 +365,7 @@ std::string RankProcesses::failure_text() const {
 int RankProcesses::finish() {
   if (first_failed_ == nullptr) return 0;
   const int status = *first_failed_->status;
+  // Above 128: ended by a signal after saving, which is no failure.
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
   // Of several launchers, that of rank 0 reports what is known on every machine.
   const bool reports = options_.first_rank == 0 || WIFSIGNALED(status);

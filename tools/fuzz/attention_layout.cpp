@@ -85,7 +85,7 @@ Floats random_values(int64_t count, uint64_t seed, double size) {
 // Outputs, log-sum-exps and gradients, each in the shape of its tensor.
 template <class T>
 struct AttentionValues {
-  // out, dq [T, H, K]; lse [H, T]; dk, dv [T, G, K].
+  // out, dq [T, H, K]; lse [H, T]; dk, dv [T, J, K].
   std::vector<T> out, lse, dq, dk, dv;
 
   AttentionValues(const LayoutInput& in)
@@ -114,16 +114,16 @@ AttentionValues<float> by_kernel(const LayoutInput& in, const AttentionInputs& x
                                       paths->position.data(),   paths->end.data(),
                                       paths->nodes(),           in.window};
   const kernels::AttentionSizes sizes{in.rows, in.heads, in.kv_heads, in.head_dim, kScale};
-  const int64_t share = in.heads / in.kv_heads, chunk = kernels::attention_chunk(share);
+  const int64_t share = in.heads / in.kv_heads, block = kernels::query_block(share);
   // NaN, so that a read of scratch that was not written shows.
   Floats scratch(static_cast<size_t>(kernels::attention_scratch(share, in.head_dim)),
                  std::numeric_limits<float>::quiet_NaN());
   const auto& table = kernels::cpu_kernels();
   for (int64_t g = 0; g < in.kv_heads; ++g) {
-    for (int64_t first = 0; first < in.rows; first += chunk) {
+    for (int64_t first = 0; first < in.rows; first += block) {
       table.run(kernels::PathAttention<float>{x.q.data(), x.k.data(), x.v.data(), y.out.data(),
                                               y.lse.data(), scratch.data(), nodes, sizes, first,
-                                              std::min(in.rows, first + chunk), g});
+                                              std::min(in.rows, first + block), g});
     }
     for (size_t tree = 0; tree + 1 < paths->roots.size(); ++tree) {
       table.run(kernels::PathAttentionBackward<float>{

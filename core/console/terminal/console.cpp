@@ -71,7 +71,7 @@ void write_through(std::FILE* stream, std::string_view text) {
   }
 }
 
-void Console::print(std::string_view text) {
+void Console::print_raw(std::string_view text) {
   std::string out;
   if (!status_.empty()) out += kEraseLine;
   // The status line is erased and drawn again by one write, so that it does not flicker.
@@ -81,7 +81,7 @@ void Console::print(std::string_view text) {
   sink_(out);
 }
 
-void Console::say(std::string_view text) { print(shown_text(text)); }
+void Console::print_escaped(std::string_view text) { print_raw(shown_text(text)); }
 
 void Console::set_status(std::string_view text) {
   if (!traits_.terminal) return;

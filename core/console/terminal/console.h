@@ -37,11 +37,12 @@ class Console {
   Console(Sink sink, ConsoleTraits traits) : sink_(std::move(sink)), traits_(traits) {}
 
   const ConsoleTraits& traits() const { return traits_; }
-  // Writes one or more lines, adding a missing last newline; a status line is cleared first and
-  // drawn again below.
-  void print(std::string_view text);
-  // The same for text that may contain names and contents of files: passed through shown_text.
-  void say(std::string_view text);
+  // Writes one or more lines as they are, with the colours in them, adding a missing last newline;
+  // a status line is cleared first and drawn again below. Names and contents of files must have
+  // gone through shown_text.
+  void print_raw(std::string_view text);
+  // The same for any text: its control sequences are escaped by shown_text.
+  void print_escaped(std::string_view text);
   // Replaces the status line, cut to the width; "" clears it. Does nothing unless on a terminal.
   void set_status(std::string_view text);
   // Paints text if the output has colours.

@@ -128,7 +128,7 @@ std::string RunProgress::step(const StepProgress& progress) {
   last_printed_ = now;
   printed_done_ = progress.done;
   console_.set_status("");
-  console_.print(text);
+  console_.print_raw(text);
   return text;
 }
 
@@ -163,7 +163,7 @@ void TaskProgress::update(int64_t done, int64_t total) {
   if (terminal) {
     console_.set_status(text);
   } else {
-    console_.print(text);
+    console_.print_raw(text);
   }
 }
 

@@ -51,6 +51,7 @@ struct Hello {
   int64_t unix_ms;
 };
 
+// The text of a verdict follows its head and ends with the frame.
 struct VerdictHead {
   int64_t rank;
   int32_t status;
@@ -107,6 +108,7 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
   ::pthread_getcpuclockid(::pthread_self(), &main_cpu_);
   main_thread_ = ::syscall(SYS_gettid);
   for (RankView& rank : ranks_) {
+    // Ranks join one after the other, so their limits count from here.
     rank.heard_ms = rank.active_ms = rank.alive_ms = rank.status.since_ms = last_ms_;
   }
   if (world.rank == 0) {
@@ -116,6 +118,7 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
     const Hello hello = {world.rank, sizeof(RankStatus), unix_ms()};
     peers_[0].stream.send(FrameKind::kHello, bytes_of(hello));
   }
+  // The new thread inherits the mask, so it is set around the start.
   // The main thread handles signals.
   sigset_t all, before;
   sigfillset(&all);
@@ -154,6 +157,7 @@ void Watchdog::fail(int status, const std::string& message) {
     own_failure_status_ = status;
   }
   changed_.notify_all();
+  // An error that comes after a verdict is a consequence of it and is not sent.
   if (!verdict()) {
     record_.set_failure(fmt::format("rank {} of {}: {}: {}", world_.rank, world_.size,
                                     step_text(record_.read()), message));
@@ -182,9 +186,11 @@ void Watchdog::run() {
       const short events = peer.stream.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
       waits.push_back({peer.stream.fd(), events, 0});
     }
+    // A frame or wake() ends the wait early; without either the next beat is on time.
     const int64_t due_ms = beat_ms_ + kBeatMs - monotonic_ms();
     ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<int64_t>(due_ms, 0, kBeatMs)));
     uint64_t count;
+    // Drained, since a readable event would end every later poll at once.
     while (::read(wake_.fd(), &count, sizeof count) > 0) {
     }
     {
@@ -216,6 +222,7 @@ void Watchdog::beat() {
                                        (peer.rank >= 0 && ranks_[peer.rank].closed);
                               }),
                peers_.end());
+  // This rank judges itself from the same record that it sends to the others.
   ranks_[world_.rank].update(own_status(), now_ms);
   if (now_ms - beat_ms_ >= kBeatMs) send_beat();
   send_failure();
@@ -234,6 +241,7 @@ void Watchdog::listen() {
     if (::poll(&ready, 1, 0) <= 0) return;
     Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket.open()) return;
+    // Nobody yet: the hello names the rank, and frames before it are ignored.
     peers_.push_back({FrameStream(std::move(socket)), -1});
   }
 }
@@ -252,6 +260,7 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
   const int64_t now_ms = monotonic_ms();
   if (frame.kind == FrameKind::kHello && peer.rank < 0) {
     Hello hello{};
+    // Rank 0 has no connection to itself, so a hello with its number is not of this run.
     if (!read_bytes(frame.body, 0, hello) || hello.rank <= 0 || hello.rank >= world_.size) return;
     peer.rank = hello.rank;
     const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
@@ -297,6 +306,7 @@ void Watchdog::take_table(const std::string& body) {
   const int64_t now_ms = monotonic_ms();
   TableRow row;
   for (size_t r = 0; r < ranks_.size() && read_bytes(body, r, row); ++r) {
+    // What rank 0 knows of this rank is older than what it knows itself.
     if (static_cast<int64_t>(r) == world_.rank) continue;
     ranks_[r].update(aged(row.status, now_ms), now_ms);
     ranks_[r].closed = row.closed != 0;
@@ -309,6 +319,7 @@ RankStatus Watchdog::own_status() {
   out.activity = activity_count();
   out.in_lua = in_lua() ? 1 : 0;
   timespec cpu{};
+  // Waiting for a processor counts as running: a starved process is alive.
   out.cpu_ms = runnable_ms(main_thread_);
   if (out.cpu_ms < 0 && ::clock_gettime(main_cpu_, &cpu) == 0) {
     out.cpu_ms = int64_t{cpu.tv_sec} * 1000 + cpu.tv_nsec / 1000000;
@@ -349,6 +360,7 @@ void Watchdog::send_beat() {
     peers_[0].stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
     return;
   }
+  // n ranks receive n rows each, so with many ranks the table goes out less often than the beat.
   const int64_t bytes = static_cast<int64_t>(sizeof(TableRow)) * world_.size * world_.size;
   const bool due = last_ms_ - table_ms_ >= std::max<int64_t>(kBeatMs, bytes / kTableBytesPerMs);
   const std::string body = due ? table() : "";
@@ -362,6 +374,7 @@ void Watchdog::compare_errors() {
   const int64_t mine = ranks_[world_.rank].status.failed_at;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    // Unless fails_together() waits for this very error there is nobody to answer.
     if (mine < 0 || mine != failed_at_) return;
   }
   bool all = true, waited_for = false;
@@ -372,6 +385,7 @@ void Watchdog::compare_errors() {
     waited_for = waited_for || rank.closed || rank.left ||
                  (status.state == RankState::kWaiting && status.call >= mine);
   }
+  // Undecided: a rank that is still computing may come to the same error.
   if (!all && !waited_for) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -393,11 +407,13 @@ void Watchdog::decide() {
     return;
   }
   const std::string notice = late_notice(ranks_, limits_, last_ms_);
+  // When a wait begins, not at every beat of it.
   if (!notice.empty() && last_notice_.empty() && hooks_.notice) hooks_.notice(notice);
   last_notice_ = notice;
 }
 
 void Watchdog::decide_about_rank_0() {
+  // Only these two: what the others do is known from rank 0 alone, and may be old.
   const auto found = judge({ranks_[0], ranks_[world_.rank]}, limits_, last_ms_);
   // Rank 0 judges all others. Only its own end is judged elsewhere, by ranks that would wait
   // forever.
@@ -422,6 +438,7 @@ void Watchdog::settle(const RankVerdict& verdict, bool reports) {
     if (verdict_) return;
     verdict_ = verdict;
     reports_ = reports;
+    // The launcher reads the record; a failure of this rank's own stands there already.
     if (reports && !failed_) record_.set_failure(verdict.text);
   }
   changed_.notify_all();

@@ -70,6 +70,7 @@ void read_rank_and_size(const Variables& variables, const char* rank, const char
 
 void read_local(const Variables& variables, const char* rank, const char* size, World& out) {
   out.local_size = variables.number_or(size, 1, out.size, out.local_size);
+  // Without the number of ranks here, only that of all bounds the local rank.
   const int64_t highest = variables.set(size) ? out.local_size - 1 : out.size - 1;
   out.local_rank = variables.number_or(rank, 0, highest, out.local_rank);
 }
@@ -99,6 +100,7 @@ void read_slurm(const Variables& variables, World& out) {
   read_rank_and_size(variables, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", out);
   if (out.size == 1) return;
   const int64_t node = variables.number_or("SLURM_NODEID", 0, kMostRanks, 0);
+  // Of the step and not of the job: `srun -n` inside a batch may use a part of it.
   const std::string per_node = variables.text("SLURM_STEP_TASKS_PER_NODE");
   if (!per_node.empty()) out.local_size = slurm_tasks_of(per_node, node);
   out.local_rank = variables.number_or("SLURM_LOCALID", 0, out.local_size - 1, 0);
@@ -112,8 +114,10 @@ void read_mpi(const Variables& variables, const char* rank, const char* size, co
   out.launcher = "mpirun";
   read_rank_and_size(variables, rank, size, out);
   if (out.size == 1) return;
+  // Open MPI and MPICH name them differently; what is unset changes nothing.
   read_local(variables, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", out);
   read_local(variables, "MPI_LOCALRANKID", "MPI_LOCALNRANKS", out);
+  // mpirun does not tell where rank 0 is; on one machine it does not matter.
   if (out.one_machine()) out.address = "127.0.0.1";
   if (variables.set(job)) out.port = port_of_job(variables.text(job));
 }
@@ -151,6 +155,7 @@ std::string gpu_of_rank(const World& world, const std::string& visible, int64_t 
     names.push_back(visible.substr(begin, comma - begin));
     begin = comma + 1;
   }
+  // Slurm may show each task its own GPU alone.
   if (world.launcher == "srun" && names.size() == 1) return names[0];
   if (world.local_rank < static_cast<int64_t>(names.size())) return names[world.local_rank];
   throw UsageError(fmt::format(
@@ -165,6 +170,7 @@ std::string first_slurm_host(const std::string& list) {
   const size_t bracket = list.find('[');
   const size_t comma = list.find(',');
   if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
+  // "gpu[01-04,07]": the first number, with its zeros.
   const size_t end = list.find_first_of("-,]", bracket);
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
@@ -175,6 +181,7 @@ int64_t slurm_tasks_of(const std::string& text, int64_t node) {
     char* end = nullptr;
     const int64_t tasks = std::strtoll(at, &end, 10);
     int64_t times = 1;
+    // "4(x2),3": four tasks on each of two nodes, then three.
     if (std::string_view(end).starts_with("(x")) {
       times = std::strtoll(end + 2, &end, 10);
       if (*end == ')') ++end;
@@ -192,6 +199,7 @@ int64_t slurm_tasks_of(const std::string& text, int64_t node) {
 std::optional<World> world_from_environment(const ReadVariable& variable) {
   const Variables variables(variable);
   World out;
+  // First: torchrun may itself run under srun or mpirun, and then its ranks count.
   if (variables.set("RANK") || variables.set("WORLD_SIZE")) {
     read_torchrun(variables, out);
   } else if (variables.set("SLURM_STEP_NUM_TASKS")) {
@@ -201,6 +209,7 @@ std::optional<World> world_from_environment(const ReadVariable& variable) {
   } else if (variables.set("PMI_SIZE")) {
     read_mpi(variables, "PMI_RANK", "PMI_SIZE", "PMI_JOBID", out);
   }
+  // One rank of one is a single process and needs no address.
   if (out.size == 1) return std::nullopt;
   read_master(variables, out);
   return out;

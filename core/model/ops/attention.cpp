@@ -228,8 +228,8 @@ void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   XRUN_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
                  q.size(2) == k.size(2) && k.size(1) > 0 && q.size(1) > 0 && q.size(2) > 0 &&
                  q.size(1) % k.size(1) == 0,
-             "varlen_attention: q is [{}], k [{}], v [{}]; wanted q [T, H, K] and k, v [T, G, K] "
-             "with G dividing H and K above 0",
+             "varlen_attention: q is [{}], k [{}], v [{}]; wanted q [T, H, K] and k, v [T, J, K] "
+             "with J dividing H and K above 0",
              fmt::join(q.sizes(), ", "), fmt::join(k.sizes(), ", "), fmt::join(v.sizes(), ", "));
   check_floating(kOp, "q", q, q.device());
   check_type(kOp, "k", k, q.scalar_type(), q.device());

@@ -14,22 +14,22 @@
 namespace xrun {
 
 // Returns softmax(scale q k^T) v per head, [T, H, K], over the keys that the layout lets a row see.
-// Query head h reads key head h / (H / G).
+// Query head h reads key head h / (H / J).
 //   q       [T, H, K] fp32, bf16 or fp16 (fp64 on the CPU)
-//   k, v    [T, G, K], G divides H
+//   k, v    [T, J, K], J divides H
 //   layout  of T rows; Error if it does not pass check_layout
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const AttentionLayout& layout, double scale);
 
 // Keys and values of the first rows of a layout, from an earlier forward.
 struct HeldKeys {
-  at::Tensor k, v;  // [P, G, K]
+  at::Tensor k, v;  // [C, J, K]
 };
 
-// Returns attention for the rows after the first P of a layout, [T - P, H, K], which see the held
+// Returns attention for the rows after the first C of a layout, [T - C, H, K], which see the held
 // rows as keys. Every row has the bits that it has in one call over all of them; gradients flow to
 // the held keys and values as well.
-//   q, k, v  [T - P, ...]
+//   q, k, v  [T - C, ...]
 at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const HeldKeys& held, const AttentionLayout& layout, double scale);
 

@@ -72,7 +72,7 @@ Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale
   // [H, T]
   const at::Tensor lse = at::empty({x.q.size(1), x.q.size(0)}, at::kFloat);
   const kernels::AttentionSizes sizes = x.sizes(scale);
-  const int64_t heads = sizes.heads / sizes.kv_heads, slice = kernels::attention_chunk(heads);
+  const int64_t heads = sizes.heads / sizes.kv_heads, slice = kernels::query_block(heads);
   const int64_t slices = (sizes.rows + slice - 1) / slice;
   with_kernel_type(x.q, [&](auto type_tag) {
     using T = decltype(type_tag);
@@ -164,7 +164,7 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   const int64_t tokens = s.held + s.rows;
   const std::vector<BackwardItem> items = backward_items(paths, s, head_groups);
   const at::Tensor dq = at::empty_like(x.q);
-  // [head_groups, T, G, K] each
+  // [head_groups, T, J, K] each
   // Added to in fp32 whatever the type: a key of a long sequence receives thousands of terms.
   const at::Tensor dk = at::zeros({head_groups, tokens, s.kv_heads, s.head_dim}, at::kFloat);
   const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);

@@ -32,7 +32,7 @@ std::tuple<at::Tensor, at::Tensor> held_attention_forward(const at::Tensor& q, c
                                                           int64_t window, at::IntArrayRef parent);
 
 struct HeldGradients {
-  at::Tensor q, k, v;  // [T - P, ...]
+  at::Tensor q, k, v;  // [T - C, ...]
   HeldKeys held;
 };
 HeldGradients held_attention_backward(const at::Tensor& grad, const at::Tensor& q,
@@ -77,7 +77,7 @@ PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device);
 at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders);
 at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders);
 
-// Key heads repeated for each query head, [T, G, K] to [T, H, K]; and the sum back.
+// Key heads repeated for each query head, [T, J, K] to [T, H, K]; and the sum back.
 at::Tensor head_copies(const at::Tensor& k, int64_t heads);
 at::Tensor sum_of_copies(const at::Tensor& dk, int64_t groups);
 

@@ -41,7 +41,7 @@ class HeldPrefix {
   // The leaves of one model.
   struct Leaves {
     std::shared_ptr<const std::vector<HeldKeys>> keys;  // of every layer
-    at::Tensor hidden;                                  // [P, D]
+    at::Tensor hidden;                                  // [C, D]
   };
   // Computes them at the first call, for a model that it serves; without a graph if gradients are
   // disabled.

@@ -27,6 +27,7 @@ MicroBatch::MicroBatch(PackedBatch pack, std::shared_ptr<const BatchInfo> info, 
       info_(std::move(info)),
       index_(index),
       forwards_(std::make_unique<MicroForwards>(*this)) {
+  // Once per micro-batch: every model that scores it needs the same targets.
   row_target_ = on_device(int64_tensor(pack_.rows.target), device());
   for (const auto& [name, values] : pack_.segment_streams)
     set_field(name, float_tensor(values), false);
@@ -56,6 +57,7 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
       row.push_back(r);
       row_segment.push_back(static_cast<int64_t>(i));
     }
+    // 0 for a segment without loss rows, whose log-prob is then 0.
     length.push_back(begin[s + 1] - begin[s]);
   }
   view->name = std::move(name);
@@ -71,6 +73,7 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
 }
 
 View MicroBatch::all() {
+  // Kept, so that a view has one identity however often it is asked for (note_scored).
   std::shared_ptr<const ViewRows>& rows = views_["all"];
   if (!rows) {
     std::vector<int64_t> segments(static_cast<size_t>(segment_count()));
@@ -146,6 +149,7 @@ void MicroBatch::close() {
 bool MicroBatch::has_unit(Unit unit) const {
   switch (unit) {
     case Unit::kToken:
+    // Always: a segment is a sequence, and its trained tokens are rows.
     case Unit::kSequence: return true;
     case Unit::kPair: return info_->unit == Unit::kPair || pair_count() > 0;
     case Unit::kGroup:
@@ -237,6 +241,7 @@ int64_t MicroBatch::unit_row(Unit unit, int64_t i) const {
   auto at = static_cast<size_t>(i);
   if (unit == Unit::kGroup)
     return pack_.row_id[static_cast<size_t>(group_by(pack_.group_id).first[at])];
+  // A chunk is named by the row of its first token.
   if (unit == Unit::kChunk) at = static_cast<size_t>(group_by(pack_.chunk).first[at]);
   if (unit == Unit::kToken || unit == Unit::kChunk) {
     return pack_.row_id[static_cast<size_t>(pack_.rows.segment[at])];
@@ -282,6 +287,7 @@ const std::vector<std::string>* MicroBatch::strings(std::string_view name) const
 }
 
 at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
+  // Own fields are one value per segment.
   *by_row = false;
   if (auto found = fields_.find(name); found != fields_.end()) {
     *by_row = found->second.by_row;
@@ -302,6 +308,7 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
 
 at::Tensor MicroBatch::own_field(std::string_view name) const {
   if (name == "row") return int64_tensor(pack_.row_id);
+  // Made at each call: objectives read few of them, and a pack is small.
   if (name == "pair") return int64_tensor(pack_.pair_id);
   if (name == "group") return int64_tensor(pack_.group_id);
   if (name == "source") return int64_tensor(pack_.source);
@@ -338,6 +345,7 @@ void MicroBatch::note_scored(const LogprobSource* source, const View& view,
   for (const Scored& scored : scored_) {
     if (scored.source == source && scored.rows.get() == rows) return;
   }
+  // Metrics must not hold the graph of the step.
   const at::Tensor values = token_logprob.detach();
   scored_.push_back({source, views_.at(rows->name), values, view.sum(values)});
 }

@@ -37,7 +37,9 @@ std::shared_ptr<const Tokenizer> tokenizer_in(const std::filesystem::path& dir) 
 std::string digest_of_files(const std::set<std::filesystem::path>& dirs) {
   const FileDigests digests(cache_root() / kFileDigestsFolder);
   Hasher hasher;
+  // An adapter's values depend on two folders, its own and the base model's.
   for (const std::filesystem::path& dir : dirs) {
+    // Sorted: a directory lists its files in any order.
     std::set<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::directory_iterator(dir)) {
       const std::string name = entry.path().filename().string();
@@ -48,6 +50,7 @@ std::string digest_of_files(const std::set<std::filesystem::path>& dirs) {
     }
     for (const std::filesystem::path& file : files) {
       hasher.field(file.filename().string(),
+                   // Remembered while the file is unchanged, so that a large model is hashed once.
                    digests.digest(file, [](uint64_t) { check_interrupt(); }));
     }
   }
@@ -66,6 +69,7 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
   frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
   frozen->config_ = std::make_unique<const ModelConfig>(read_frozen_config(frozen->base_));
+  // 0 for a language model; a score is one number, so more labels have no meaning here.
   const int64_t labels = frozen->config_->labels;
   XRUN_CHECK(labels <= 1,
              "{}: is a classifier of {} labels (id2label or num_labels in its config.json); a "
@@ -80,6 +84,7 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   frozen->tokenizer_ = named.empty() ? own : Tokenizer::load(named);
   const auto& tokenizer = frozen->tokenizer_;
   if (tokenizer == nullptr) return frozen;
+  // A wrong tokenizer would give plausible numbers for the wrong tokens.
   if (own != nullptr && own != tokenizer) {
     XRUN_CHECK(vocabulary_fingerprint(*own) == frozen->fingerprint(),
                "{}: this model has another vocabulary ({} ids, fingerprint {}) than the tokenizer "
@@ -121,6 +126,7 @@ const std::string& FrozenModel::fingerprint() const {
 
 int64_t FrozenModel::vocab() const { return config_->vocab; }
 
+// Rows of the embedding beyond the tokenizer's ids are padding and get no probability.
 int64_t FrozenModel::columns() const { return tokenizer_ ? tokenizer_->vocab_size() : vocab(); }
 
 const std::string& FrozenModel::digest() {
@@ -130,6 +136,7 @@ const std::string& FrozenModel::digest() {
 
 Model& FrozenModel::own_model() {
   if (!model_) {
+    // The digest that named stored values; the files are hashed again after the load.
     const std::string wanted = digest();
     const FrozenSettings& settings = options_.settings;
     LoadOptions load{.dtype = settings.dtype,
@@ -144,6 +151,7 @@ Model& FrozenModel::own_model() {
                "{}: the files in this folder changed since the run opened it (digest {}, wanted "
                "{}); restore the folder or begin a new run",
                dir_.string(), got, wanted);
+    // Of the weights in memory, for check_digest().
     loaded_digest_ = model->digest();
     model_ = std::move(model);
     head_.reset();  // the model has it
@@ -161,6 +169,7 @@ void FrozenModel::check_digest() {
 }
 
 void FrozenModel::check_head(bool classifier) const {
+  // A classifier's head has one row, from which no vocabulary can be scored.
   if (classifier == (config_->labels > 0)) return;
   XRUN_CHECK(!classifier,
              "{} is a language model, without a score; a reward or value model is a folder of "
@@ -218,6 +227,7 @@ HeadResult FrozenModel::own_head(const View& view, const HeadOptions& options,
   check_device(view.micro());
   check_head(/*classifier=*/false);
   check_tokens(view.micro());
+  // 0: the budget is for products with gradient, and this one has none.
   return view_head(model(), view, options, target, /*head_mb=*/0);
 }
 

@@ -32,6 +32,7 @@ constexpr size_t kRowsFlushAt = 64;
 std::pair<size_t, size_t> rows_of(const CompanionPack& tokens, size_t s) {
   const auto first =
       std::lower_bound(tokens.hidden.begin(), tokens.hidden.end(), tokens.cu_seqlens[s]);
+  // From `first` on, since slots rise over the whole pack.
   const auto last = std::lower_bound(first, tokens.hidden.end(), tokens.cu_seqlens[s + 1]);
   return {static_cast<size_t>(first - tokens.hidden.begin()),
           static_cast<size_t>(last - tokens.hidden.begin())};
@@ -94,6 +95,7 @@ CompanionPack own_tokens(const PackedBatch& pack) {
   own.position_ids = pack.position_ids;
   own.cu_seqlens = pack.cu_seqlens;
   const Grouping chunks = group_by(pack.chunk);
+  // The chunks of an aligned pack number the companion's rows, not these.
   const bool by_row = pack.chunk.empty() || pack.companion != nullptr;
   for (size_t r = 0; r < pack.rows.hidden.size(); ++r) {
     const int64_t chunk = by_row ? static_cast<int64_t>(r) : chunks.unit[r];
@@ -111,6 +113,7 @@ at::Tensor companion_hidden(Model& model, const CompanionPack& tokens) {
   input.tokens = int64_tensor(tokens.tokens);
   input.position_ids = int64_tensor(tokens.position_ids);
   input.cu_seqlens = tokens.cu_seqlens;
+  // The whole pack runs; only the rows that predict a chunk's token are kept.
   const at::Tensor hidden = model.forward(input);
   return at::index_select(hidden, 0, on_device(int64_tensor(tokens.hidden), hidden.device()));
 }
@@ -132,6 +135,7 @@ int64_t FrozenRows::value_bytes() const {
 }
 
 ColumnType FrozenRows::value_type() const {
+  // Sidecars store whole numbers, so floats travel as the words of their bits.
   const bool words =
       form_.cache == FrozenCache::kTopColumns || c10::elementSize(source_.settings().dtype) == 4;
   return words ? ColumnType::kU32 : ColumnType::kU16;
@@ -143,10 +147,12 @@ SidecarKey FrozenRows::key(const std::string& data_key, int64_t max_tokens,
   SidecarKey key = frozen_key(top ? "teacher_columns" : "teacher_hidden", kColumnsFormat, source_,
                               data_key, canonical_tokens(max_tokens));
   key.type = value_type();
+  // Entries have as many rows as their segment, so a width for all is not stated.
   key.width = 0;
   key.made_by.set("vocabulary", form_.vocabulary);
   key.made_by.set("student_vocabulary", student);
   if (!top) return key;
+  // Hidden states do not depend on what the head does with them; columns do.
   key.made_by.set("columns", form_.columns);
   key.made_by.set("k", form_.top_k);
   key.made_by.set("temperature", form_.temperature);
@@ -154,6 +160,7 @@ SidecarKey FrozenRows::key(const std::string& data_key, int64_t max_tokens,
 }
 
 Sidecar& FrozenRows::sidecar(const SidecarKey& key) {
+  // The whole key: a run may read data of several caches and pack sizes.
   const std::string name = dump_json(key.document());
   const auto known = sidecars_.find(name);
   if (known != sidecars_.end()) return *known->second;
@@ -199,12 +206,14 @@ std::vector<std::string> FrozenRows::compute_pack(const CompanionPack& tokens) {
                     .lse = true,
                     .top_k = form_.top_k,
                     .head_mb = source_.settings().head_mb});
+    // Ids of a vocabulary fit 32 bits, at half the bytes.
     const std::string ids = bytes_of(result.top_id.to(at::kInt));
     const std::string top = bytes_of(result.top_logprob), lse = bytes_of(result.lse),
                       target = bytes_of(result.logprob);
     const auto row = static_cast<size_t>(4 * form_.top_k);
     for (size_t r = 0; r < tokens.hidden.size(); ++r) {
       all.append(ids, r * row, row).append(top, r * row, row);
+      // The target's own log-prob: the target may not be among the k.
       all.append(lse, 4 * r, 4).append(target, 4 * r, 4);
     }
   }
@@ -214,6 +223,7 @@ std::vector<std::string> FrozenRows::compute_pack(const CompanionPack& tokens) {
     const auto [first, last] = rows_of(tokens, s);
     segments.push_back(all.substr(first * width, (last - first) * width));
   }
+  // All segments of the pack, also those that nobody has asked for yet.
   counts_.computed += std::ssize(segments);
   return segments;
 }
@@ -233,6 +243,7 @@ std::map<SidecarEntry, std::string> FrozenRows::compute(const MicroBatch& micro,
       const CompanionPack made = aligned ? *pack.companion : own_tokens(pack);
       std::vector<SidecarEntry> entries;
       for (size_t s = 0; s < pack.row_id.size(); ++s) entries.push_back(entry_of(pack, made, s));
+      // By stamp: a truncated or changed row has other tokens than the canonical pack's.
       if (std::find(entries.begin(), entries.end(), wanted) != entries.end()) {
         std::vector<std::string> bytes = compute_pack(made);
         for (size_t s = 0; s < entries.size(); ++s) {
@@ -242,6 +253,7 @@ std::map<SidecarEntry, std::string> FrozenRows::compute(const MicroBatch& micro,
       }
     }
   }
+  // Alone, so that its bits do not depend on the other rows of the batch.
   values.emplace(wanted, compute_pack(segment_alone(tokens, segment)).front());
   return values;
 }
@@ -258,6 +270,7 @@ std::vector<std::string> FrozenRows::values(const MicroBatch& micro, const Compa
     const SidecarEntry entry = entry_of(pack, tokens, s);
     // A batch made by hand has no key, and a negative row id belongs to no data set.
     const bool storable = stored != nullptr && entry.row >= 0;
+    // A row may occur twice in one pack; its value is made once.
     auto known = fresh.find(entry);
     if (known == fresh.end()) {
       if (auto bytes = storable ? find(*stored, entry) : std::nullopt) {
@@ -273,6 +286,7 @@ std::vector<std::string> FrozenRows::values(const MicroBatch& micro, const Compa
         continue;
       }
       auto made = compute(micro, tokens, s, entry, storable);
+      // Neighbours in the canonical pack are stored too: they cost nothing more.
       for (const auto& [of, bytes] : made) {
         if (storable) add(*stored, of, bytes);
       }
@@ -290,6 +304,7 @@ at::Tensor FrozenRows::hidden(const MicroBatch& micro, const CompanionPack& toke
   std::string all;
   for (const std::string& bytes : values(micro, tokens, student)) all += bytes;
   const auto rows = static_cast<int64_t>(tokens.hidden.size());
+  // Segments are stored in slot order, so their bytes concatenated are the matrix.
   at::Tensor host = at::empty({rows, form_.width}, source_.settings().dtype);
   if (!all.empty()) std::memcpy(host.mutable_data_ptr(), all.data(), all.size());
   return on_device(host, micro.device());

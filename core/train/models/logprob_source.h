@@ -27,6 +27,8 @@ class LogprobSource {
   // The weights that answer; loads them if necessary. Throws Error while a source without weights
   // answers.
   Model& model() { return answering().own_model(); }
+  // The same, or null while a source without weights answers: there is nothing to sample from.
+  Model* find_model() { return is_replaced() ? nullptr : &own_model(); }
 
   // Returns log p of each trained token of a view, [R] float32, in the view's row order. The first
   // call for a micro-batch runs one forward for all of its views.

@@ -37,6 +37,7 @@ constexpr const char* kAdapterFolder = "adapter";  // of an export
 std::string template_to_export(const ChatTemplate& used, const Tokenizer& tokenizer) {
   if (!tokenizer.chat_templates().empty()) {
     try {
+      // Resolved again, since a marked copy has another source than the file of the tokenizer.
       const ResolvedTemplate own = resolve_template(tokenizer, "auto", "", /*allow_unmarked=*/true);
       if (own.chat_template->source() == used.source()) return "";
     } catch (const Error&) {
@@ -57,6 +58,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                                      const PolicyOptions& options) {
   const bool is_trained_on = is_adapter(dir);
   const std::filesystem::path base = is_trained_on ? resolve_base_model(dir) : dir;
+  // The constructor is private: a reference needs shared_from_this().
   std::shared_ptr<Policy> policy(new Policy(base, options));
   const ModelConfig config = read_model_config(base);
   // From config.json: data are tokenised and checked before any weight is read.
@@ -130,6 +132,7 @@ c10::ScalarType Policy::export_dtype() {
 
 int64_t Policy::export_bytes() const {
   int64_t bytes = 0;
+  // From the headers, so that the need of disk space is known without loading weights.
   const SafetensorsFolder weights(dir_);
   for (const std::string& name : weights.names()) {
     const SafetensorsEntry& entry = weights.entry(name);
@@ -163,6 +166,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
                       .device = options_.device};
   if (!adapter_dir_.empty()) options.adapter = read_adapter(adapter_dir_, read_model_config(dir_));
   if (options_.lora) {
+    // Drawn from the seed, so that every rank makes the same factors.
     options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
   }
   if (sharded_) options.shard = sharded_->shard();
@@ -176,6 +180,7 @@ Model& Policy::own_model() {
     // A fresh adapter adds exactly 0.
     folder_digest_ =
         options_.lora ? Model::with_adapter(*model, nullptr)->digest() : model->digest();
+    // Hashing reads every weight, so equal digests are not computed twice.
     const bool as_loaded = model->adapter() || model->compute_type() == at::kFloat;
     initial_digest_ = as_loaded ? folder_digest_ : frozen_digest(*model);
     model_ = std::move(model);
@@ -191,6 +196,7 @@ std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights,
                                  .device = options_.device,
                                  .shard = shard});
   }
+  // The base is shared with the policy: only the factors differ.
   return Model::with_adapter(
       model(), is_adapter(weights) ? read_adapter(weights, model().config()) : nullptr);
 }
@@ -237,6 +243,7 @@ std::shared_ptr<Reference> Policy::reference() {
   Taken taken{update_count(), ""};
   if (k < restored_.size()) {
     taken = restored_[k];  // the same call of the run that was saved
+    // The digest of another compute type is of other bytes; the snapshot has the weights.
     if (taken.updates > 0 && restored_dtype_ != dtype_name(options_.dtype)) {
       taken.digest = load_frozen(reference_dir(k, taken))->digest();
     }
@@ -244,6 +251,7 @@ std::shared_ptr<Reference> Policy::reference() {
     taken.digest = digest();
   }
   const std::filesystem::path weights = reference_dir(k, taken);
+  // A restored reference of earlier weights has its snapshot already, and this policy lacks them.
   if (taken.updates > 0 && taken.updates == update_count()) write_snapshot(weights);
   taken_.push_back(taken);
   return std::make_shared<Reference>(shared_from_this(), weights, taken.digest, taken.updates);
@@ -285,6 +293,7 @@ void Policy::count_update() {
 
 void Policy::weights_averaged(bool averaged) {
   averaged_ = averaged;
+  // The count is the same, so copies made from the weights are dropped explicitly.
   model().weights_replaced(model().update_count);
 }
 
@@ -294,6 +303,7 @@ bool Policy::is_sharded() { return model().shards() != nullptr && !model().adapt
 at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
   if (!is_sharded()) return Trainable::held_master(parameter, begin, size);
   const WeightShards::Range own = model().shards()->range(parameter);
+  // A second optimizer would deal out other ranges than those that the shards hold.
   XRUN_CHECK(own.begin == begin && own.held.numel() == size,
              "dist.level = 3 trains one policy by an optimizer; set dist.level = 2");
   return own.held;
@@ -369,6 +379,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
              !is_base            ? "its reference is made of them"
              : model().adapter() ? "its adapter was trained on them"
                                  : "the weights that `train` chose were trained beside them");
+  // Last: nothing is overwritten before all checks above have passed.
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];

@@ -16,7 +16,7 @@
 #include "core/align/aligned_rows.h"
 #include "core/align/chat_companions.h"
 #include "core/align/quality.h"
-#include "core/align/text_alignment.h"
+#include "core/align/retokenizer.h"
 #include "core/align/token_aligner.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
@@ -64,13 +64,17 @@ TokenizerOwner read_owner(lua_State* L, int i, const char* what) {
 
 // ---- class Alignment
 
+std::vector<LuaOption> walk_options() {
+  return {{"max_span", "integer", 0}, {"pair_specials", "boolean", true}};
+}
+
 WalkOptions read_walk(const Options& options) {
   WalkOptions walk;
-  const auto span = options.get<int64_t>("max_span", 0);
+  const auto span = options.get<int64_t>("max_span");
   XRUN_CHECK(span >= 0 && span <= std::numeric_limits<int32_t>::max(),
              "align: max_span is {}, wanted 0 (no limit) or a number of tokens", span);
   walk.max_span = static_cast<int32_t>(span);
-  walk.pair_specials = options.get<bool>("pair_specials", true);
+  walk.pair_specials = options.get<bool>("pair_specials");
   return walk;
 }
 
@@ -147,13 +151,13 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
 // A teacher that has another vocabulary, with its template where rows are conversations.
 struct AlignTeacher {
   TokenizerOwner owner;
-  std::shared_ptr<const TextAligner> aligner;
+  std::shared_ptr<const Retokenizer> retokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;  // null for text and tokens
 };
 
 std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options& options,
                                                      const TokenizerOwner& teacher) {
-  const auto setting = options.get<std::string>("template", "auto");
+  const auto setting = options.get<std::string>("template");
   try {
     // Nothing of the teacher is trained, so its template needs no generation marks.
     const ResolvedTemplate resolved =
@@ -179,10 +183,10 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
                           bool chat) {
   const Options options(L, i + 1);
   AlignTeacher teacher{read_owner(L, i, "teacher"), nullptr, nullptr};
-  teacher.aligner = std::make_shared<const TextAligner>(
+  teacher.retokenizer = std::make_shared<const Retokenizer>(
       student, teacher.owner.tokenizer,
-      TextAlignOptions{.limit = teacher.owner.max_length, .walk = read_walk(options)});
-  const bool reads_own = teacher.aligner->same_vocabulary();
+      RetokenizerOptions{.limit = teacher.owner.max_length, .walk = read_walk(options)});
+  const bool reads_own = teacher.retokenizer->same_vocabulary();
   XRUN_CHECK(!options.has("template") || (chat && !reads_own), "align: {}; leave template out",
              chat ? "a teacher of the student's vocabulary reads the student's own tokens"
                   : "only conversations are rendered by a template");
@@ -193,18 +197,24 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
 // The companions of a set's rows, from their cache; null for a teacher that reads the rows' tokens.
 std::shared_ptr<const AlignedRows> companions_of(const DataSet& set, const AlignTeacher& teacher,
                                                  int workers) {
-  if (teacher.aligner->same_vocabulary()) return nullptr;
+  if (teacher.retokenizer->same_vocabulary()) return nullptr;
   std::shared_ptr<const CompanionMaker> maker;
   if (teacher.chat_template) {
-    maker = std::make_shared<const ChatCompanions>(set, teacher.aligner, teacher.chat_template,
+    maker = std::make_shared<const ChatCompanions>(set, teacher.retokenizer, teacher.chat_template,
                                                    workers);
   } else {
-    maker = std::make_shared<const TextCompanions>(teacher.aligner, workers);
+    maker = std::make_shared<const TextCompanions>(teacher.retokenizer, workers);
   }
   return std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
 }
 
 }  // namespace
+
+LuaParameter align_options_parameter() {
+  std::vector<LuaOption> options = walk_options();
+  options.insert(options.begin(), {"template", "string", "auto"});
+  return {"options?", "table", std::move(options)};
+}
 
 std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int i) {
   const RowKind kind = data.set.kind();
@@ -235,14 +245,14 @@ std::shared_ptr<Batch> aligned_rollouts(lua_State* L, const Rollouts& rollouts, 
   const TokenizerOwner owner = read_owner(L, i, "teacher");
   const WalkOptions walk = read_walk(options);
   AlignTeacher& teacher = LuaState::of(L).service<RolloutTeachers>().known[{
-      student, owner.tokenizer, options.get<std::string>("template", "auto"), walk.max_span,
+      student, owner.tokenizer, options.get<std::string>("template"), walk.max_span,
       walk.pair_specials}];
-  if (teacher.aligner == nullptr) {
+  if (teacher.retokenizer == nullptr) {
     teacher = read_teacher(L, i, student, /*chat=*/true);
   }
-  if (teacher.aligner->same_vocabulary()) return with_row_chunks(rollouts);
+  if (teacher.retokenizer->same_vocabulary()) return with_row_chunks(rollouts);
   return align_rollouts(
-      rollouts, {teacher.aligner, teacher.chat_template, recipe_context(L).options.threads});
+      rollouts, {teacher.retokenizer, teacher.chat_template, recipe_context(L).options.threads});
 }
 
 void open_align(LuaState& state) {
@@ -258,7 +268,7 @@ void open_align(LuaState& state) {
       "align",
       {{"student", "Policy|FrozenModel|Tokenizer"},
        {"teacher", "Policy|FrozenModel|Tokenizer"},
-       {"options?", "table", {"max_span", "pair_specials"}}},
+       {"options?", "table", walk_options()}},
       {"Alignment"},
       "Compares two tokenizers by the bytes of their tokens. A pair of more than max_span tokens on "
       "a side is not correct; with pair_specials = false special tokens have no partner.",

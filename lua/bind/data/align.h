@@ -10,6 +10,10 @@ namespace xrun {
 
 class Batch;
 class Rollouts;
+struct LuaParameter;
+
+// The options after the teacher of a set or of rollouts.
+LuaParameter align_options_parameter();
 
 // Returns the set with companions in the tokens of the teacher at index i: anything with a
 // tokenizer, with options after it. Without one if both have the same vocabulary. Reports how many

@@ -51,6 +51,7 @@ ChoiceQuestion question_of(const DataSet& set, int64_t row, const Tokenizer& tok
                            int64_t limit) {
   ChoiceQuestion question{set.prompt_ids(row), {}, {}};
   for (const std::string& text : choice_texts(set.extra_string(row, "choices"))) {
+    // Encoded alone: all choices then continue the same prompt tokens.
     question.choices.push_back(tokenizer.encode(text).ids);
     question.bytes.push_back(std::ssize(text));
     const int64_t tokens = std::ssize(question.choices.back());
@@ -175,9 +176,10 @@ Metrics measure_choices(lua_State* L, Policy& policy, const DataHandle& data,
                         const std::filesystem::path& file) {
   const DataSet& set = data.set;
   check_columns(data);
-  if (set.size() == 0 || policy.is_replaced()) return {};
-  const std::shared_ptr<Model> copy = host_model(L, policy);
-  Model& model = copy ? *copy : policy.model();
+  if (set.size() == 0) return {};
+  const std::shared_ptr<Model> host = host_model(L, policy);
+  if (host == nullptr) return {};  // random tokens would measure nothing
+  Model& model = *host;
   TaskProgress progress(*session_of(L).console, "choosing " + data.name, "questions");
   const ChoiceOptions options{.poll = [L] { check_stop(L); }};
   Ranks* const ranks = session_ranks(L);

@@ -165,7 +165,8 @@ std::string options_doc() {
       fmt::join(data_set_field_names(), ", "));
 }
 
-std::vector<std::string> option_names() {
+// Without types and defaults: the config's, which the options override, are the reference.
+std::vector<LuaOption> set_options() {
   std::vector<std::string> names = data_set_field_names();
   names.emplace_back("template_kwargs");
   for (const FunctionOption& option : kFunctionOptions) {
@@ -174,7 +175,9 @@ std::vector<std::string> option_names() {
       names.emplace_back(option.name);
     }
   }
-  return names;
+  std::vector<LuaOption> options;
+  for (const std::string& name : names) options.emplace_back(name, "any");
+  return options;
 }
 
 template <RowKind kind, bool choices = false>
@@ -182,7 +185,7 @@ void add_reader(LuaState& state, const char* doc) {
   state.function(choices ? "choices" : row_kind_name(kind),
                  {{"data", "string|table"},
                   {"policy", "Policy"},
-                  {"options?", "DataSetOptions", option_names()}},
+                  {"options?", "DataSetOptions", set_options()}},
                  {"DataSet"}, std::string(doc) + " Options: DataSetOptions.",
                  open_rows<kind, choices>);
 }
@@ -197,9 +200,7 @@ void add_class(LuaState& state) {
           "options, every row once.",
           split_set)
       .method(
-          "align",
-          {{"teacher", "Policy|FrozenModel|Tokenizer"},
-           {"options?", "table", {"template", "max_span", "pair_specials"}}},
+          "align", {{"teacher", "Policy|FrozenModel|Tokenizer"}, align_options_parameter()},
           {"DataSet"},
           "The same rows of text, tokens or chat, whose batches also have the teacher's tokens "
           "and the chunks in which both spell the same bytes. Cached. The teacher reads a "

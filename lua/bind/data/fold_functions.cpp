@@ -23,7 +23,7 @@ std::vector<std::vector<int64_t>> read_lists(lua_State* L, int i, const char* na
   return lists;
 }
 
-// One group at index i; takes its ignore_idx if it has one.
+// One group at index i, and the ignore_idx of its labels.
 RolloutGroup read_group(lua_State* L, int i, int64_t& ignore_idx) {
   const StackGuard guard(L);
   const Options options(L, i);
@@ -32,7 +32,7 @@ RolloutGroup read_group(lua_State* L, int i, int64_t& ignore_idx) {
   group.prompt_ids = read_whole_numbers(L, lua_gettop(L), "prompt_ids");
   options.push_value("completions");
   group.completions = read_lists(L, lua_gettop(L), "completions");
-  ignore_idx = options.get<int64_t>("ignore_idx", ignore_idx);
+  ignore_idx = options.get<int64_t>("ignore_idx");
   return group;
 }
 
@@ -46,7 +46,7 @@ bool is_list(lua_State* L, int i) {
 }
 
 int fold_group(lua_State* L) {
-  int64_t ignore_idx = -100;
+  int64_t ignore_idx = 0;  // that of the last group; all but one are refused below
   std::vector<RolloutGroup> groups;
   if (is_list(L, 1)) {
     const int count = static_cast<int>(lua_objlen(L, 1));
@@ -94,10 +94,15 @@ int slice_tree(lua_State* L) {
 
 void open_fold(LuaState& state) {
   state.function(
-      "fold_shared_prefix", {{"group", "table", {"prompt_ids", "completions", "ignore_idx"}}},
+      "fold_shared_prefix",
+      {{"group",
+        "table",
+        {{"prompt_ids", "integer[]|Tensor"},
+         {"completions", "table"},
+         {"ignore_idx", "integer", -100}}}},
       {"table"},
       "One prompt and its completions as a tree of flat tokens, the prompt once: input_ids, labels "
-      "(shifted; ignore_idx, -100 by default, on the prompt and on the last token of each "
+      "(shifted; ignore_idx on the prompt and on the last token of each "
       "completion), position_ids, node_lengths, sample_paths (nodes from 0). A list of groups must "
       "hold exactly one. The first token of a completion has no label here; training with "
       "batch.fold loses none.",

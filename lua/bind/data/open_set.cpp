@@ -53,7 +53,7 @@ DataOptions options_for(lua_State* L, RowKind kind, const Policy& policy, const 
   max_length = max_length == kUnlimitedLength ? 0 : max_length == 0 ? model.max_length : max_length;
   result.vocab_limit = model.vocab;
   result.workers = recipe_context(L).options.threads;
-  result.notice = [L](const std::string& line) { session_of(L).console->say(line); };
+  result.notice = [L](const std::string& line) { session_of(L).console->print_escaped(line); };
   result.progress = [L, &lines](const BuildProgress& now) {
     // The total is not known before the file is read; the share of its bytes approximates it.
     const double total = now.fraction > 0 ? static_cast<double>(now.rows) / now.fraction : 0;

@@ -20,12 +20,12 @@ int make_shuffle(lua_State* L) {
   const Options options(L, 2);
   RowOrder order;
   if (options.has("block") || options.has("window")) order.kind = RowOrder::Kind::kBlock;
-  order.block = options.get<int64_t>("block", order.block);
-  order.window = options.get<int64_t>("window", order.window);
-  const int64_t epoch = options.get<int64_t>("epoch", 0);
+  order.block = options.get<int64_t>("block");
+  order.window = options.get<int64_t>("window");
+  const int64_t epoch = options.get<int64_t>("epoch");
   XRUN_CHECK(epoch >= 0, "option `epoch`: got {}, wanted at least 0", epoch);
   push(L, std::make_shared<EpochOrder>(order, rows,
-                                       static_cast<uint64_t>(options.get<int64_t>("seed", 0)),
+                                       static_cast<uint64_t>(options.get<int64_t>("seed")),
                                        static_cast<uint64_t>(epoch)));
   return 1;
 }
@@ -49,11 +49,18 @@ void open_shuffle(LuaState& state) {
                   "The row of the i-th draw, both from 0.", push_row)
       .metamethod("__len", {}, {"integer"}, "The number of rows.", push_size);
   state.function(
-      "shuffle", {{"n", "integer"}, {"options?", "table", {"seed", "epoch", "block", "window"}}},
+      "shuffle",
+      {{"n", "integer"},
+       {"options?",
+        "table",
+        {{"seed", "integer", 0},
+         {"epoch", "integer", 0},
+         {"block", "integer", RowOrder::kBlockRows},
+         {"window", "integer", RowOrder::kWindowBlocks}}}},
       {"Shuffle"},
-      "The order in which an epoch visits n rows, a pure function of seed and epoch "
-      "(both 0 by default). With block (256) or window (512) blocks of that many rows move whole, "
-      "then rows move inside a window of that many blocks.",
+      "The order in which an epoch visits n rows, a pure function of seed and epoch. If block or "
+      "window is given, blocks of that many rows move whole, then rows move inside a window of that "
+      "many blocks.",
       make_shuffle);
 }
 
@@ -123,13 +130,13 @@ int make_mixture(lua_State* L) {
   const Options options(L, 2);
   RowStream::Plan plan;
   plan.stages = stages_of(L, options);
-  plan.seed = static_cast<uint64_t>(options.get<int64_t>("seed", 0));
-  plan.step_rows = options.get<int64_t>("batch", 1);
-  plan.epochs = options.get<int64_t>("epochs", 1);
-  plan.mixture_block = options.get<int64_t>("block", Mixture::kBlock);
-  plan.mixture_order = parse_mixture_order(options.get<std::string>("order", "blocks"));
-  plan.stop = parse_mixture_stop(options.get<std::string>("stop", "all"));
-  const bool shuffle = options.get<bool>("shuffle", true);
+  plan.seed = static_cast<uint64_t>(options.get<int64_t>("seed"));
+  plan.step_rows = options.get<int64_t>("batch");
+  plan.epochs = options.get<int64_t>("epochs");
+  plan.mixture_block = options.get<int64_t>("block");
+  plan.mixture_order = parse_mixture_order(options.get<std::string>("order"));
+  plan.stop = parse_mixture_stop(options.get<std::string>("stop"));
+  const bool shuffle = options.get<bool>("shuffle");
   if (!shuffle) plan.order.kind = RowOrder::Kind::kFile;
   MixturePlan of{.stages = plan.stages};
   of.staged = !plan.stages.empty();
@@ -186,16 +193,22 @@ void open_mixture(LuaState& state) {
       {{"weights", "number[]|nil"},
        {"options?",
         "table",
-        {"seed", "shuffle", "block", "order", "quotas", "stages", "batch", "sizes", "stop",
-         "epochs"}}},
+        {{"seed", "integer", 0},
+         {"shuffle", "boolean", true},
+         {"block", "integer", Mixture::kBlock},
+         {"order", "\"blocks\"|\"round_robin\"", "blocks"},
+         {"quotas", "integer[]"},
+         {"stages", "table[]"},
+         {"batch", "integer", 1},
+         {"sizes", "integer[]"},
+         {"stop", "\"all\"|\"first\"|\"restart\"", "all"},
+         {"epochs", "integer", 1}}}},
       {"Mixture"},
-      "Mixes sources by weight, exactly in every block of rows. Options: seed (0), "
-      "shuffle (true), block (2048); order = \"round_robin\" is the smooth weighted round "
-      "robin; quotas = { 500, 0 } are the rows that a source gives in all (0: any "
-      "number); sizes (rows of each source), epochs (1) and stop "
-      "(\"all\", \"first\", \"restart\") decide the length; stages = { { start = 0, "
-      "weights = {...} }, ... } instead of weights (then nil), with start in steps "
-      "of batch (1) rows.",
+      "Mixes sources by weight, exactly in every block of rows. order = \"round_robin\" is the "
+      "smooth weighted round robin; quotas = { 500, 0 } are the rows that a source gives in all "
+      "(0: any number); sizes (rows of each source), epochs and stop (\"all\", \"first\", "
+      "\"restart\") decide the length; stages = { { start = 0, weights = {...} }, ... } instead "
+      "of weights (then nil), with start in steps of batch rows.",
       make_mixture);
 }
 

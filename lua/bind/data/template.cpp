@@ -164,7 +164,7 @@ int make_template(lua_State* L) {
   push(L, std::make_shared<LuaTemplate>(LuaTemplate{
               tokenizer.tokenizer,
               resolve_template(*tokenizer, setting, options.get<std::string>("date", ""),
-                               options.get<bool>("unmarked", false))}));
+                               options.get<bool>("unmarked"))}));
   return 1;
 }
 
@@ -243,7 +243,7 @@ void open_template(LuaState& state) {
   state.function("template",
                  {{"tokenizer", "Tokenizer"},
                   {"setting?", "string"},
-                  {"options?", "table", {"date", "unmarked"}}},
+                  {"options?", "table", {{"date", "string"}, {"unmarked", "boolean", false}}}},
                  {"Template"},
                  "A chat template by the configuration's `template` setting (\"auto\"). Options: "
                  "date (of strftime_now; today), unmarked (true: a template without generation "

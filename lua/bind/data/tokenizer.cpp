@@ -26,7 +26,7 @@ int encode(LuaTokenizer& self, lua_State* L) {
   const Options options(L, 3);
   EncodeOptions how;
   // Off by default: in conversations the template writes BOS and EOS.
-  how.add_post_processor = options.get<bool>("specials", false);
+  how.add_post_processor = options.get<bool>("specials");
   const Encoding encoding = self->encode(text, how);
   push(L, ids_tensor(encoding.ids));
   push(L, offsets_tensor(encoding.offsets));
@@ -36,7 +36,7 @@ int encode(LuaTokenizer& self, lua_State* L) {
 int decode(LuaTokenizer& self, lua_State* L) {
   const Options options(L, 3);
   const std::vector<int32_t> ids = read_ids(L, 2, "ids");
-  push(L, self->decode(ids, !options.get<bool>("specials", true)));
+  push(L, self->decode(ids, !options.get<bool>("specials")));
   return 1;
 }
 
@@ -76,12 +76,14 @@ int push_special(LuaTokenizer& self, lua_State* L) {
 void open_tokenizer(LuaState& state) {
   Class<LuaTokenizer>(state, "Tokenizer",
                       "A model folder's tokenizer, as its own library reads it.")
-      .method("encode", {{"text", "string"}, {"options?", "table", {"specials"}}},
+      .method("encode",
+              {{"text", "string"}, {"options?", "table", {{"specials", "boolean", false}}}},
               {{"Tensor", "[T]"}, {"Tensor", "[T, 2]"}},
               "Ids, and for each token its bytes of the text, begin and end. Text that spells a "
               "special token stays plain; { specials = true } adds those of the post-processor.",
               encode)
-      .method("decode", {{"ids", "integer[]|Tensor"}, {"options?", "table", {"specials"}}},
+      .method("decode",
+              {{"ids", "integer[]|Tensor"}, {"options?", "table", {{"specials", "boolean", true}}}},
               {"string"},
               "The text of ids, a list or a tensor [T]; { specials = false } leaves special "
               "tokens out.",

@@ -49,6 +49,7 @@ return function()
 end
 )";
 
+// getfield and not a raw read: the methods may come from a metatable.
 bool is_environment(lua_State* L, int i) {
   if (lua_isfunction(L, i)) return true;
   if (!lua_istable(L, i)) return false;
@@ -61,6 +62,7 @@ bool is_environment(lua_State* L, int i) {
 }
 
 // Reads one message. Throws Error that says what is wrong with it.
+// Checked here, at the turn that returned it; a template would report it much later.
 Json message_of(const Json& value) {
   XRUN_CHECK(value.is_object(), "a message is {}, wanted {{ role = ..., content = ... }}",
              dump_json(value));
@@ -124,6 +126,7 @@ LuaEnvironment::LuaEnvironment(lua_State* L, int i, const Batch& prompts)
   options_.max_turns = given.get<int64_t>("max_turns", options_.max_turns);
   settings_ = read_reward_settings(L, i);
   const StackGuard guard(L);
+  // One function for both forms, so that the rest knows turns alone.
   luaL_loadbuffer(L, kOpen.data(), kOpen.size(), "=environment");
   given.push_value("environment");
   XRUN_CHECK(is_environment(L, lua_gettop(L)),
@@ -132,13 +135,14 @@ LuaEnvironment::LuaEnvironment(lua_State* L, int i, const Batch& prompts)
              describe_value(L, lua_gettop(L)));
   protected_call(L, 1, 1);
   open_ = LuaRef(L, lua_gettop(L));
+  // Once for all turns: the extra columns of a prompt do not change.
   columns_ = std::make_unique<FieldTable>(prompts);
   options_.reply = [this](size_t conversation, const Rollout& so_far) {
     return reply(conversation, so_far);
   };
   options_.notify = [L](const std::string& notice) {
     auto& shown = LuaState::of(L).service<CallFormNotice>();
-    if (!shown.reported) session_of(L).console->say(notice);
+    if (!shown.reported) session_of(L).console->print_escaped(notice);
     shown.reported = true;
   };
 }
@@ -172,10 +176,12 @@ std::string LuaEnvironment::failure_text(const Rollout& so_far, const std::strin
 
 TurnReply LuaEnvironment::reply(size_t conversation, const Rollout& so_far) {
   lua_State* L = state_;
+  // Every turn comes here, so a stop waits for one call at most.
   check_stop(L);
   const StackGuard guard(L);
   LuaRef& answer = answers_[conversation];
   if (!answer) {
+    // At its first turn: the state of an environment begins with its conversation.
     open_.push(L);
     protected_call(L, 0, 1);
     answer = LuaRef(L, lua_gettop(L));
@@ -190,6 +196,7 @@ TurnReply LuaEnvironment::reply(size_t conversation, const Rollout& so_far) {
       reply.reward = read_reward(L, last);
       reply.messages = read_messages(L, last - 1, so_far.turns.back().calls.size() > 0);
     } catch (const Error& error) {
+      // A reward that was read before the messages failed must not count.
       reply = {.failure = error.what()};
     }
   }
@@ -199,6 +206,7 @@ TurnReply LuaEnvironment::reply(size_t conversation, const Rollout& so_far) {
              "{}\nhint: on_error = \"mask\" leaves such conversations out, \"zero\" gives them the "
              "reward 0",
              text);
+  // One is shown: a broken environment fails in the same way each time.
   if (first_failure_.empty()) first_failure_ = text;
   return reply;
 }
@@ -209,6 +217,8 @@ std::shared_ptr<Rollouts> LuaEnvironment::without_aborted(
   for (int64_t i = 0; i < rollouts->size(); ++i) {
     if (!rollouts->rollouts()[static_cast<size_t>(i)]->aborted()) whole.push_back(i);
   }
+  // The same on every rank, since each has all rollouts; so either all of them gather below or
+  // none.
   if (std::ssize(whole) == rollouts->size()) return rollouts;
   std::string first;  // of this rank, or of the first that had one
   for (const std::string& failure : gather_results(
@@ -216,10 +226,10 @@ std::shared_ptr<Rollouts> LuaEnvironment::without_aborted(
     if (first.empty()) first = failure;
   }
   const bool masks = settings_.on_error == FailedReward::kMask;
-  session_of(state_).console->say(fmt::format("{} of {} were aborted and {}; the first:\n{}",
-                                              rollouts->size() - std::ssize(whole),
-                                              counted(rollouts->size(), "conversation"),
-                                              masks ? "are left out" : "have the reward 0", first));
+  session_of(state_).console->print_escaped(
+      fmt::format("{} of {} were aborted and {}; the first:\n{}",
+                  rollouts->size() - std::ssize(whole), counted(rollouts->size(), "conversation"),
+                  masks ? "are left out" : "have the reward 0", first));
   return masks ? rollouts->subset(whole) : rollouts;
 }
 

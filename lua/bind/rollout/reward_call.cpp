@@ -15,6 +15,12 @@
 
 namespace xrun {
 
+std::vector<LuaOption> reward_options() {
+  return {{"on_error", "\"error\"|\"mask\"|\"zero\"", "error"},
+          {"deadline_s", "number", RewardSettings().deadline_s},
+          {"pass", "number"}};
+}
+
 RewardSettings read_reward_settings(lua_State* L, int i) {
   const Options given(L, i);
   RewardSettings settings;
@@ -25,6 +31,7 @@ RewardSettings read_reward_settings(lua_State* L, int i) {
     const auto choice = std::find(field.choices.begin(), field.choices.end(), *name);
     settings.on_error = static_cast<FailedReward>(choice - field.choices.begin());
   }
+  // An environment's options, those of the config's `sampling`, have no default of their own.
   settings.deadline_s = given.get<double>("deadline_s", settings.deadline_s);
   const ConfigField& deadline = *find_config_field("sampling.deadline_s");
   XRUN_CHECK(fits(deadline, Json(settings.deadline_s)), "deadline_s is {}, wanted {}",

@@ -12,6 +12,7 @@
 #include "core/config/config_field.h"
 #include "lua/bind/rollout/rollouts.h"
 #include "lua/bind/rollout/sample_table.h"
+#include "lua/state/doc.h"
 #include "lua/state/lua_state.h"
 #include "lua/state/worker_calls.h"
 
@@ -27,7 +28,7 @@ struct RewardSettings {
 };
 
 // The options of rollouts:score that read_reward_settings reads.
-inline const std::vector<std::string> kRewardOptions = {"on_error", "deadline_s", "pass"};
+std::vector<LuaOption> reward_options();
 
 // Reads on_error, deadline_s and pass of the options at argument i. Throws Error for other values.
 RewardSettings read_reward_settings(lua_State* L, int i = 3);

@@ -131,7 +131,7 @@ class Scoring {
       if (settings_.pass) body->pass = settings_.pass;
     }
     if (failed_ > 0) {
-      session_of(state_).console->say(
+      session_of(state_).console->print_escaped(
           fmt::format("{} of {} failed and {}; the first:\n{}", failed_,
                       counted(std::ssize(rollouts_.rollouts()), "reward"),
                       settings_.on_error == FailedReward::kMask ? "are left out" : "count as 0",

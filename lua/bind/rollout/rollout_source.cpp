@@ -78,11 +78,11 @@ void read_calls(lua_State* L, const Options& given, RolloutSource& source) {
 }
 
 void read_queue(lua_State* L, const Options& given, GroupQueueOptions& queue) {
-  queue.depth = given.get<int64_t>("depth", queue.depth);
-  queue.round = given.get<int64_t>("round", queue.round);
+  queue.depth = given.get<int64_t>("depth");
+  queue.round = given.get<int64_t>("round");
   queue.staleness = given.get<int64_t>("staleness", queue.staleness);
-  queue.max_attempts = given.get<int64_t>("max_attempts", queue.max_attempts);
-  queue.eps = given.get<double>("eps", queue.eps);
+  queue.max_attempts = given.get<int64_t>("max_attempts");
+  queue.eps = given.get<double>("eps");
   static_cast<void>(GroupQueue{queue});  // checks them
   if (queue.staleness >= queue.depth) return;
   session_of(L).notices.add(fmt::format(
@@ -91,11 +91,20 @@ void read_queue(lua_State* L, const Options& given, GroupQueueOptions& queue) {
       queue.staleness, queue.depth));
 }
 
-std::vector<std::string> rollout_option_names() {
-  std::vector<std::string> names = {"prompts", "sampling", "reward", "score_groups", "filter"};
-  names.insert(names.end(), kRewardOptions.begin(), kRewardOptions.end());
-  names.insert(names.end(), {"max_attempts", "eps", "round", "depth", "staleness"});
-  return names;
+std::vector<LuaOption> source_options() {
+  const GroupQueueOptions queue;
+  std::vector<LuaOption> options = {{"prompts", "DataSet"},
+                                    {"sampling", "xrun.Config.sampling"},
+                                    {"reward", "function"},
+                                    {"score_groups", "function"},
+                                    {"filter", "function"}};
+  for (LuaOption& option : reward_options()) options.push_back(std::move(option));
+  options.insert(options.end(), {{"max_attempts", "integer", queue.max_attempts},
+                                 {"eps", "number", queue.eps},
+                                 {"round", "integer", queue.round},
+                                 {"depth", "integer", queue.depth},
+                                 {"staleness", "integer"}});
+  return options;
 }
 
 int make_rollouts(lua_State* L) {
@@ -127,16 +136,16 @@ void open_rollout_source(LuaState& state) {
                        "Prompts, sampling and reward as a source of run:steps, made by "
                        "xrun.rollouts.");
   state.function(
-      "rollouts", {{"options", "table", rollout_option_names()}}, {"RolloutSource"},
+      "rollouts", {{"options", "table", source_options()}}, {"RolloutSource"},
       "A source for run:steps(source, { groups = 8, max_tokens }), whose batches are scored "
       "Rollouts: the policy of `prompts` answers them as policy:sample(prompts, sampling) does, "
       "`reward` scores them as rollouts:score with on_error, deadline_s and pass, or score_groups "
       "whole groups, and only samples for which filter(sample) is true stay, if it is given. The "
       "options of `sampling` are read once, here. A group whose rewards deviate by at most eps "
-      "(1e-6) is left out and another prompt drawn, until `groups` are found (dynamic sampling); "
-      "max_attempts (100) such groups in a row are an error. `round` is the number of prompts "
-      "sampled at a time, by default as many as groups are missing; surplus groups wait for the "
-      "next step. depth (0) steps are sampled ahead, with older weights; groups older than "
+      "is left out and another prompt drawn, until `groups` are found (dynamic sampling); "
+      "max_attempts such groups in a row are an error. `round` is the number of prompts "
+      "sampled at a time, 0 for as many as groups are missing; surplus groups wait for the "
+      "next step. depth steps are sampled ahead, with older weights; groups older than "
       "`staleness` updates (no limit) are dropped. What waits is saved.",
       make_rollouts);
 }

@@ -52,7 +52,7 @@ void say_truncation(lua_State* L, const SamplingOptions& sampling) {
   auto& notice = LuaState::of(L).service<TruncationNotice>();
   if (!sampling.truncates() || notice.reported) return;
   notice.reported = true;
-  session_of(L).console->say(
+  session_of(L).console->print_escaped(
       "top_k, top_p and min_p change the answers that are drawn, but not old_logprob: the policy "
       "is trained on answers of another distribution than its own");
 }
@@ -63,12 +63,8 @@ int sample_policy(Policy& policy, lua_State* L) {
   RolloutOptions options = read_rollout_options(L, prompts.info().seed);
   say_truncation(L, options.text.generate.sampling);
   Session& session = session_of(L);
-  std::shared_ptr<Model> copy;
-  Model* model = nullptr;
-  if (!policy.is_replaced()) {
-    copy = host_model(L, policy);
-    model = copy ? copy.get() : &policy.model();
-  } else {
+  const std::shared_ptr<Model> model = host_model(L, policy);
+  if (model == nullptr) {
     session.notices.add(
         "policy:sample gave random tokens, since no weights are loaded; rewards are of those");
   }
@@ -92,7 +88,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   if (early != nullptr) {
     options.finished = [early](std::shared_ptr<Rollouts> group) { early->add(std::move(group)); };
   }
-  auto rollouts = sample_rollouts(policy, model, prompts, options);
+  auto rollouts = sample_rollouts(policy, model.get(), prompts, options);
   if (BodyRollouts* body = body_rollouts(L)) {
     if (early != nullptr) body->early_rewards += early->called();
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());
@@ -134,9 +130,8 @@ int push_minibatches(lua_State* L) {
   const Rollouts& rollouts = rollouts_of(arg<Batch&>(L, 1, "rollouts"));
   const Options options(L, 2);
   const auto count = static_cast<int64_t>(rollouts.groups().size());
-  const auto parts =
-      rollouts.minibatches(options.get<int64_t>("epochs", 1),
-                           options.get<int64_t>("groups", std::max(count, int64_t{1})));
+  const auto parts = rollouts.minibatches(
+      options.get<int64_t>("epochs"), options.get<int64_t>("groups", std::max(count, int64_t{1})));
   luaL_loadbuffer(L, kMinibatches.data(), kMinibatches.size(), "=rollouts:minibatches");
   lua_createtable(L, static_cast<int>(parts.size()), 0);
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -163,33 +158,31 @@ DocEntry method_doc(const char* name, std::vector<LuaParameter> parameters, cons
 
 // Methods of batches that were sampled alone: a column of another batch may have these names.
 const std::vector<RolloutMethod>& rollout_methods() {
-  static const LuaParameter reward_options{"options?", "table", kRewardOptions};
+  static const LuaParameter scoring{"options?", "table", reward_options()};
   static const std::vector<RolloutMethod> methods = {
-      {method_doc("score", {{"reward", "function|FrozenModel"}, reward_options}, "Rollouts",
-                  fmt::format(
-                      "Sets the field reward from reward(sample) -> number, or number, {{ part = "
-                      "number }}, and returns the rollouts. A sample has their fields, prompt_ids, "
-                      "ids and index. A model is a sequence classifier (xrun.frozen), whose scores "
-                      "are the rewards. A reward that fails, returns anything but a finite number "
-                      "or takes longer than deadline_s ({}) follows on_error: \"error\" (default) "
-                      "stops, \"mask\" leaves the sample out, \"zero\" gives it 0. An answer "
-                      "passes if its reward is above pass (0 if the first rewards of the run are 0 "
-                      "or 1): rollout/pass_at_1, ...",
-                      kCallDeadlineS)),
+      {method_doc(
+           "score", {{"reward", "function|FrozenModel"}, scoring}, "Rollouts",
+           "Sets the field reward from reward(sample) -> number, or number, { part = number "
+           "}, and returns the rollouts. A sample has their fields, prompt_ids, ids and "
+           "index. A model is a sequence classifier (xrun.frozen), whose scores are the "
+           "rewards. A reward that fails, returns anything but a finite number or takes "
+           "longer than deadline_s follows on_error: \"error\" stops, \"mask\" leaves the "
+           "sample out, \"zero\" gives it 0. An answer passes if its reward is above pass (0 "
+           "if the first rewards of the run are 0 or 1): rollout/pass_at_1, ..."),
        score_rollouts},
-      {method_doc("score_groups", {{"reward", "function"}, reward_options}, "Rollouts",
+      {method_doc("score_groups", {{"reward", "function"}, scoring}, "Rollouts",
                   "As score, with reward(samples) -> list of numbers for each group of samples."),
        score_rollout_groups},
       {method_doc("filter", {{"f", "function"}}, "Rollouts",
                   "Those for which f(sample) is true, with all their fields."),
        filter_rollouts},
-      {method_doc("minibatches", {{"options?", "table", {"epochs", "groups"}}}, "fun(): Rollouts",
-                  "Iterates over `groups` groups at a time (all), in `epochs` (1) passes with "
-                  "another order each."),
+      {method_doc("minibatches",
+                  {{"options?", "table", {{"epochs", "integer", 1}, {"groups", "integer"}}}},
+                  "fun(): Rollouts",
+                  "Iterates over `groups` groups at a time (all), in `epochs` passes with another "
+                  "order each."),
        push_minibatches},
-      {method_doc("align",
-                  {{"teacher", "Policy|FrozenModel|Tokenizer"},
-                   {"options?", "table", {"template", "max_span", "pair_specials"}}},
+      {method_doc("align", {{"teacher", "Policy|FrozenModel|Tokenizer"}, align_options_parameter()},
                   "Rollouts",
                   "The same answers with the teacher's tokens, and the chunks in which both spell "
                   "the same bytes: for a loss by chunk. The teacher reads the prompts in its own "
@@ -242,7 +235,9 @@ void open_rollouts(LuaState& state) {
   lua_State* L = state;
   Class<Policy>(L, "Policy", "")
       .method(
-          "sample", {{"prompts", "Batch"}, {"options?", "xrun.Config.sampling", {"environment"}}},
+          "sample",
+          {{"prompts", "Batch"},
+           {"options?", "xrun.Config.sampling", {{"environment", "table|function"}}}},
           {"Rollouts"},
           "Samples answers to the prompts of a batch, in the order of prompts. The options are the "
           "fields of the configuration's `sampling`, and environment: a table with reply(self, "

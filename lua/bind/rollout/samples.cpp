@@ -55,10 +55,12 @@ Sample make_sample(int64_t row, const std::vector<int32_t>& prompt, const TextSa
           .ids = answer.generation.ids};
 }
 
+// For the console, where an answer has one line.
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   if (text.size() <= kShownBytes) return text;
   size_t end = kShownBytes;
+  // Never in the middle of a UTF-8 character.
   while (end > 0 && is_continuation(text[end])) --end;
   return text.substr(0, end) + "...";
 }
@@ -67,6 +69,7 @@ std::string one_line(std::string text) {
 std::string headline(const Sample& sample) {
   if (!sample.question.empty()) return one_line(sample.question);
   const std::string& text = sample.prompt;
+  // The end of a prompt has the question; its beginning is the same system text every time.
   size_t begin = text.size() > 120 ? text.size() - 120 : 0;
   while (begin < text.size() && is_continuation(text[begin])) ++begin;
   return one_line((begin > 0 ? "..." : "") + text.substr(begin));
@@ -139,8 +142,10 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   const int64_t size = ranks == nullptr ? 1 : ranks->size();
   const int64_t rank = ranks == nullptr ? 0 : ranks->rank();
   std::vector<std::vector<int32_t>> prompts;
+  // In turn rather than in blocks: rows of a file are often sorted by length or source.
   for (int64_t i = rank; i < data.set.size(); i += size) {
     prompts.push_back(data.set.prompt_ids(data.set.unit(i)));
+    // Draws are keyed by the row, so the number of ranks changes no answer.
     options.generate.prompt_names.push_back(static_cast<uint64_t>(data.set.unit(i)));
   }
   options.generate.stop_ids = stop_ids_of(model, tokenizer);
@@ -154,6 +159,7 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   std::vector<Sample> samples(static_cast<size_t>(data.set.size()));
   for (int64_t from = 0; from < size; ++from) {
     MessageReader in(all[static_cast<size_t>(from)]);
+    // The same order in which that rank wrote them.
     for (int64_t i = from; i < data.set.size(); i += size) {
       TextSample answer;
       answer.generation.ids = in.list<int32_t>();
@@ -218,6 +224,7 @@ void find_questions(std::vector<Sample>& samples, size_t count, const DataHandle
   std::vector<int64_t> rows;
   std::vector<Sample*> unnamed;
   for (size_t i = 0; i < std::min(count, samples.size()); ++i) {
+    // A column that the recipe kept is the user's own text and needs no rendering again.
     const Json* prompt = samples[i].extra.find("prompt");
     if (prompt != nullptr && prompt->is_string() && !prompt->as_string().empty()) {
       samples[i].question = prompt->as_string();
@@ -244,6 +251,7 @@ std::string save_and_show(const std::filesystem::path& dir, int64_t step,
     if (sample.turns.size() > 0) line.set("turns", sample.turns);
     lines += dump_json(line) + "\n";
   }
+  // Before this step's file is written, which a repeated evaluation replaces.
   const auto [first_step, before] = read_earliest(dir);
   write_file_atomic(dir / (checkpoint_name(step) + ".jsonl"), lines);
   std::string text;

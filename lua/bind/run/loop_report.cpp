@@ -124,7 +124,7 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   if (!session_.previews()) report.output = run_.dir().path().string();
   report.notices = std::move(session_.notices.lines);
   session_.notices.lines.clear();
-  session_.console->print(opening_report(report, *session_.console));
+  session_.console->print_raw(opening_report(report, *session_.console));
   // log.txt begins with the first loop of the first process.
   if (run_.dir().resuming() || loop.phase > 0) return;
   run_.dir().begin();
@@ -162,7 +162,7 @@ void RunReport::report_resume(const StepLoop& loop) {
     text += '\n';
   }
   if (text.empty()) return;
-  session_.console->print(text);
+  session_.console->print_raw(text);
   log_line(text);
 }
 

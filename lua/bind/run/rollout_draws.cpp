@@ -136,7 +136,7 @@ std::shared_ptr<Rollouts> batch_of(const std::vector<RolloutList>& groups, const
   for (const RolloutList& group : groups) {
     for (const auto& one : group) {
       // A restored group has the experts, not the model that takes them.
-      if (one->routes && !policy.is_replaced()) one->routed_by = &policy.model();
+      if (one->routes) one->routed_by = policy.find_model();
       list.push_back(one);
       group_of.push_back(std::ssize(rows));
     }
@@ -150,12 +150,9 @@ std::shared_ptr<Rollouts> batch_of(const std::vector<RolloutList>& groups, const
   const int64_t segments = prompts->size() / std::ssize(rows);
   std::vector<int64_t> of;
   for (const int64_t group : group_of) of.push_back(group * segments);
-  take_row_weights(list, *prompts, of);
-  auto batch = std::make_shared<Rollouts>(
-      rollout_info(prompts->info(), policy, source.rollouts->answers.temperature), std::move(list));
-  batch->set_columns(*prompts, of);
+  auto batch =
+      rollout_batch(std::move(list), *prompts, of, policy, source.rollouts->answers.temperature);
   batch->set_rewards();
-  if (policy.is_replaced()) batch->set_sampler_logprob(policy.token_logprob(*batch));
   return batch;
 }
 

@@ -50,6 +50,7 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
       saved.emplace_back(name, policy);
     } else if (class_of(L, value) == &class_info<Scorer>) {
       const auto scorer = arg<std::shared_ptr<Scorer>>(L, value);
+      // The scorer saves the policy's weights too, so it need not be given separately.
       add_policy(models, scorer->policy());
       saved.emplace_back(name, scorer);
     } else if (class_of(L, value) == &class_info<AdamW>) {
@@ -139,9 +140,11 @@ RunSettings read_settings(lua_State* L) {
   settings.save_every = config_whole(L, "save.every");
   settings.save_minutes = config_number(L, "save.minutes");
   settings.save_keep = config_whole(L, "save.keep");
+  // --steps of the command line, which ends a run early and does not change its plan.
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
   settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
   settings.stop_minutes = settings.saves ? config_number(L, "stop.after") : 0;
+  // The limit in minutes counts the loading of models and data too.
   settings.began = session_of(L).began;
   settings.ranks = session_ranks(L);
   return settings;
@@ -183,8 +186,10 @@ int make_run(lua_State* L) {
   Session& session = session_of(L);
   const RecipeOptions& options = recipe_context(L).options;
   const RecipePurpose purpose = options.purpose;
+  // xrun cache is done here: the data sets above this line are built.
   if (purpose == RecipePurpose::kCache) return end_recipe(L);
   RunModels models;
+  // For the memory plan, which counts what xrun.kd holds; the loss reads the config again itself.
   if (const Config& config = recipe_context(L).config; config.find("kd") != nullptr) {
     const Json* const loss = config.find("kd.loss");
     models.kd_loss = loss != nullptr && loss->is_string() ? loss->as_string() : "";
@@ -195,9 +200,10 @@ int make_run(lua_State* L) {
   SavedObjects saved = read_objects(L, 2, models);
   report_unsaved(session, saved);
   RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);
+  // Moved from: the run owns the folder now.
   session.folder.dir.reset();
   if (dir.finished()) {
-    session.console->say(fmt::format(
+    session.console->print_escaped(fmt::format(
         "{} is finished, so there is nothing to resume; to train it further, give it more steps: "
         "--resume --set steps=N (or epochs=N)",
         dir.path().string()));
@@ -219,9 +225,11 @@ int make_run(lua_State* L) {
   auto loop = std::make_shared<RunLoop>(
       session, options.bundle ? options.bundle->file : options.recipe, config_whole(L, "seed"),
       std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)), std::move(models));
+  // Before anything of the recipe may run: a checkpoint reads run.state.
   tie_state(L, *loop);
   session.run = loop;
   session.open_run = &loop->run();
+  // Rollouts of an earlier run of this recipe are not this one's to record.
   session.rollouts = session.last_rollouts = nullptr;
   if (purpose == RecipePurpose::kTrain) compare_first_steps(L, *loop);
   for (const SessionInputs::Input& input : session.data.inputs) check_input(loop->run(), input);
@@ -256,6 +264,7 @@ int push_export(RunLoop& loop, lua_State* L) {
   leave_broken_loop(loop, L);
   const auto name = opt_arg<std::string>(L, 3, "name");
   if (name) check_export_name(*name);
+  // A scorer exports its policy's weights with the value head, as a classifier.
   const bool is_scorer = class_of(L, 2) == &class_info<Scorer>;
   const auto scorer = is_scorer ? arg<std::shared_ptr<Scorer>>(L, 2, "scorer") : nullptr;
   const auto policy = is_scorer ? nullptr : arg<std::shared_ptr<Policy>>(L, 2, "policy");
@@ -268,6 +277,7 @@ int push_export(RunLoop& loop, lua_State* L) {
     on_first_rank(run.settings().ranks, "an export",
                   [&] { is_scorer ? scorer->export_to(out) : policy->export_to(out); });
   }
+  // Noted even if an earlier process wrote it: the closing report lists all exports.
   if (writes || run.replaying()) {
     run.add_exported(out, dtype_name((is_scorer ? *scorer->policy() : *policy).export_dtype()));
   }
@@ -292,7 +302,7 @@ std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().p
 void add_loop_methods(Class<RunLoop>& run) {
   run.method("steps",
              {{"data", "DataSet|RolloutSource|table"},
-              {"batch", "xrun.Config.batch", {"steps", "epochs"}}},
+              {"batch", "xrun.Config.batch", {{"steps", "integer"}, {"epochs", "integer"}}}},
              {"fun(): integer, Batch"},
              "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
              "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
@@ -321,7 +331,9 @@ void add_measuring_methods(Class<RunLoop>& run) {
           {{"policy", "Policy"},
            {"set", "DataSet"},
            {"shown?", "integer"},
-           {"options?", "xrun.Config.sampling", {"score", "environment"}}},
+           {"options?",
+            "xrun.Config.sampling",
+            {{"score", "string|function"}, {"environment", "table|function"}}}},
           {"Metrics"},
           "Samples an answer to every prompt of a set; prints the first `shown` (3) beside the "
           "run's earliest answers and writes all to samples/. Options: those of the "

@@ -63,7 +63,7 @@ void RunReport::log_line(const std::string& text) noexcept {
 }
 
 void RunReport::say(const std::string& text) {
-  session_.console->say(text);
+  session_.console->print_escaped(text);
   log_line(text);
 }
 
@@ -72,7 +72,7 @@ void RunReport::write_ledger() {
   run_.dir().write_ledger(session_.data.ledger.joined_to(earlier_ledger_).to_json());
   ledger_sources_ = session_.data.ledger.sources.size();
   if (session_.data.ledger_text.empty()) return;
-  session_.console->say(session_.data.ledger_text);
+  session_.console->print_escaped(session_.data.ledger_text);
   session_.data.ledger_text.clear();
 }
 
@@ -95,7 +95,7 @@ void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
     has_scores_ = true;
   }
   for (const std::string& line : rollout_notices_.after_body(run_.step(), metrics, body)) {
-    session_.console->say(line);
+    session_.console->print_escaped(line);
   }
 }
 
@@ -122,14 +122,14 @@ void RunReport::close(const RunMemory& memory) {
   memory.add_to(summary);
   add_scores(summary);
   summary.recipe = recipe_;
-  session_.console->print(closing_summary(summary, *session_.console));
+  session_.console->print_raw(closing_summary(summary, *session_.console));
   log_line(closing_summary(summary, console_of_file(*session_.console)));
 }
 
 void RunReport::report_body_copy() {
   if (copy_reported_ || run_.body_copy_bytes() == 0) return;
   copy_reported_ = true;
-  session_.console->print(fmt::format(
+  session_.console->print_raw(fmt::format(
       "the bodies of this loop make several updates: each begins with a copy of what the run saves "
       "({} of the host's memory), which an error inside it restores",
       format_bytes(static_cast<double>(run_.body_copy_bytes()))));

@@ -95,7 +95,7 @@ bool has_column(RunLoop& run, const DataHandle& data, const std::string& column)
   std::vector<std::string> names;
   for (const ExtraColumn& column : data.set.extra_columns()) names.push_back(column.name);
   if (std::find(names.begin(), names.end(), column) != names.end()) return true;
-  run.session().console->say(fmt::format(
+  run.session().console->print_escaped(fmt::format(
       "{}: answers are not scored; no row has the column \"{}\" that `score` names, or `keep` of "
       "the data does not name it{}",
       data.name, column, did_you_mean(column, names)));
@@ -172,19 +172,18 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
                const SampleSettings& settings) {
   TextOptions text = settings.text;
   if (text.generate.max_new_tokens < 1) return {};
-  if (policy.is_replaced()) {
+  const std::shared_ptr<Model> model = host_model(L, policy);
+  if (model == nullptr) {
     score_stand_ins(run, L, policy, data, settings);
     return {};
   }
-  const std::shared_ptr<Model> copy = host_model(L, policy);
   const int64_t most = text.generate.max_new_tokens * data.set.size();
   TaskProgress progress(*run.session().console, "answering " + data.name, "tokens");
   text.generate.progress = [&](int64_t tokens) {
     progress.update(tokens, most);
     return true;
   };
-  std::vector<Sample> samples =
-      sample_answers(run, L, policy, copy ? copy.get() : &policy.model(), data, settings, text);
+  std::vector<Sample> samples = sample_answers(run, L, policy, model.get(), data, settings, text);
   if (samples.empty()) return {};
   find_questions(samples, static_cast<size_t>(settings.shown), data, *policy.tokenizer());
   const auto count = static_cast<double>(samples.size());
@@ -207,7 +206,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
               text.generate.sampling.temperature == 0 ? "greedy answer" : "sampled answer"),
       run.run().step(), length / count);
   if (settings.scores()) shown += fmt::format(", score {:.3f}", score / count);
-  run.session().console->say(shown);
+  run.session().console->print_escaped(shown);
   return metrics;
 }
 

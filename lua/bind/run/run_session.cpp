@@ -49,7 +49,7 @@ Json state_to_save(const RunLoop& loop, Console& console) {
   try {
     return loop.read_state();
   } catch (const Error&) {
-    console.print("run.state is saved as it was at the beginning of this step");
+    console.print_raw("run.state is saved as it was at the beginning of this step");
     return loop.run().body_state();
   }
 }
@@ -94,7 +94,8 @@ void write_last_answers(RunLoop& loop, int64_t step, Console& console) {
   try {
     write_rollouts_after_error(loop, step);
   } catch (const std::exception& error) {
-    console.say(fmt::format("step {} has no record of its answers: {}", step, error.what()));
+    console.print_escaped(
+        fmt::format("step {} has no record of its answers: {}", step, error.what()));
   }
 }
 
@@ -124,7 +125,7 @@ void save_after_error(lua_State* L, bool interrupted) {
     text = kNothingSaved;
   }
   if (text.empty()) return;
-  console.say(text);
+  console.print_escaped(text);
   if (trained) session.run->report().log_line(text);
 }
 
@@ -149,10 +150,10 @@ void save_after_error(lua_State* L, bool interrupted) {
     const size_t colon = text.find(": ");
     const bool known =
         first_text.find(text.substr(colon == std::string::npos ? 0 : colon)) != std::string::npos;
-    if (!known) session.console->say(fmt::format("could not save: {}", error.what()));
-    session.console->say(unsaved_text(session.run->run()));
+    if (!known) session.console->print_escaped(fmt::format("could not save: {}", error.what()));
+    session.console->print_escaped(unsaved_text(session.run->run()));
   } catch (...) {  // Lua's own: no memory is left
-    if (session.run != nullptr) session.console->say(unsaved_text(session.run->run()));
+    if (session.run != nullptr) session.console->print_escaped(unsaved_text(session.run->run()));
   }
   std::rethrow_exception(first);
 }
@@ -174,7 +175,7 @@ void print_caches(const Session& session, bool json) {
 }
 
 int finish_caching(const Session& session, bool json) {
-  if (!json) session.console->say(session.data.ledger_text);
+  if (!json) session.console->print_escaped(session.data.ledger_text);
   print_caches(session, json);
   return 0;
 }
@@ -187,7 +188,8 @@ Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::fil
   try {
     return add_profiles(read_json(file.string()), now);
   } catch (const Error& error) {
-    console.say(fmt::format("{}: {}; the profile starts over", file.string(), error.what()));
+    console.print_escaped(
+        fmt::format("{}: {}; the profile starts over", file.string(), error.what()));
     return now;
   }
 }
@@ -200,9 +202,9 @@ void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
   try {
     const Json whole = whole_profile(*profile, *dir, file, *session.console);
     write_file_atomic(file, dump_json(whole) + "\n");
-    session.console->say(fmt::format("time and bytes by line: {}", file.string()));
+    session.console->print_escaped(fmt::format("time and bytes by line: {}", file.string()));
   } catch (const Error& error) {
-    session.console->say(error.what());
+    session.console->print_escaped(error.what());
   }
 }
 
@@ -260,7 +262,7 @@ int run_session(const RecipeOptions& options, const Drive& drive) {
   session.console = console_on(caches ? stderr : stdout);
   if (!is_first_rank(options.ranks)) silence(recipe.state(), session);
   session.folder.opens_early = !caches;
-  for (const std::string& notice : options.notices) session.console->say(notice);
+  for (const std::string& notice : options.notices) session.console->print_escaped(notice);
   LuaState::set_interruptible(&recipe.state());
   // A signal may reach ranks at different lines: all stop at the end of a step, or in work that
   // they share.

@@ -130,7 +130,7 @@ bool was_skipped(const Metrics& metrics) {
 
 void say_skipped(Session& session, const Batch& batch) {
   if (session.notices.skipped_steps++ > 0 || session.console == nullptr) return;
-  session.console->print(fmt::format(
+  session.console->print_raw(fmt::format(
       "step {}: no update, because the weights of its losses add up to 0; further such steps are "
       "counted at the end",
       batch.step()));
@@ -211,7 +211,7 @@ std::shared_ptr<AdamW> optimizer_of(lua_State* L, const std::shared_ptr<Trainabl
 
 int make_ema(lua_State* L) {
   const Options options(L, 2);
-  push(L, Ema::of(optimizer_of(L, trainable_at(L, 1)), options.get("decay", 0.999)));
+  push(L, Ema::of(optimizer_of(L, trainable_at(L, 1)), options.get<double>("decay")));
   return 1;
 }
 
@@ -242,7 +242,9 @@ int use(Ema& ema, lua_State* L) {
 void open_adamw(LuaState& state) {
   Class<AdamW>(state, "AdamW", "AdamW over a policy's weights, with a schedule and clipping.")
       .method("step",
-              {{"batch", "Batch|table"}, {"objective?", "function"}, {"options?", "table", {"lr"}}},
+              {{"batch", "Batch|table"},
+               {"objective?", "function"},
+               {"options?", "table", {{"lr", "number"}}}},
               {"Metrics"},
               "One update: forward, objective and backward per micro-batch, one global weight, "
               "clip, update. Options: lr. A list of { batch, objective, weight = 1 } in place of "
@@ -279,9 +281,11 @@ void open_ema(LuaState& state) {
                   push(L, self.update_count());
                   return 1;
                 });
-  state.function("ema", {{"policy", "Policy|Scorer"}, {"options?", "table", {"decay"}}}, {"Ema"},
+  state.function("ema",
+                 {{"policy", "Policy|Scorer"}, {"options?", "table", {{"decay", "number", 0.999}}}},
+                 {"Ema"},
                  "Averages the trained weights of a policy over its updates: average = decay * "
-                 "average + (1 - decay) * weight, decay = 0.999, in fp32, beginning with the "
+                 "average + (1 - decay) * weight, in fp32, beginning with the "
                  "weights before the first update. Made after the policy's optimizer. On several "
                  "processes each holds its share, as of the optimizer's moments.",
                  make_ema);

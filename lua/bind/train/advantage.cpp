@@ -22,9 +22,9 @@ Baseline baseline_of(const std::string& name) {
 int push_advantage(lua_State* L) {
   const Options given(L, 3);
   AdvantageOptions options;
-  options.baseline = baseline_of(given.get<std::string>("baseline", "mean"));
-  options.scale = given.get<bool>("scale", options.scale);
-  options.eps = given.get<double>("eps", options.eps);
+  options.baseline = baseline_of(given.get<std::string>("baseline"));
+  options.scale = given.get<bool>("scale");
+  options.eps = given.get<double>("eps");
   push(L,
        group_advantage(arg<at::Tensor>(L, 1, "reward"), arg<at::Tensor>(L, 2, "group"), options));
   return 1;
@@ -45,12 +45,16 @@ void open_advantage(LuaState& state) {
       "group_advantage",
       {{"reward", "Tensor"},
        {"group", "Tensor"},
-       {"options?", "table", {"baseline", "scale", "eps"}}},
+       {"options?",
+        "table",
+        {{"baseline", "\"mean\"|\"leave_one_out\"", "mean"},
+         {"scale", "boolean", true},
+         {"eps", "number", AdvantageOptions().eps}}}},
       {{"Tensor", "[N]"}},
       "The reward of each rollout minus its group's baseline: baseline = \"mean\" or "
       "\"leave_one_out\" (the mean of the others); scale = true also divides by the group's "
-      "unbiased standard deviation + eps (1e-6). Groups may differ in size; equal rewards and "
-      "groups of one give 0.",
+      "unbiased standard deviation + eps. Groups may differ in size; equal rewards and groups of "
+      "one give 0.",
       push_advantage);
   state.function(
       "reinforce", {{"logprob", "Tensor"}, {"signed_weight", "Tensor"}}, {{"Tensor", "[R]"}},

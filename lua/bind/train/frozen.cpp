@@ -51,7 +51,7 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.cache = read_cache(given);
   XRUN_CHECK(!given.has("k") || options.cache == FrozenCache::kTopColumns,
              "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
-  options.top_k = given.get<int64_t>("k", options.top_k);
+  options.top_k = given.get<int64_t>("k");
   XRUN_CHECK(options.top_k >= 1, "k is {}, wanted at least 1", options.top_k);
   if (given.has("tokenizer")) {
     options.tokenizer =
@@ -72,8 +72,9 @@ int open_frozen_model(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   const Options given(L, 2);
   Session& session = session_of(L);
-  const auto dir = resolve_model(local_input(L, InputKind::kModel, name),
-                                 [&](const std::string& text) { session.console->say(text); });
+  const auto dir =
+      resolve_model(local_input(L, InputKind::kModel, name),
+                    [&](const std::string& text) { session.console->print_escaped(text); });
   FrozenOptions options = read_frozen_options(L, given);
   options.dist = recipe_dist(L);
   if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
@@ -110,7 +111,7 @@ int push_columns(FrozenModel& teacher, lua_State* L) {
   const Options given(L, 3);
   const ChunkColumns columns =
       chunk_columns(view, teacher, given.get<int64_t>("k", teacher.options().top_k),
-                    given.get<double>("temperature", 1));
+                    given.get<double>("temperature"));
   lua_createtable(L, 0, 5);
   set_field(L, "logprob", columns.logprob);
   set_field(L, "lse", columns.lse);
@@ -155,7 +156,10 @@ void open_frozen(LuaState& state) {
       .method("token_score", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
               "Of a classifier: the score of the text before each trained token, its value.",
               push_answer<&FrozenModel::token_score, &FrozenModel::token_score>)
-      .method("columns", {{"view", "View"}, {"options?", "table", {"k", "temperature"}}}, {"table"},
+      .method("columns",
+              {{"view", "View"},
+               {"options?", "table", {{"k", "integer"}, {"temperature", "number", 1}}}},
+              {"table"},
               "The teacher's distribution where it predicts the chunks of a view, over its own "
               "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
               "and top_id [Rt, k] (64), and chunk [Rt], the number of each row's chunk from 0.",
@@ -173,13 +177,20 @@ void open_frozen(LuaState& state) {
       .tostring(describe_frozen);
   state.function(
       "frozen",
-      {{"model", "string"}, {"options?", "table", {"dtype", "device", "tokenizer", "cache", "k"}}},
+      {{"model", "string"},
+       {"options?",
+        "table",
+        {{"dtype", "string"},
+         {"device", "string"},
+         {"tokenizer", "string"},
+         {"cache", "\"topk\"|\"hidden\""},
+         {"k", "integer", FrozenOptions().top_k}}}},
       {"FrozenModel"},
       "Opens a model that is only read: a teacher, the reference of another folder, or a sequence "
       "classifier as a reward or value model. dtype is its type (fp32, bf16, fp16; by default that "
       "of the recipe), device \"cpu\" keeps it off the GPU of the run, tokenizer is a folder whose "
       "vocabulary it has. cache stores what it gives for "
-      "distillation by row: \"topk\", the k (64) most likely tokens, or \"hidden\", hidden states, "
+      "distillation by row: \"topk\", the k most likely tokens, or \"hidden\", hidden states, "
       "from which its head gives every log-prob; once all rows are stored its weights (under "
       "\"hidden\", all but the head) never load.",
       open_frozen_model);

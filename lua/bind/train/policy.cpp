@@ -32,10 +32,10 @@ namespace {
 HeadOptions read_head_options(const Options& given, double temperature) {
   HeadOptions options;
   options.temperature = given.get("temperature", temperature);
-  options.columns = given.get("columns", options.columns);
-  options.entropy = given.get("entropy", options.entropy);
-  options.lse = given.get("lse", options.lse);
-  options.top_k = given.get("top_k", options.top_k);
+  options.columns = given.get<int64_t>("columns");
+  options.entropy = given.get<bool>("entropy");
+  options.lse = given.get<bool>("lse");
+  options.top_k = given.get<int64_t>("top_k");
   return options;
 }
 
@@ -119,7 +119,7 @@ int push_logits(Policy& policy, lua_State* L) {
   Session& session = session_of(L);
   if (logits.numel() > session.notices.largest_logits) {
     session.notices.largest_logits = logits.numel();
-    session.console->print(
+    session.console->print_raw(
         fmt::format("policy:logits holds [{}, {}] = {:.0f} MB; a loss over "
                     "logprob needs none of it",
                     logits.size(0), logits.size(1), static_cast<double>(logits.nbytes()) / 1e6));
@@ -170,7 +170,14 @@ int push_head(LogprobSource& source, lua_State* L) {
 }
 
 LuaParameter head_options_parameter() {
-  return {"options?", "table", {"entropy", "lse", "top_k", "temperature", "columns", "targets"}};
+  return {"options?",
+          "table",
+          {{"entropy", "boolean", false},
+           {"lse", "boolean", false},
+           {"top_k", "integer", 0},
+           {"temperature", "number"},
+           {"columns", "integer", 0},
+           {"targets", "Tensor"}}};
 }
 
 namespace {
@@ -279,7 +286,9 @@ void open_policy(LuaState& state) {
   state.function(
       "policy",
       {{"model", "string|xrun.Config.model"},
-       {"options?", "table", {"lora", "recompute", "train"}}},
+       {"options?",
+        "table",
+        {{"lora", "xrun.Config.lora"}, {"recompute", "boolean"}, {"train", "string[]"}}}},
       {"Policy"},
       "Opens the model to train: a folder, a name from `xrun models`, a repository in the local "
       "Hugging Face cache, the folder of a PEFT adapter, which is trained on, or a table of the "

@@ -37,7 +37,7 @@ std::vector<std::string> read_train(const Json& patterns) {
 
 std::filesystem::path read_policy_folder(lua_State* L, int i) {
   Console& console = *session_of(L).console;
-  const Notice notice = [&](const std::string& text) { console.say(text); };
+  const Notice notice = [&](const std::string& text) { console.print_escaped(text); };
   if (!lua_istable(L, i)) {
     return resolve_model(local_input(L, InputKind::kModel, arg<std::string>(L, i, "model")),
                          notice);

@@ -37,6 +37,7 @@ int push_micro_field(MicroBatch& micro, const std::string& name, lua_State* L) {
   const View view = unit_view(micro);
   // "choosen" is a misspelt view rather than a field that nobody assigned.
   const bool slip = !nearest_name(name, {"chosen", "rejected", "all"}).empty();
+  // 0 results: the class reports its own names, with the nearest of them.
   return slip && !view.has_field(name) ? 0 : push_field(view, name, L);
 }
 
@@ -68,12 +69,14 @@ int view_reduce(View& view, lua_State* L) {
 }
 
 template <at::Tensor (View::*F)(const at::Tensor&) const>
+// Over every sequence, so x is of micro.all, for pairs of both sides.
 int micro_reduce(MicroBatch& micro, lua_State* L) {
   push(L, (micro.all().*F)(arg<at::Tensor>(L, 2, "x")));
   return 1;
 }
 
 int push_side(View side, lua_State* L) {
+  // A view holds its micro-batch, so it may outlive the table it came from.
   push(L, std::make_shared<View>(std::move(side)));
   return 1;
 }
@@ -244,6 +247,7 @@ void register_batch(lua_State* L) {
 }  // namespace
 
 View read_view(lua_State* L, int i) {
+  // A micro-batch stands for all of it: policy:logprob(p) needs no p.all.
   if (class_of(L, i) == &class_info<MicroBatch>) return arg<MicroBatch&>(L, i, "view").all();
   return arg<View&>(L, i, "view");
 }

@@ -29,7 +29,7 @@ class AlignedRowsTest : public TwoTokenizers {
   }
   std::shared_ptr<const CompanionMaker> maker(int64_t limit = 0, int workers = 0) const {
     return std::make_shared<const TextCompanions>(
-        std::make_shared<const TextAligner>(pieces(), bytes(), TextAlignOptions{.limit = limit}),
+        std::make_shared<const Retokenizer>(pieces(), bytes(), RetokenizerOptions{.limit = limit}),
         workers);
   }
   std::vector<CompanionTokens> fresh() const {
@@ -96,7 +96,7 @@ TEST_F(AlignedRowsTest, ALongChunkComesBack) {
   gap.push_back('a');
   const CompanionSource::Document document{7, 0, gap};
   const auto reversed = std::make_shared<const TextCompanions>(
-      std::make_shared<const TextAligner>(bytes(), pieces()));
+      std::make_shared<const Retokenizer>(bytes(), pieces()));
   const auto once = AlignedRows(reversed, folder_.path()).align({document});
   EXPECT_EQ(AlignedRows(reversed, folder_.path()).align({document}), once);
   ASSERT_EQ(once[0].chunks.size(), 1u);

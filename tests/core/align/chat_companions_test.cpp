@@ -45,7 +45,7 @@ class ChatCompanionsTest : public TwoTokenizers {
   std::shared_ptr<const ChatCompanions> companions(const DataSet& set, int64_t limit = 0) const {
     return std::make_shared<const ChatCompanions>(
         set,
-        std::make_shared<const TextAligner>(bytes(), pieces(), TextAlignOptions{.limit = limit}),
+        std::make_shared<const Retokenizer>(bytes(), pieces(), RetokenizerOptions{.limit = limit}),
         teacher_template());
   }
   static CompanionTokens align_row(const CompanionSource& source, const DataSet& set, int64_t row) {
@@ -134,7 +134,7 @@ TEST_F(ChatCompanionsTest, StoredOnesNeedNoFile) {
 TEST_F(ChatCompanionsTest, AConversationThatTheTeacherRefusesIsNamed) {
   const DataSet set = this->set();
   const ChatCompanions strict(
-      set, std::make_shared<const TextAligner>(bytes(), pieces()),
+      set, std::make_shared<const Retokenizer>(bytes(), pieces()),
       teacher_template(
           "{% if messages|length > 2 %}{{ raise_exception('one turn only') }}{% endif %}"));
   EXPECT_GT(align_row(strict, set, 1).chunks.size(), 0u);

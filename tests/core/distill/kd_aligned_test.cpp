@@ -77,11 +77,11 @@ class KdAligned : public TwoTokenizers {
     options.sources[0].path = (folder_.path() / "text.jsonl").string();
     options.settings.end_of_text = false;
     options.cache_root = folder_.path() / "cache";
-    const auto aligner =
-        std::make_shared<const TextAligner>(student_tokenizer_, teacher_tokenizer_);
+    const auto retokenizer =
+        std::make_shared<const Retokenizer>(student_tokenizer_, teacher_tokenizer_);
     return DataSet::open(options, *student_tokenizer_, nullptr)
-        .with_companion(std::make_shared<AlignedRows>(std::make_shared<TextCompanions>(aligner, 1),
-                                                      folder_.path() / "sidecars"));
+        .with_companion(std::make_shared<AlignedRows>(
+            std::make_shared<TextCompanions>(retokenizer, 1), folder_.path() / "sidecars"));
   }
   static std::vector<std::string> texts() {
     return {"the town has a hill",

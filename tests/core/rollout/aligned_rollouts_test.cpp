@@ -32,7 +32,7 @@ class AlignedRolloutsTest : public TwoTokenizers {
   }
   static AnswerTeacher teacher(int64_t limit = 0) {
     return {
-        std::make_shared<const TextAligner>(bytes(), pieces(), TextAlignOptions{.limit = limit}),
+        std::make_shared<const Retokenizer>(bytes(), pieces(), RetokenizerOptions{.limit = limit}),
         make_jinja_template("{% for m in messages %}{{ m.role + ':\\n' + m.content + "
                             "'<|endoftext|>' }}{% endfor %}{% if add_generation_prompt %}"
                             "{{ 'assistant:\\n' }}{% endif %}",

@@ -138,7 +138,7 @@ double largest(const std::vector<T>& got, const std::vector<double>& want) {
 // The definition, row by row in fp64.
 template <class T>
 void expect_definition(const Case<T>& c, double tolerance) {
-  const int64_t H = c.shape.heads, G = c.shape.kv_heads, K = c.shape.head_dim;
+  const int64_t H = c.shape.heads, J = c.shape.kv_heads, K = c.shape.head_dim;
   std::vector<double> out(c.q.size()), lse(c.lse.size()), dq(c.q.size()), dk(c.k.size()),
       dv(c.k.size());
   for (int64_t row = 0; row < c.pack.rows(); ++row) {
@@ -147,7 +147,7 @@ void expect_definition(const Case<T>& c, double tolerance) {
       const int64_t at = (row * H + h) * K;
       std::vector<double> p;
       double sum = 0, delta = 0;
-      const auto key = [&](int64_t r) { return (r * G + h / (H / G)) * K; };
+      const auto key = [&](int64_t r) { return (r * J + h / (H / J)) * K; };
       for (const int64_t r : path) {
         double score = 0;
         for (int64_t i = 0; i < K; ++i) score += number(c.q[at + i]) * number(c.k[key(r) + i]);

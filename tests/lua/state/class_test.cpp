@@ -14,12 +14,12 @@ struct Counter {
 
 void open_counter(lua_State* L) {
   Class<Counter>(L, "Counter", "Counts, for tests.")
-      .method("add", {{"number", "integer"}, {"options?", "table", {"twice"}}}, {"integer"},
-              "Adds and returns the count.",
+      .method("add", {{"number", "integer"}, {"options?", "table", {{"twice", "boolean", false}}}},
+              {"integer"}, "Adds and returns the count.",
               [](Counter& self, lua_State* L) {
                 const Options options(L, 3);
                 const int64_t n = arg<int64_t>(L, 2, "number");
-                self.count += options.get<bool>("twice", false) ? 2 * n : n;
+                self.count += options.get<bool>("twice") ? 2 * n : n;
                 push(L, self.count);
                 return 1;
               })
@@ -119,9 +119,9 @@ TEST(DocSignature, IsWrittenFromParametersAndResults) {
                  .parameters = {{"view", "View|Batch"}, {"f?", "any"}, {"...", "any"}},
                  .results = {{"Tensor", "[n]"}, "integer|nil"}};
   EXPECT_EQ(signature_text(entry), "(view: View|Batch, f?, ...) -> Tensor [n], integer|nil");
-  entry.parameters = {{"options?", "table", {"lora", "recompute"}}};
+  entry.parameters = {{"options?", "table", {{"lora", "table"}, {"recompute", "boolean", false}}}};
   entry.results = {};
-  EXPECT_EQ(signature_text(entry), "({lora?, recompute?})");
+  EXPECT_EQ(signature_text(entry), "({lora?, recompute? = false})");
   EXPECT_TRUE(entry.parameters[0].optional);
   EXPECT_EQ(entry.parameters[0].name, "options");
 }

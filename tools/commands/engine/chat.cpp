@@ -87,7 +87,7 @@ class Chat {
   }
 
  private:
-  void say(const std::string& text) { console_.print(console_.dim(text)); }
+  void say(const std::string& text) { console_.print_raw(console_.dim(text)); }
 
   // Obeys a command; returns false if it ends the program.
   bool obey(const std::string& line) {
@@ -131,7 +131,7 @@ class Chat {
       messages_.push_back(chat_message("assistant", generate_answer(ids)));
     } catch (const Error& error) {
       messages_.pop_back();
-      console_.print(console_.red(error.what()));
+      console_.print_raw(console_.red(error.what()));
     }
   }
 

@@ -6,8 +6,6 @@
 
 #include <cstdio>
 
-#include "core/console/terminal/shown_text.h"
-
 namespace xrun {
 
 namespace {
@@ -27,8 +25,8 @@ void FindingReport::begin(const std::string& what) {
 
 void FindingReport::add(Finding finding) {
   console_.set_status("");
-  console_.print(json_ ? dump_json(finding_json(finding))
-                       : finding_text(finding, console_, subject_columns_));
+  console_.print_raw(json_ ? dump_json(finding_json(finding))
+                           : finding_text(finding, console_, subject_columns_));
   trouble_ += any_trouble({finding}) ? 1 : 0;
   ++size_;
 }
@@ -39,7 +37,7 @@ void FindingReport::add(std::vector<Finding> findings) {
 
 void FindingReport::say(const std::string& text) {
   console_.set_status("");
-  if (!json_) console_.print(shown_text(text));
+  if (!json_) console_.print_escaped(text);
 }
 
 }  // namespace xrun

@@ -57,7 +57,7 @@ int command_init_model(int argc, char** argv) {
   a.model.tied = !a.untied;
   a.model.dtype = *option_type(a.dtype);
   write_new_model(a.model, a.out,
-                  [](const std::string& line) { error_console().say("xrun: " + line); });
+                  [](const std::string& line) { error_console().print_escaped("xrun: " + line); });
   fmt::print("{}\n", a.out);
   return 0;
 }

@@ -241,7 +241,7 @@ int command_inspect(int argc, char** argv) {
   }
   const std::vector<InspectedStep> sets = inspect_sets(*preview, arguments);
   for (const std::string& notice : preview->session().notices.lines) {
-    preview->session().console->say(notice);
+    preview->session().console->print_escaped(notice);
   }
   write_inspected(arguments, sets);
   return 0;

@@ -43,6 +43,7 @@ struct PackWork {
 
 PackWork work_of(const ModelConfig& config, const PackedBatch& pack, const FoldSettings& fold,
                  const AdapterOptions* adapter) {
+  // By the rule of the step itself, so that the plan counts what a run would compute.
   const auto tree = fold_where_it_pays(pack, fold);
   if (!tree) {
     return {pack_flops(config, pack.cu_seqlens, {}, adapter), head_flops(config, pack.rows.size())};
@@ -85,9 +86,11 @@ PlannedLoop planned_loop(const LoopPause& pause) {
   none.trained = adapter == nullptr ? trained_elements(config, policy->shape.train)
                                     : adapter_elements(*adapter, config);
   none.recompute = policy->shape.recompute;
+  // The part of the weights with gradients: a frozen one costs no product for its gradient.
   const double share = adapter == nullptr ? none.trained / none.weights : 0;
   const int64_t steps = std::min(kPlannedSteps, loop.steps);
   for (int64_t k = 0; k < steps; ++k) {
+    // Spread over the loop, since a mixture or schedule changes the packs.
     const int64_t step = loop.first_step + loop.steps * k / steps;
     StepWork& work = out.steps.emplace_back(none);
     for (size_t s = 0; s < loop.sources.size(); ++s) {
@@ -98,6 +101,7 @@ PlannedLoop planned_loop(const LoopPause& pause) {
         const PackWork one = work_of(config, pack, loop.fold, adapter);
         MicroWork micro{.forward = one.blocks.forward() + one.head,
                         .backward = one.blocks.backward(share) + (1 + share) * one.head};
+        // A reference has the policy's shapes and reads the same rows.
         micro.frozen = static_cast<double>(models.references.size()) * micro.forward;
         for (const auto& frozen : models.frozen) {
           const PackWork other = work_of(frozen->config(), pack, loop.fold, nullptr);
@@ -123,7 +127,9 @@ LevelPlan plan_level(PlannedLoop planned, const ClusterDevice& device, ForecastT
   terms.level = level;
   for (PlannedModel& model : planned.models) {
     model.shape.ranks = terms.gpus;
+    // One GPU has nobody to share with.
     model.shape.level = terms.gpus > 1 ? level : 0;
+    // The plan is of GPUs, whatever type this machine would use.
     model.shape.dtype = c10::ScalarType::BFloat16;
     model.shape.gemm = GemmType::kStorage;
   }

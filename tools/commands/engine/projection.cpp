@@ -116,6 +116,7 @@ void print_numerals(const Projection& p, const TokenizerPair& pair) {
                count_text(row.exact), count_text(row.several), count_text(row.empty),
                shown_text(example, Blanks::kBreaksMarked)});
   }
+  // A table in a file or pipe is not cut to a width.
   const ConsoleTraits traits = console_traits(1);
   fmt::print("\n{}", table.text(traits.terminal ? traits.width : 0));
 }
@@ -138,6 +139,7 @@ Json numerals_json(const Projection& p, const TokenizerPair& pair) {
 
 // The file names its tokenizers, so that `show` can.
 void write_and_report(Projection& p, const TokenizerPair& pair, const std::string& out, bool json) {
+  // Names are for people only; the fingerprints decide whether a projection fits.
   p.made_by.set("student", pair.student_name);
   p.made_by.set("teacher", pair.teacher_name);
   save_projection(p, out);
@@ -164,6 +166,7 @@ int import_file(const ProjectionArguments& arguments) {
   const TokenizerPair pair = open_pair(arguments);
   const TorchFile file{std::filesystem::path(arguments.file)};
   ProjectionImport imported = import_projection(file, *pair.student, *pair.teacher);
+  // To stderr, so that --json stays one object.
   if (imported.padded_rows > 0) {
     fmt::print(stderr, "xrun projection import: left out {} beyond the student's tokenizer\n",
                counted(imported.padded_rows, "row"));
@@ -216,6 +219,7 @@ int show(const ProjectionArguments& arguments) {
 
 // As diff(1): 0 equal, 1 different, 2 an error.
 int diff_files(const ProjectionArguments& arguments) {
+  // A file that cannot be read is status 2, as diff(1) has it, not 1.
   const Projection a = from_option([&] { return load_projection(arguments.file); });
   const Projection b = from_option([&] { return load_projection(arguments.other); });
   const ProjectionDifference difference = from_option([&] { return difference_of(a, b); });

@@ -42,7 +42,7 @@ void open_prompt(PauseHooks& hooks) {
   const int64_t step = hooks.pause()->step;
   const bool interactive = ::isatty(STDIN_FILENO) != 0;
   if (interactive && in_background()) {
-    console.print(
+    console.print_raw(
         fmt::format("step {}: cannot open a prompt in the background; bring xrun to the "
                     "foreground (fg), then send the signal again",
                     step));
@@ -62,9 +62,10 @@ void open_prompt(PauseHooks& hooks) {
   if (interactive) {
     run_prompt(prompt, console.dim(shown_text(where)));
     // `exit` may have been meant for the run.
-    if (!paused->done()) console.print(console.dim("the run continues; Ctrl-C saves and stops it"));
+    if (!paused->done())
+      console.print_raw(console.dim("the run continues; Ctrl-C saves and stops it"));
   } else {
-    console.say(where);
+    console.print_escaped(where);
     run_script(prompt, STDIN_FILENO, "stdin");
   }
   paused->note("left");

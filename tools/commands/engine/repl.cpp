@@ -74,7 +74,7 @@ int command_repl(int argc, char** argv) {
     preview->state().push_module(preview->state());
     prompt.assign("xrun");
   }
-  if (!bare) talk->say(where_text(*preview, talk->traits().width));
+  if (!bare) talk->print_escaped(where_text(*preview, talk->traits().width));
   if (!typed) {
     const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
     // Also where only the recipe failed.

@@ -20,16 +20,16 @@ TEST(Console, APrintedLineClearsTheStatusAndDrawsItAgain) {
   std::string out;
   Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::kNone, 20});
   console.set_status("step 1");
-  console.print("hello");
+  console.print_raw("hello");
   console.set_status("");
-  console.print("bye\n");
+  console.print_raw("bye\n");
   EXPECT_EQ(out, "\r\x1b[Kstep 1\r\x1b[Khello\nstep 1\r\x1b[Kbye\n");
 }
 
-TEST(Console, SayingEscapesControlSequences) {
+TEST(Console, EscapedTextHasNoControlSequences) {
   std::string out;
   Console console([&](std::string_view text) { out += text; }, {true, ColorDepth::k16, 80});
-  console.say("\x1b[2Jrow\x9b:\u202e\n");
+  console.print_escaped("\x1b[2Jrow\x9b:\u202e\n");
   EXPECT_EQ(out, "<1B>[2Jrow<9B>:<U+202E>\n");
 }
 
@@ -44,7 +44,7 @@ TEST(Console, AFileGetsNeitherStatusNorColour) {
   std::string out;
   Console console([&](std::string_view text) { out += text; }, {false, ColorDepth::kNone, 80});
   console.set_status("step 1");
-  console.print(console.red("hello"));
+  console.print_raw(console.red("hello"));
   EXPECT_EQ(out, "hello\n");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Alignment of a student's tokens with a teacher's encoding of the text that they spell.
+// Retokenises a student's tokens for a teacher: the teacher's encoding of the text that they spell,
+// aligned with them. TokenAligner is the tool where both sides' tokens are at hand.
 
 #include <array>
 #include <cstdint>
@@ -29,22 +30,22 @@ struct AlignedDocument {
 //   teacher  0: any number
 void cut_document(AlignedDocument& document, int64_t student, int64_t teacher);
 
-struct TextAlignOptions {
+struct RetokenizerOptions {
   int64_t limit = 0;  // tokens of a document that the teacher can read; 0: any number
   WalkOptions walk = {};
 };
 
 // Two tokenizers and their byte tables. Immutable and thread-safe.
 //
-// The student's tokens are never tokenised again: their exact bytes are the text. A special token
+// The student's own tokens stay as they are: their exact bytes are the text. A special token
 // becomes the teacher's special of the same role, where it has one. The teacher's text begins with
 // the BOS that its own encoding adds. Tokens whose bytes are not UTF-8, as at the border of a
 // window or in a sampled answer, have no partner.
-class TextAligner {
+class Retokenizer {
  public:
   // Throws Error if a tokenizer is null or damaged.
-  TextAligner(std::shared_ptr<const Tokenizer> student, std::shared_ptr<const Tokenizer> teacher,
-              const TextAlignOptions& options = {});
+  Retokenizer(std::shared_ptr<const Tokenizer> student, std::shared_ptr<const Tokenizer> teacher,
+              const RetokenizerOptions& options = {});
 
   // True if the teacher reads the student's ids as they are, so that no alignment is needed: both
   // give the same ids to the same pieces, or the teacher has more pieces beyond them.
@@ -78,7 +79,7 @@ class TextAligner {
   TokenTable table_s_, table_t_;
   std::string fingerprint_s_, fingerprint_t_;
   bool same_vocabulary_;
-  TextAlignOptions options_;
+  RetokenizerOptions options_;
   std::unordered_map<int32_t, int32_t> teacher_special_;  // by role, the lowest id
   std::array<int32_t, 256> byte_token_;  // of one byte, the last of several; -1: there is none
   std::vector<int32_t> leading_;         // before every text of the teacher

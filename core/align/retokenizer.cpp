@@ -9,7 +9,7 @@
 // sampled answer they are the teacher's tokens of single bytes, or a student could answer with
 // bytes that no loss reads.
 
-#include "core/align/text_alignment.h"
+#include "core/align/retokenizer.h"
 
 #include <algorithm>
 #include <utility>
@@ -64,8 +64,9 @@ bool begins_character(std::string_view text, size_t at) {
 
 }  // namespace
 
-TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
-                         std::shared_ptr<const Tokenizer> teacher, const TextAlignOptions& options)
+Retokenizer::Retokenizer(std::shared_ptr<const Tokenizer> student,
+                         std::shared_ptr<const Tokenizer> teacher,
+                         const RetokenizerOptions& options)
     : student_(loaded(student)),
       teacher_(loaded(teacher)),
       table_s_(*student_),
@@ -87,9 +88,10 @@ TextAligner::TextAligner(std::shared_ptr<const Tokenizer> student,
 }
 
 // Builds the alignment of one document token by token.
-class TextAligner::Builder {
+class Retokenizer::Builder {
  public:
-  Builder(const TextAligner& aligner, std::span<const int32_t> ids) : a_(aligner), ids_(ids) {}
+  Builder(const Retokenizer& retokenizer, std::span<const int32_t> ids)
+      : a_(retokenizer), ids_(ids) {}
 
   AlignedDocument document() {
     add_bos();
@@ -274,7 +276,7 @@ class TextAligner::Builder {
     at_ = end;
   }
 
-  const TextAligner& a_;
+  const Retokenizer& a_;
   std::span<const int32_t> ids_;
   size_t at_ = 0;       // the student's next token
   bool fresh_ = false;  // it begins a text, before which its tokenizer has put a space
@@ -296,7 +298,7 @@ void cut_document(AlignedDocument& document, int64_t student, int64_t teacher) {
   document.teacher_ids.resize(static_cast<size_t>(tokens));
 }
 
-AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
+AlignedDocument Retokenizer::align(std::span<const int32_t> ids) const {
   for (size_t i = 0; i < ids.size(); ++i) {  // before any table is indexed by an id
     XRUN_CHECK(ids[i] >= 0 && ids[i] < student_->vocab_size(),
                "align: token {} of the student is {}, its tokenizer has {} ids", i, ids[i],
@@ -305,13 +307,13 @@ AlignedDocument TextAligner::align(std::span<const int32_t> ids) const {
   return Builder(*this, ids).document();
 }
 
-AlignedDocument TextAligner::align_answer(std::span<const int32_t> ids,
+AlignedDocument Retokenizer::align_answer(std::span<const int32_t> ids,
                                           std::optional<int32_t> turn_end) const {
   return Builder(*this, ids).answer(turn_end);
 }
 
 // In the key of the sidecar: whatever may change a result.
-Json TextAligner::made_by() const {
+Json Retokenizer::made_by() const {
   Json made_by = Json::object();
   made_by.set("aligner", "bytes");
   made_by.set("version", kAlignerVersion);

@@ -1,6 +1,6 @@
 // Teacher's encodings of a student's tokens: both sides of every chunk spell the same bytes.
 
-#include "core/align/text_alignment.h"
+#include "core/align/retokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -10,19 +10,19 @@
 #include "tests/core/align/two_tokenizers.h"
 #include "tests/error_of.h"
 
-namespace xrun::text_alignment_test {
+namespace xrun::retokenizer_test {
 namespace {
 
-using TextAlignments = TwoTokenizers;
+using Retokenizers = TwoTokenizers;
 
-TEST_F(TextAlignments, BothSidesOfAChunkSpellTheSameBytes) {
-  const TextAligner aligner(pieces(), bytes());
-  EXPECT_FALSE(aligner.same_vocabulary());
+TEST_F(Retokenizers, BothSidesOfAChunkSpellTheSameBytes) {
+  const Retokenizer retokenizer(pieces(), bytes());
+  EXPECT_FALSE(retokenizer.same_vocabulary());
   for (const std::string text :
        {"Albury is a town on the Cold Water with 9281 people.",
         "naïve café, 中文 and 🙂🙂!", "\n\n  tabs\tand\r\nlines  ", "a"}) {
     const std::vector<int32_t> ids = pieces()->encode(text).ids;
-    const AlignedDocument aligned = aligner.align(ids);
+    const AlignedDocument aligned = retokenizer.align(ids);
     check_alignment(aligned.pairs, std::ssize(ids), std::ssize(aligned.teacher_ids));
     EXPECT_EQ(bytes()->decode(aligned.teacher_ids), text);
     for (const AlignedPair& pair : aligned.pairs) {
@@ -30,17 +30,17 @@ TEST_F(TextAlignments, BothSidesOfAChunkSpellTheSameBytes) {
       EXPECT_EQ(spelled(*pieces(), ids, pair.s_begin, pair.s_end),
                 spelled(*bytes(), aligned.teacher_ids, pair.t_begin, pair.t_end));
     }
-    EXPECT_EQ(
-        walk_tokens(aligner.student_table(), ids, aligner.teacher_table(), aligned.teacher_ids),
-        aligned.pairs);
+    EXPECT_EQ(walk_tokens(retokenizer.student_table(), ids, retokenizer.teacher_table(),
+                          aligned.teacher_ids),
+              aligned.pairs);
   }
 }
 
-TEST_F(TextAlignments, AnEndOfTextBecomesTheTeachersOwn) {
-  const TextAligner aligner(pieces(), bytes());
+TEST_F(Retokenizers, AnEndOfTextBecomesTheTeachersOwn) {
+  const Retokenizer retokenizer(pieces(), bytes());
   std::vector<int32_t> ids = pieces()->encode("a town").ids;
   ids.push_back(*pieces()->eos_id());
-  const AlignedDocument aligned = aligner.align(ids);
+  const AlignedDocument aligned = retokenizer.align(ids);
   EXPECT_EQ(aligned.teacher_ids.back(), *bytes()->eos_id());
   EXPECT_EQ(aligned.pairs.back(), (AlignedPair{.s_begin = static_cast<int32_t>(ids.size()) - 1,
                                                .s_end = static_cast<int32_t>(ids.size()),
@@ -50,14 +50,14 @@ TEST_F(TextAlignments, AnEndOfTextBecomesTheTeachersOwn) {
 }
 
 // A window or a sampled answer may end inside a character.
-TEST_F(TextAlignments, BytesThatAreNoCharacterHaveNoPartner) {
-  const TextAligner aligner(bytes(), pieces());
+TEST_F(Retokenizers, BytesThatAreNoCharacterHaveNoPartner) {
+  const Retokenizer retokenizer(bytes(), pieces());
   const std::string smile = "🙂";
   const std::string text =
       smile.substr(2) + "town" + smile.substr(0, 3) + "hill" + smile + smile.substr(0, 1);
   std::vector<int32_t> ids;
   for (const char byte : text) ids.push_back(static_cast<uint8_t>(byte));
-  const AlignedDocument aligned = aligner.align(ids);
+  const AlignedDocument aligned = retokenizer.align(ids);
   check_alignment(aligned.pairs, std::ssize(ids), std::ssize(aligned.teacher_ids));
   EXPECT_EQ(pieces()->decode(aligned.teacher_ids), "townhill" + smile);
   int64_t covered = 0, orphans = 0;
@@ -69,10 +69,10 @@ TEST_F(TextAlignments, BytesThatAreNoCharacterHaveNoPartner) {
   EXPECT_EQ(orphans, 2 + 3 + 1);
 }
 
-TEST_F(TextAlignments, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
+TEST_F(Retokenizers, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
   const std::vector<int32_t> ids = pieces()->encode("a town on the Cold Water").ids;
-  const AlignedDocument whole = TextAligner(pieces(), bytes()).align(ids);
-  const AlignedDocument cut = TextAligner(pieces(), bytes(), {.limit = 10}).align(ids);
+  const AlignedDocument whole = Retokenizer(pieces(), bytes()).align(ids);
+  const AlignedDocument cut = Retokenizer(pieces(), bytes(), {.limit = 10}).align(ids);
   ASSERT_FALSE(cut.pairs.empty());
   EXPECT_LT(cut.pairs.size(), whole.pairs.size());
   EXPECT_LE(cut.teacher_ids.size(), 10u);
@@ -81,12 +81,12 @@ TEST_F(TextAlignments, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
   EXPECT_TRUE(std::equal(cut.pairs.begin(), cut.pairs.end(), whole.pairs.begin()));
 }
 
-TEST_F(TextAlignments, AreLimitedToShortPairsAndLeaveSpecialTokensAloneIfAsked) {
+TEST_F(Retokenizers, AreLimitedToShortPairsAndLeaveSpecialTokensAloneIfAsked) {
   std::vector<int32_t> ids = pieces()->encode("a town").ids;
   ids.push_back(*pieces()->eos_id());
-  const AlignedDocument all = TextAligner(pieces(), bytes()).align(ids);
+  const AlignedDocument all = Retokenizer(pieces(), bytes()).align(ids);
   const AlignedDocument some =
-      TextAligner(pieces(), bytes(), {.walk = {.pair_specials = false, .max_span = 2}}).align(ids);
+      Retokenizer(pieces(), bytes(), {.walk = {.pair_specials = false, .max_span = 2}}).align(ids);
   EXPECT_TRUE(all.pairs.back().correct);
   EXPECT_EQ(some.pairs.back(),
             (AlignedPair{int32_t(std::ssize(ids)) - 1, int32_t(std::ssize(ids)), -1, -1, false}));
@@ -94,57 +94,57 @@ TEST_F(TextAlignments, AreLimitedToShortPairsAndLeaveSpecialTokensAloneIfAsked) 
     const AlignedPair& pair = some.pairs[i];
     EXPECT_EQ(pair.correct, pair.t_end - pair.t_begin <= 2 && pair.s_end - pair.s_begin <= 2);
   }
-  EXPECT_NE(TextAligner(pieces(), bytes(), {.walk = {.max_span = 2}}).made_by(),
-            TextAligner(pieces(), bytes()).made_by());
+  EXPECT_NE(Retokenizer(pieces(), bytes(), {.walk = {.max_span = 2}}).made_by(),
+            Retokenizer(pieces(), bytes()).made_by());
 }
 
-TEST_F(TextAlignments, NameAnIdOutOfRangeAndAMissingTokenizer) {
-  const TextAligner aligner(pieces(), bytes());
+TEST_F(Retokenizers, NameAnIdOutOfRangeAndAMissingTokenizer) {
+  const Retokenizer retokenizer(pieces(), bytes());
   EXPECT_EQ(error_of([&] {
-              aligner.align(std::vector<int32_t>{1, 5000});
+              retokenizer.align(std::vector<int32_t>{1, 5000});
             }),
             "align: token 1 of the student is 5000, its tokenizer has 2048 ids");
-  EXPECT_EQ(error_of([&] { TextAligner(pieces(), nullptr); }),
+  EXPECT_EQ(error_of([&] { Retokenizer(pieces(), nullptr); }),
             "an alignment needs the tokenizers of student and teacher");
-  EXPECT_TRUE(TextAligner(pieces(), pieces()).same_vocabulary());
+  EXPECT_TRUE(Retokenizer(pieces(), pieces()).same_vocabulary());
 }
 
-TEST_F(TextAlignments, AnAnswerIsAlignedByTheBytesOfTheIdsThatWereSampled) {
-  const TextAligner aligner(pieces(), bytes());
+TEST_F(Retokenizers, AnAnswerIsAlignedByTheBytesOfTheIdsThatWereSampled) {
+  const Retokenizer retokenizer(pieces(), bytes());
   // No tokenizer would spell the text so.
   std::vector<int32_t> ids;
   for (const char letter : std::string("the town")) {
     ids.push_back(pieces()->encode(std::string(1, letter)).ids.front());
   }
   ASSERT_NE(ids, pieces()->encode("the town").ids);
-  const AlignedDocument answer = aligner.align_answer(ids);
+  const AlignedDocument answer = retokenizer.align_answer(ids);
   EXPECT_EQ(bytes()->decode(answer.teacher_ids), "the town");
   ASSERT_EQ(answer.pairs.size(), ids.size());
   for (const AlignedPair& pair : answer.pairs) EXPECT_TRUE(pair.correct);
 }
 
-TEST_F(TextAlignments, TheTokenThatEndedAnAnswerPairsWithTheEndOfATurn) {
-  const TextAligner aligner(pieces(), bytes());
+TEST_F(Retokenizers, TheTokenThatEndedAnAnswerPairsWithTheEndOfATurn) {
+  const Retokenizer retokenizer(pieces(), bytes());
   std::vector<int32_t> ids = pieces()->encode("a town").ids;
   ids.push_back(*pieces()->eos_id());
   constexpr int32_t kPadding = 256;
-  const AlignedDocument answer = aligner.align_answer(ids, kPadding);
+  const AlignedDocument answer = retokenizer.align_answer(ids, kPadding);
   EXPECT_EQ(answer.teacher_ids.back(), kPadding);
   EXPECT_TRUE(answer.pairs.back().correct);
   EXPECT_EQ(answer.pairs.back().s_end, std::ssize(ids));
   // An answer that was cut off ends with text.
   ids.pop_back();
-  EXPECT_EQ(bytes()->decode(aligner.align_answer(ids, kPadding).teacher_ids), "a town");
+  EXPECT_EQ(bytes()->decode(retokenizer.align_answer(ids, kPadding).teacher_ids), "a town");
 }
 
-TEST_F(TextAlignments, SampledBytesThatAreNoTextAreReadByteByByte) {
-  const TextAligner aligner(bytes(), pieces());
+TEST_F(Retokenizers, SampledBytesThatAreNoTextAreReadByteByByte) {
+  const Retokenizer retokenizer(bytes(), pieces());
   const std::string smile = "🙂";
   const std::string text = smile.substr(2) + "town" + smile.substr(0, 3) + "hill" + smile;
   std::vector<int32_t> ids;
   for (const char byte : text) ids.push_back(static_cast<uint8_t>(byte));
   const auto check = [&](size_t unpaired) {
-    const AlignedDocument answer = aligner.align_answer(ids);
+    const AlignedDocument answer = retokenizer.align_answer(ids);
     check_alignment(answer.pairs, std::ssize(ids), std::ssize(answer.teacher_ids));
     size_t paired = 0;
     for (const AlignedPair& pair : answer.pairs) {
@@ -160,21 +160,21 @@ TEST_F(TextAlignments, SampledBytesThatAreNoTextAreReadByteByByte) {
   ids.pop_back();
   check(3);  // cut off within its last character
   ids.push_back(*bytes()->eos_id());
-  EXPECT_EQ(aligner.align_answer(ids, 0).pairs.back().t_begin,
-            std::ssize(aligner.align_answer(ids, 0).teacher_ids) - 1);
+  EXPECT_EQ(retokenizer.align_answer(ids, 0).pairs.back().t_begin,
+            std::ssize(retokenizer.align_answer(ids, 0).teacher_ids) - 1);
 }
 
-TEST_F(TextAlignments, SampledIdsBeyondTheVocabularyHaveNoPartner) {
-  const TextAligner aligner(bytes(), pieces());
+TEST_F(Retokenizers, SampledIdsBeyondTheVocabularyHaveNoPartner) {
+  const Retokenizer retokenizer(bytes(), pieces());
   const std::vector<int32_t> ids = {'a', 5000, 'b'};
-  const AlignedDocument answer = aligner.align_answer(ids);
+  const AlignedDocument answer = retokenizer.align_answer(ids);
   EXPECT_EQ(pieces()->decode(answer.teacher_ids), "ab");
   ASSERT_EQ(answer.pairs.size(), 3u);
   EXPECT_TRUE(answer.pairs[0].correct && answer.pairs[2].correct);
   EXPECT_EQ(answer.pairs[1].t_begin, -1);
 }
 
-TEST_F(TextAlignments, ATeacherWithMoreTokensReadsTheStudentsOwn) {
+TEST_F(Retokenizers, ATeacherWithMoreTokensReadsTheStudentsOwn) {
   const ScratchFolder folder;
   write_bytes_tokenizer(folder.path());
   Json json = read_json((folder.path() / "tokenizer.json").string());
@@ -186,10 +186,10 @@ TEST_F(TextAlignments, ATeacherWithMoreTokensReadsTheStudentsOwn) {
   json.set("added_tokens", added);
   write_file_atomic(folder.path() / "tokenizer.json", dump_json(json));
   const auto extended = Tokenizer::load(folder.path());
-  EXPECT_TRUE(TextAligner(bytes(), extended).same_vocabulary());
+  EXPECT_TRUE(Retokenizer(bytes(), extended).same_vocabulary());
   // A student with more tokens may use them, so it is aligned by bytes.
-  EXPECT_FALSE(TextAligner(extended, bytes()).same_vocabulary());
+  EXPECT_FALSE(Retokenizer(extended, bytes()).same_vocabulary());
 }
 
 }  // namespace
-}  // namespace xrun::text_alignment_test
+}  // namespace xrun::retokenizer_test
