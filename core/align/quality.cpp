@@ -109,6 +109,7 @@ Json json_list(const std::vector<std::string>& items) {
 void AlignmentQuality::count(const AlignedPair& pair) {
   const int64_t s = span_of(pair.s_begin, pair.s_end), t = span_of(pair.t_begin, pair.t_end);
   if (s == 0 || t == 0) {
+    // One of the two is 0: an orphan stands on one side.
     student_.orphans += s;
     teacher_.orphans += t;
     return;
@@ -168,6 +169,7 @@ void AlignmentQuality::offer(const QualityDocument& document, size_t begin, size
 }
 
 std::optional<std::string> AlignmentQuality::warning(const std::string& file) const {
+  // Some loss is normal, at the border of a window for example.
   if (coverage() >= kLeastCoverage) return {};
   std::string out = fmt::format(
       "only {} of {} student tokens are in correct pairs, wanted at least {}; the others get no "

@@ -124,10 +124,12 @@ MeasuredMember measure(const BundleMember& member) {
 
 void put_bundle(BundleLock lock, std::vector<BundleMember> members,
                 const std::function<void(std::string_view)>& put) {
+  // In one order, so that two bundles of the same files have the same bytes.
   std::sort(members.begin(), members.end(),
             [](const BundleMember& a, const BundleMember& b) { return a.name < b.name; });
   std::vector<MeasuredMember> measured;
   for (const BundleMember& member : members) measured.push_back(measure(member));
+  // Made from what is written here, whatever the caller had in it.
   lock.members.clear();
   for (const MeasuredMember& one : measured) {
     lock.members.push_back(
@@ -195,6 +197,7 @@ void Bundle::read(std::string_view bytes) {
   // extract().
   check_zip_member(members[0], text);
   lock_ = parse_lock(members[0].data, where_);
+  // The lock has the digests of all members, so its digest names the whole bundle.
   digest_ = sha256_hex(members[0].data);
   check_against_lock(members, lock_, where_);
   for (const ZipMember& member : members) data_.emplace(member.name, member.data);
@@ -227,11 +230,13 @@ fs::path Bundle::extract(const fs::path& root) const {
       return is_file(file) && fs::file_size(file, ignored) == locked.bytes &&
              sha256_file(file) == locked.sha256;
     };
+    // Hashed at each run: a recipe that was edited there must not run as the bundle.
     if (std::all_of(lock_.members.begin(), lock_.members.end(), same)) return folder;
     fs::remove_all(folder, ignored);  // someone changed it
   }
   verify();
   make_dirs(root);
+  // By process: two may extract one bundle at once.
   const fs::path made = folder.string() + fmt::format(".tmp{}", ::getpid());
   fs::remove_all(made, ignored);
   try {

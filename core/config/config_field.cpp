@@ -124,6 +124,7 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
       // A table's own default is not an origin; its members are.
       if (field.kind != FieldKind::kTable) added.push_back(inner);
     }
+    // Given or just set: a given table lacks defaults as well.
     Json& value = *table.find(name);
     if (is_table_of(field, value) && !config_field_names(inner).empty()) {
       add_inside(value, inner);
@@ -152,6 +153,7 @@ std::string element_example(std::string_view path) {
   std::string members;
   for (const std::string& name : config_field_names(path)) {
     const ConfigField* field = find_config_field(std::string(path) + "." + name);
+    // Only what cannot be left out: an example is to be typed.
     if (field == nullptr || !field->required) continue;
     const char* value = field->kind == K::kText      ? "\"...\""
                         : field->kind == K::kNumbers ? "{ 1, 0.5 }"
@@ -253,6 +255,7 @@ void check_names(const Json& table, const std::string& path,
   }
   for (const std::string& name : names) {
     const ConfigField* field = find_config_field(path + "." + name);
+    // Names that are misspelt come first: the missing one is often the same key.
     XRUN_CHECK(field == nullptr || !field->required || table.find(name) != nullptr,
                "{}.{} is missing: {}", path, name, field->doc);
   }

@@ -32,6 +32,7 @@ FetchingRanks::~FetchingRanks() {
 }
 
 int64_t FetchingRanks::offer(std::function<std::shared_ptr<RangeSource>()> load) {
+  // Every rank offers in the same order, so a number means the same source on all of them.
   offers_[next_number_].load = std::move(load);
   return next_number_++;
 }
@@ -66,6 +67,7 @@ std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
 }
 
 void FetchingRanks::meet(std::string_view label) {
+  // Without sharded models nobody fetches, and a collective needs no meeting.
   if (!meets_) return;
   Message own;
   own.label = static_cast<int64_t>(hash_u64(label));
@@ -84,6 +86,7 @@ void FetchingRanks::meet(std::string_view label) {
       now.push_back(message.now);
       next.push_back(message.next);
     }
+    // This rank waits for a collective; another one needs its ranges first.
     if (const Transfer transfer = begin(now); transfer.pending) transfer.pending->wait();
     keep(begin(next));
   }
@@ -110,6 +113,7 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
   const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());
   const auto first =
       std::find_if(wishes.begin(), wishes.end(), [](const Wish& wish) { return wish.source >= 0; });
+  // All ranks see the same wishes, so none begins a collective.
   if (first == wishes.end()) return transfer;
   transfer.wish = wishes[me];
   const bool all_want_one = std::all_of(wishes.begin(), wishes.end(),
@@ -164,7 +168,9 @@ at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
     ahead_.pending->wait();
     found = ahead_.out;
   }
+  // The ranges may be of a block that this rank did not run next after all.
   forget_ahead();
+  // Nothing to ask for. The others meet this rank at its next fetch or collective.
   if (found.defined() && next < 0) return found;
   const Message own{.fetches = true,
                     .now = found.defined() ? Wish{} : wanted,

@@ -32,6 +32,7 @@ LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
   for (const KdBlock& block : call.blocks) {
     widest_ = std::max(widest_, block.student_end - block.student);
   }
+  // A worker holds scratch of a whole vocabulary, so each thread makes its own once.
   workers_.resize(static_cast<size_t>(at::get_num_threads()));
   support_alone_ = support_form(call.options).reads_support_alone();
 }
@@ -43,6 +44,7 @@ ChunkLoss<float>& LabelledBlocks::worker() {
 }
 
 at::Tensor LabelledBlocks::spare(at::Tensor& buffer, const KdBlock& block) const {
+  // Of the widest block, so that one buffer serves all of them.
   if (!buffer.defined()) buffer = scratch_matrix(widest_, vocab_);
   return buffer.narrow(0, 0, block.student_end - block.student);
 }
@@ -51,6 +53,7 @@ at::Tensor LabelledBlocks::spare(at::Tensor& buffer, const KdBlock& block) const
 at::Tensor LabelledBlocks::saved_matrix(int64_t rows) const {
   int64_t fit = 0;
   for (const KdBlock& block : call_.blocks) {
+    // Blocks are in the order of their rows, so the saved ones are the first.
     if (block.student_end <= rows) fit = block.student_end;
   }
   return fit > 0 ? scratch_matrix(fit, vocab_) : at::empty({0, vocab_}, at::kFloat);
@@ -60,6 +63,7 @@ at::Tensor LabelledBlocks::saved_matrix(int64_t rows) const {
 void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
   const int64_t chunked = call_.student_first.back(), chunks = std::ssize(call_.student_first) - 1;
   const int64_t h_rows = support_alone_ ? 0 : head_rows_within(head_mb, chunked, vocab_);
+  // What h takes of the budget, rounded up to MiB; z gets the rest.
   const int64_t h_mb = (h_rows * vocab_ * 4 + (int64_t{1} << 20) - 1) >> 20;
   saved.h = saved_matrix(h_rows);
   saved.z = saved_matrix(
@@ -140,6 +144,7 @@ LabelledKd LabelledBlocks::forward(SavedRows& saved, bool gradient) {
   logprob_ = at::empty({rows}, at::kFloat);
   saved.lse = lse_ = at::empty({rows}, at::kFloat);
   saved.z = saved.h = at::empty({0, vocab_}, at::kFloat);
+  // Without a gradient nothing is kept: the logits of a block are overwritten by the next.
   if (gradient) reserve(saved, call_.options.head_mb);
   for (const KdBlock& block : call_.blocks) {
     const at::Tensor z = saved.has_z(block) ? rows_of(saved.z, block) : spare(spare_z_, block);
@@ -202,6 +207,7 @@ template <class F>
 void LabelledBlocks::each_support(const SupportGradients& support, const at::Tensor& grad_loss,
                                   int64_t from, int64_t to, const F& f) {
   const float* const g = grad_loss.const_data_ptr<float>();
+  // A loss of a chunk's first row has no gradient for the others.
   const bool first_alone = worker().of_first_row_alone();
   for (int64_t c = from; c < to; ++c) {
     const int64_t begin = call_.student_first[c];

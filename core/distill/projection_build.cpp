@@ -34,6 +34,7 @@ class SpelledVocabulary {
     bytes_.resize(size_t(size));
     next_.assign(size_t(size), -1);
     for (int32_t id = 0; id < size; ++id) {
+      // A special token spells no text, so it pairs by role (pair_specials).
       if (tokenizer.is_special(id)) {
         specials_.push_back(id);
       } else {
@@ -98,6 +99,7 @@ std::vector<int32_t> twins(const SpelledVocabulary& from, const SpelledVocabular
     int32_t mine = id, other = to.first(from.bytes(id));
     while (mine >= 0 && other >= 0) {
       twin[size_t(mine)] = other;
+      // In step: with more twins on one side the last of them have none.
       mine = from.next(mine);
       other = to.next(other);
     }
@@ -119,6 +121,7 @@ class Speller {
   // Empty if the vocabulary cannot write the bytes.
   Spelling spell(const std::string& bytes) const {
     const Encoding plain = encode(bytes);
+    // Checked by bytes, since a normaliser or an unknown token loses some.
     if (vocabulary_.spells(plain.ids, bytes)) return {plain.ids};
     // A tokenizer that puts a space before a text: it stands for the space that is there.
     if (bytes.size() > 1 && bytes[0] == ' ') {
@@ -138,6 +141,7 @@ class Speller {
     Spelling changed{{}, false};
     const std::optional<int32_t> unknown =
         vocabulary_.tokenizer().id_of(vocabulary_.tokenizer().unk_token());
+    // What the tokenizer made of U+FFFD says nothing about these bytes.
     if (plain.replaced > 0) return changed;
     for (const int32_t id : plain.ids) {
       if (id != unknown && !vocabulary_.bytes(id).empty()) changed.ids.push_back(id);
@@ -209,6 +213,7 @@ void pair_specials(const SpelledVocabulary& student, const SpelledVocabulary& te
 // One row from its summed counts, of the largest top_k shares. `twin` is the token of equal bytes.
 void add_row(std::span<const ProjectionCount> counts, int32_t twin, int64_t top_k,
              ProjectionRows& rows) {
+  // Of equal counts the lower teacher id comes first, as summed_counts ordered them.
   std::vector<ProjectionCount> row(counts.begin(), counts.end());
   std::stable_sort(row.begin(), row.end(), [](const ProjectionCount& a, const ProjectionCount& b) {
     return a.weight > b.weight;
@@ -216,6 +221,7 @@ void add_row(std::span<const ProjectionCount> counts, int32_t twin, int64_t top_
   if (std::cmp_greater(row.size(), top_k)) row.resize(size_t(top_k));
   double sum = 0;
   for (const ProjectionCount& count : row) sum += count.weight;
+  // Readers take a weight of 1 for a token of the same bytes (exact_map).
   const bool inexact = row.size() == 1 && row[0].teacher != twin;
   const double scale = (inexact ? kInexactSum : 1) / sum;
   for (const ProjectionCount& count : row) {
@@ -239,6 +245,7 @@ Projection build_by_bytes(const Tokenizer& student_tokenizer, const Tokenizer& t
               });
   }
   if (options.specials) pair_specials(student, teacher, twin);
+  // Both directions may name one pair of tokens; its counts add up.
   counts = summed_counts(std::move(counts));
   Projection projection;
   ProjectionRows rows(projection);
@@ -296,6 +303,7 @@ std::vector<double> spelling_weights(size_t tokens) {
     weights.push_back(i == 0 ? 0.9 : 0.9 * std::pow(0.1, double(i)));
     sum += weights.back();
   }
+  // The weights of one spelling add up to 1, however many tokens it has.
   for (double& weight : weights) weight /= sum;
   return weights;
 }

@@ -35,6 +35,7 @@ at::Tensor host_floats(const at::Tensor& values) {
 }  // namespace
 
 void RatioSums::add(double difference) {
+  // One token of probability 0 would make every mean infinite.
   difference = std::clamp(difference, -kMaxDifference, kMaxDifference);
   // old = new in fp32 on the CPU: size 0, ratio and error exactly 1.
   const double size = std::fabs(difference), one = std::exp(difference);
@@ -43,6 +44,7 @@ void RatioSums::add(double difference) {
   distance_max = std::max(distance_max, size);
   ratio_sum += one;
   ratio_max = std::max(ratio_max, one);
+  // Of the distance, so that a token twice as likely and one half as likely count alike.
   error_sum += std::exp(size);
   outside += one < kRatioLow || one > kRatioHigh ? 1 : 0;
 }
@@ -109,6 +111,7 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   int64_t oldest = 0, stale_tokens = 0;
   for (size_t s = 0; s < fresh.size(); ++s) {
     const Rollout& one = *batch_.rollouts()[static_cast<size_t>(pack.segment_id[s])];
+    // Read before the update, which raises the count.
     const int64_t age = policy_.update_count() - one.version;
     fresh[s] = age == 0;
     oldest = std::max(oldest, age);
@@ -137,6 +140,7 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
     (micro.is_corrected() ? measured.corrected : measured.clipped) = stale_tokens;
     measured.oldest = oldest;
   }
+  // Now, while the micro-batch has its log-probs; close() frees them.
   compare(micro, fresh, gradient, measured);
   measured_.push_back(measured);
 }
@@ -220,6 +224,7 @@ void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record, Ranks* ranks)
       add_item(record.loss, unit_text(unit, count), " + ");
     }
   }
+  // The body's record adds up all updates; `own` is of this one, as its metrics are.
   record.tokens += own.tokens;
   record.clipped += own.clipped;
   record.corrected += own.corrected;

@@ -49,6 +49,7 @@ std::string module_name(const std::string& member) {
 // Of all files of an input, by their names.
 std::string digest_of(const LockedInput& input) {
   std::string text;
+  // Names and digests alone: where the files are differs by machine.
   for (const LockedFile& file : input.files) text += file.name + "\n" + file.sha256 + "\n";
   return hash_hex(text);
 }
@@ -63,11 +64,13 @@ RunMetrics metrics_of(const LockedRun& run) {
     ++metrics.objects;
     metrics.last_step = step.at("step").as_int();
     for (const auto& [name, value] : step.as_object()) {
+      // It is the axis of the series, not a metric.
       if (name == "step") continue;
       const auto [at, made] = known.emplace(name, metrics.series.size());
       if (made) metrics.series.push_back({.name = name, .steps = {}, .values = {}});
       MetricSeries& series = metrics.series[at->second];
       series.steps.push_back(metrics.last_step);
+      // JSON has no NaN, so the lock has null in its place.
       series.values.push_back(value.is_number() ? value.as_double()
                                                 : std::numeric_limits<double>::quiet_NaN());
     }
@@ -95,6 +98,7 @@ RunFiles files_of_bundle(const std::string& file) {
     keys.push_back(data_key(input.name, std::move(files)));
   }
   for (const LockedFile& member : lock.members) {
+    // The recipe is compared as a text, modules by their digests.
     if (!member.name.starts_with("recipe/") || member.name == lock.recipe) continue;
     modules.set(module_name(member.name), hash_hex(bundle.text(member.name)));
   }
@@ -157,6 +161,7 @@ RunFiles reduced(RunFiles run) {
     }
   }
   run.record = record_of(std::move(keys), std::move(modules));
+  // A bundle has neither, and an absent one would count as a difference.
   run.ledger = run.checkpoint = Json();
   return run;
 }

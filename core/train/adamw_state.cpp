@@ -31,6 +31,7 @@ std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>
       XRUN_CHECK(master.defined() && master.scalar_type() == at::kFloat && master.requires_grad(),
                  "{} cannot be trained: wanted an fp32 weight that requires a gradient",
                  parameter.name);
+      // The names of the moments in a checkpoint.
       shapes.push_back({prefix + parameter.name, master.sizes().vec()});
     }
   }
@@ -44,6 +45,7 @@ void update_by_ops(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tenso
   const at::Tensor g = grad.mul(f.clip);
   m.lerp_(g, f.beta1_rest);
   v.mul_(f.beta2).addcmul_(g, g, f.beta2_rest);
+  // Decoupled decay: of the weight itself, before the step.
   p.mul_(f.decay).addcdiv_(m, v.sqrt().div_(f.root).add_(f.eps), -f.step);
 }
 
@@ -89,6 +91,7 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
     const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.group, holder_));
     // A tensor outside of this rank's range.
     if (begin >= end) continue;
+    // A tensor may begin in one rank's range and end in the next one's.
     pieces_.push_back({t, flat.group, begin - flat.offset, end - begin, begin - range});
     // Now, not after the first step: shards of the weights must be those of the moments.
     flat_weight(t, begin - flat.offset, end - begin);
@@ -110,6 +113,7 @@ AdamWState::Buffers AdamWState::zeros() const {
 }
 
 void AdamWState::make_moments() {
+  // At the first update or a restore: an optimizer that never steps holds no moments.
   if (has_moments()) return;
   exp_avg_ = zeros();
   exp_avg_sq_ = zeros();
@@ -170,6 +174,7 @@ std::vector<double> AdamWState::own_sums_of_squares() const {
       }
     }
   }
+  // All at once, so that small slices do not each start the threads.
   const std::vector<double> found = sums_of_squares(slices);
   for (size_t i = 0; i < found.size(); ++i) sums[position[i]] = found[i];
   return sums;
@@ -180,6 +185,7 @@ double AdamWState::squares() {
   const std::vector<double> own = own_sums_of_squares();
   const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
   const std::vector<std::string> all = dist_.ranks->gather("squares of gradients", bytes);
+  // Slices do not depend on the number of ranks, so neither does the total.
   std::vector<double> sums(index_.slices().size());
   for (int64_t r = 0; r < size_; ++r) {
     const std::string& from = all[static_cast<size_t>(r)];
@@ -256,6 +262,7 @@ std::vector<NamedTensor> AdamWState::gradients() {
     out.push_back({flat.name, whole_[static_cast<size_t>(flat.group)]
                                   .narrow(0, flat.offset, flat.elements)
                                   .view(flat.shape)
+                                  // A copy: the gathered buffer is freed below.
                                   .clone()});
   }
   for (at::Tensor& gathered : whole_) gathered.reset();

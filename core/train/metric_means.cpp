@@ -36,6 +36,7 @@ std::string read_metrics_message(const std::string& message, int64_t rank,
   std::string note(in.string());
   for (int64_t terms = in.int64(); terms > 0; --terms) {
     std::vector<std::string>& names = sources[in.int64()];
+    // Each message has the whole list of a term; the last one that is read stays.
     names.clear();
     for (int64_t count = in.int64(); count > 0; --count) names.emplace_back(in.string());
   }
@@ -93,6 +94,7 @@ class Means {
       own.add_to(sum, weight);
       if (weight > 0) loss += sum / weight;
     }
+    // Absent, not 0, where the step had no loss at all.
     if (!losses_.empty() || !unit_losses_.empty()) metrics.emplace_back("loss", loss);
     read_source_losses(metrics);
     for (const Metric& metric : metrics_) read_metric(metric, metrics);

@@ -59,6 +59,7 @@ void MetricSums::add_sources(PendingAddition& to, const at::Tensor& value, Unit 
                              const MicroBatch& micro) {
   const std::vector<std::string>& names = micro.info().sources;
   if (names.empty()) return;
+  // By term: two batches of one step may have different sources.
   sources_.try_emplace(to.host.term, names);
   const std::vector<int64_t> segments = micro.unit_segments(unit);
   const at::Tensor weights = micro.unit_weight(unit);
@@ -117,6 +118,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
                       name, fmt::join(weights.sizes(), ", "), fmt::join(value.sizes(), ", ")));
     }
     MetricUnit& units = units_[{name, term}];
+    // A vector says its length alone; what fits in every micro-batch is its unit.
     units.narrow(name, value, first, micro);
     // Later micro-batches may rule units out, so every candidate is summed.
     for (const Unit unit : units.candidates()) {
@@ -165,6 +167,7 @@ std::vector<MetricAddition> MetricSums::on_host(const at::Tensor& extra,
     if (one.own_weight.defined()) all.push_back(one.own_weight);
     if (one.source_sums.defined()) all.push_back(one.source_sums);
   }
+  // With the sums, so that a step waits for the device once.
   if (extra.defined()) all.push_back(extra);
   std::vector<MetricAddition> additions;
   if (all.empty()) return additions;

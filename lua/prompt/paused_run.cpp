@@ -40,6 +40,7 @@ PausedRun::PausedRun(PauseHooks& hooks) : hooks_(hooks) { hooks_.attach_prompt()
 
 PausedRun::~PausedRun() {
   hooks_.detach_prompt();
+  // The run goes on without the prompt, and its step lines are the only output then.
   if (session().run != nullptr) session().run->report().quiet = false;
 }
 
@@ -78,6 +79,7 @@ SavedObjects PausedRun::changed_objects() {
   const auto add = [&all](const std::shared_ptr<Saveable>& object) {
     const auto known = [&](const auto& one) { return one.second == object; };
     if (object == nullptr || std::any_of(all.begin(), all.end(), known)) return;
+    // The name only has to be unique: these are never written to a file.
     all.emplace_back(fmt::format("unsaved {}", all.size()), object);
   };
   for (const std::shared_ptr<AdamW>& adamw : session().models.optimizers()) {
@@ -137,6 +139,7 @@ MetricTable PausedRun::run_bodies(int64_t n) {
   name_objective();
   run->report().end_progress();
   const int64_t done = run->run().step() - before;
+  // Its batch is still there to be shown (batch_step).
   if (done > 0) trained_step_ = run->run().step() - 1;
   stopped_ = hooks_.pause() != nullptr && done < n;
   if (const LoopPause* at = hooks_.pause(); at != nullptr && at->failure != nullptr) {
@@ -183,6 +186,7 @@ MetricTable PausedRun::again(MetricTable* first) {
   at.run->take_back();
   hooks_.forget_trained();
   copy_.restore(copied_objects_);
+  // The repeated body counts its skipped steps again.
   session().notices.skipped_steps = skipped_before_;
   note(fmt::format("again() ran step {} again", run.step()));
   at.run->report().quiet = true;

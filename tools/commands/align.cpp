@@ -106,6 +106,7 @@ class RowAligner {
       aligned.findings = {};
       aligned.pairs = dp_pairs(aligned, rows);
     }
+    // Before the output: --report has nothing else.
     quality_.add({rows.line(), aligner_.student(), aligned.student_ids, aligner_.teacher(),
                   aligned.teacher_ids, aligned.pairs, aligned.findings});
     replaced_ += aligned.replaced;
@@ -169,6 +170,7 @@ class RowAligner {
 
 // Returns the exit status: 1 if a row was bad; its error is in its place in the output.
 int align_rows(const AlignArguments& arguments) {
+  // Loaded before the first row is read, so that their errors are not a row's.
   RowAligner aligned(arguments, load_side(arguments.student), load_side(arguments.teacher));
   RowReader rows(arguments.file);
   RowWriter out;

@@ -94,6 +94,7 @@ int list(const CacheArguments& arguments) {
                count_text(cache.tokens), format_bytes(static_cast<double>(cache.bytes)),
                format_duration(age), files_text(cache)});
   }
+  // In a file or pipe no column is cut.
   const ConsoleTraits traits = console_traits(1);
   std::printf("%s%s in %s\n", table.text(traits.terminal ? traits.width : 0).c_str(),
               format_bytes(static_cast<double>(bytes)).c_str(), store().c_str());
@@ -125,9 +126,11 @@ bool verify_one(const fs::path& dir, bool json) {
   int64_t rows = 0;
   try {
     const CacheReader reader(dir);
+    // Kept outside: a cache that is damaged later has rows to report too.
     rows = reader.rows();
     TaskProgress progress(console, "verifying " + dir.filename().string(), "MiB");
     reader.verify([&](uint64_t done, uint64_t total) {
+      // MiB, as the unit above says.
       progress.update(static_cast<int64_t>(done >> 20), static_cast<int64_t>(total >> 20));
     });
   } catch (const Error& error) {
@@ -180,6 +183,7 @@ int verify(const CacheArguments& arguments) {
     }
   }
   bool whole = true;
+  // All of them, though one is enough for the status.
   for (const fs::path& dir : dirs) whole &= verify_one(dir, arguments.json);
   // Sidecars are checked only where everything is.
   if (arguments.keys.empty()) {
@@ -203,6 +207,7 @@ int remove(const CacheArguments& arguments) {
     throw UsageError("xrun cache rm: give keys of caches, or --unfinished or --all");
   }
   const FileDigests digests(cache_root() / kFileDigestsFolder);
+  // Digests belong to files outside the store, so only --all forgets them.
   if (arguments.all && digests.forget_all()) {
     std::printf("forgot the digests of data files in %s\n",
                 (cache_root() / kFileDigestsFolder).c_str());

@@ -211,6 +211,7 @@ class PageWriter {
   }
 
   void pack(const InspectedStep& step, const InspectedPack& pack) {
+    // A folded pack is full by what it computes, which max_tokens bounds.
     const int64_t computed = pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     const double fill = 100.0 * static_cast<double>(computed) /
                         static_cast<double>(std::max<int64_t>(step.max_tokens, 1));
@@ -227,6 +228,7 @@ class PageWriter {
     }
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];
+      // Both sides of a pair are one block, so two segments are done.
       const InspectedSegment* const rejected = rejected_after(pack, s);
       block(segment, rejected);
       s += rejected != nullptr ? 2 : 1;
@@ -244,6 +246,7 @@ class PageWriter {
     // The longest path takes the full width.
     const double longest =
         position.empty() ? 1 : 1.0 + *std::max_element(position.begin(), position.end());
+    // The choice of the terminal's view, so that both show the same nodes.
     const FoldTreeNodes drawn = fold_tree_nodes(fold);
     for (const size_t n : drawn.shared) {
       const InspectedFold::Node& node = fold.nodes[n];
@@ -304,6 +307,7 @@ class PageWriter {
 
   void tokens(const InspectedSegment& segment, size_t begin, size_t end) {
     if (begin == end) return;
+    // A side begins after the shared tokens, perhaps in the middle of a turn.
     auto turn = turn_from(segment, begin);
     add("<div class=\"run mono\">");
     for (size_t i = begin; i < end; ++i) {

@@ -146,6 +146,7 @@ class StepWriter {
 
   void pair(const InspectedSegment& chosen, const InspectedSegment& rejected) {
     const size_t shared = shared_tokens(chosen, rejected);
+    // Narrower columns would break most words.
     const bool beside = style_.width >= kSideBySideWidth;
     if (shared > 0) {
       print_lines(token_lines(chosen, 0, shared,
@@ -160,6 +161,7 @@ class StepWriter {
         print_lines(side_lines(*side, shared, style_.width, style_.width >= 50));
       }
     }
+    // Below both columns, since a remark may need the whole width.
     end_of(chosen);
     end_of(rejected);
   }
@@ -185,6 +187,7 @@ class StepWriter {
 
   void side_by_side(const InspectedSegment& chosen, const InspectedSegment& rejected,
                     size_t shared) {
+    // An odd column goes to the right side.
     const int left = (style_.width - text_width(kSideGap)) / 2;
     const int right = style_.width - text_width(kSideGap) - left;
     print(paint(pad_to_width(side_title(chosen, shared), left), "36") + std::string(kSideGap) +
@@ -267,6 +270,7 @@ class StepWriter {
       const WeightColor& color = weight_color(step);
       const std::string name = step == WeightStep::kMasked ? std::string(color.name)
                                                            : fmt::format("weight {}", color.name);
+      // In the colour that it explains.
       if (!plain) parts.push_back(paint_weight(name, step, {}, style_.colors));
       if (plain && step != WeightStep::kMasked)
         parts.push_back(fmt::format("|{} {}", color.mark, name));
@@ -284,6 +288,7 @@ class StepWriter {
 }  // namespace
 
 std::string step_text(const InspectedStep& step, const PackTextStyle& style) {
+  // A terminal may report a width of 0.
   return StepWriter(step, {style.colors, std::max(1, style.width)}).write();
 }
 

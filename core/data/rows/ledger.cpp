@@ -132,6 +132,7 @@ std::string short_detail(const std::string& detail) { return shortened(detail, k
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
   // Every row is counted; only the list of examples is bounded.
   ++dropped[reason];
+  // A filtered row is as the recipe wants it; listing it would hide the bad ones.
   if (reason == kFilteredReason || bad.size() >= kListedRows) return;
   bad.push_back({at, reason, short_detail(detail)});
 }
@@ -178,6 +179,7 @@ Json SourceLedger::to_json() const {
   for (const std::string& file : files) names.push_back(file);
   value.set("files", std::move(names));
   for (const CountField& count : kCounts) value.set(count.name, this->*count.field);
+  // std::map: reasons are in one order in every file.
   value.set("dropped", count_object(dropped));
   value.set("notes", count_object(notes));
   if (!noted_at.empty()) {

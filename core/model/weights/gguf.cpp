@@ -81,6 +81,7 @@ class GgufCursor {
   // Reads a count of things that take at least `least` bytes each.
   uint64_t count(const char* what, uint64_t least) {
     const uint64_t value = number<uint64_t>(what);
+    // Divided, since a product with a count from the file could overflow.
     if (value > left() / least) {
       fail(
           fmt::format("{} is {}, but only {} bytes are left; the file is truncated or damaged, "
@@ -161,6 +162,7 @@ int64_t read_version(GgufCursor& in, std::string_view bytes, const std::string& 
   // Passes the four bytes that are compared above.
   in.number<uint32_t>("the magic");
   const uint32_t version = in.number<uint32_t>("the version");
+  // Both have the same layout; version 1 has 32-bit lengths.
   if (version == 2 || version == 3) return version;
   // The version with its bytes swapped.
   if (version == 2u << 24 || version == 3u << 24) {
@@ -239,6 +241,7 @@ void locate_tensors(const std::string& name, std::vector<GgufTensor>& tensors, u
                "{}: tensor {} needs {} bytes at offset {}, but only {} bytes of tensors are there; "
                "the file is truncated or damaged, fetch it again",
                name, tensor.name, tensor.bytes, tensor.begin, room);
+    // After the checks: offsets of a file could overflow in the sum.
     tensor.begin += data;
     order.push_back(&tensor);
   }
@@ -271,6 +274,7 @@ GgufFile::GgufFile(std::filesystem::path path) : path_(std::move(path)), file_(p
     const uint32_t type = in.number<uint32_t>("a metadata type");
     metadata_.emplace_back(std::move(key), read_value(in, type, 0));
   }
+  // Known only after the metadata, which come before the tensors.
   const uint64_t alignment = read_alignment(in, find("general.alignment"));
   for (uint64_t i = 0; i < tensors; ++i) {
     tensors_.push_back(read_tensor_info(in));

@@ -125,6 +125,7 @@ Value items(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(input.is_dict(), "Can only get item pairs from a mapping.");
   std::vector<Value> pairs;
   for (const auto& [key, value] : input.dict().members) {
+    // A printed pair has brackets of its own, which are data where the mapping is.
     pairs.push_back(Value::list({key, value}, ListStyle::kTuple, input.dict().origin));
   }
   return Value::generator(std::move(pairs));
@@ -143,6 +144,7 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
   Budget& budget = interpreter.budget();
   std::vector<Member> members = input.dict().members;
   const auto key = [&](const Member& member) {
+    // Only the key is in lower case; the member keeps its own.
     return sort_key(by_value ? member.second : member.first, case_sensitive);
   };
   // Swapped operands keep equal members in their order, as Python's reverse=True does.

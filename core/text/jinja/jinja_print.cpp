@@ -46,6 +46,7 @@ void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
     const std::string replacement = escape(point.value);
     if (!replacement.empty()) {
       out.append(text, plain, at);
+      // An escape is of the character that it stands for, data or template.
       out.append(replacement, mark_at(text, at));
       plain = at + point.size;
     }
@@ -182,6 +183,7 @@ class JsonPrinter {
       case Kind::kDict: return dict(value.dict(), level);
       case Kind::kList:
         // Python serialises no generator, range or view.
+        // The order of the enum: lists and tuples come first.
         if (value.list().style <= ListStyle::kTuple) return list(value.list(), level);
         break;
       default: break;
@@ -206,6 +208,7 @@ class JsonPrinter {
       std::string bytes;
       append_utf8(bytes, point);
       append_json_string(quoted, bytes, style_.ascii);
+      // Without the quotes, which were written around the whole text.
       return quoted.substr(1, quoted.size() - 2);
     });
     out_.append("\"", mark_at(text, 0));
@@ -221,6 +224,7 @@ class JsonPrinter {
 
   void list(const List& list, int level) {
     const Mark mark{list.origin, 0};
+    // Without a line inside, as json.dumps writes it.
     if (list.items.empty()) return out_.append("[]", mark);
     out_.append("[", mark);
     for (size_t i = 0; i < list.items.size(); ++i) {

@@ -42,6 +42,7 @@ class BpeDecoder : public TokenDecoder {
         : input_(input), next_(next), suffix_(suffix) {}
     void push(std::string_view text) override {
       if (input_ == DecoderInput::kTokens) {
+        // Not the last one, since another follows.
         if (has_token_) next_.push(replaced(token_, suffix_, " "));
         token_.clear();
       }
@@ -77,6 +78,7 @@ class ByteFallbackDecoder : public TokenDecoder {
    public:
     ByteStage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
     void push(std::string_view text) override {
+      // Behind Fuse there is one token in fragments, and it may spell <0x0A> only as a whole.
       if (input_ == DecoderInput::kFragments) {
         whole_ += text;
       } else {
@@ -99,6 +101,7 @@ class ByteFallbackDecoder : public TokenDecoder {
       flush();
       next_.push(token);
     }
+    // At the first other token and at the end: until then the run may still become valid.
     void flush() {
       if (is_valid_utf8(run_)) {
         if (!run_.empty()) next_.push(run_);
@@ -164,6 +167,7 @@ class SequenceDecoder : public TokenDecoder {
       : decoders_(make_each(spec.list("decoders"), &make_token_decoder)) {}
 
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
+    // What a decoder gets depends on those before it, so inputs are found from the front.
     std::vector<DecoderInput> inputs;
     for (const auto& decoder : decoders_) {
       inputs.push_back(input);

@@ -63,6 +63,7 @@ GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& sha
         if (piece.tensors.empty() || piece.tensors.back() != tensor)
           piece.tensors.push_back(tensor);
       }
+      // A flag is a float as well, so that a piece is one list of one type.
       piece.size = static_cast<int64_t>(piece.tensors.size()) + shards.size(g, r);
       pieces_.push_back(std::move(piece));
     }
@@ -83,6 +84,7 @@ const GradientExchange::Piece& GradientExchange::piece(int64_t group, int64_t ra
   return pieces_[static_cast<size_t>(group * size_ + rank)];
 }
 
+// With fewer items than ranks the last ranks have none and only receive.
 bool GradientExchange::sends(int64_t rank) const { return exchanges_ && rank < senders_; }
 
 void GradientExchange::begin_exchange(const ExchangedItems& items) {
@@ -91,6 +93,7 @@ void GradientExchange::begin_exchange(const ExchangedItems& items) {
   open_ = true;
   // Otherwise each rank adds up its own items first.
   exchanges_ = options_.exact || items.last;
+  // The last round may have fewer items, and the ranks of the earlier ones still hold sums.
   senders_ = std::max(senders_, items.count);
   // The backward ends with the first layers, so the last group is ready first.
   next_ = static_cast<int64_t>(index_.groups().size()) - 1;
@@ -146,10 +149,12 @@ void GradientExchange::pack(int64_t tensor) {
 }
 
 void GradientExchange::launch_ready() {
+  // In a fixed order: every rank must launch the same collectives one after the other.
   while (next_ >= 0 && missing_[static_cast<size_t>(next_)] == 0) launch(next_--);
 }
 
 void GradientExchange::launch(int64_t group) {
+  // Also bounds how long a finished bucket keeps its buffers.
   if (pending_.size() == kInFlight) finish_oldest();
   const auto g = static_cast<size_t>(group);
   std::vector<int64_t> in_sizes, out_sizes;
@@ -197,9 +202,11 @@ void GradientExchange::finish_oldest() {
 void GradientExchange::add(int64_t group, const at::Tensor& values) {
   const Piece& own = piece(group, rank_);
   const auto flags_size = static_cast<int64_t>(own.tensors.size());
+  // A few numbers: on a GPU this waits for the bucket, which is complete here.
   const at::Tensor flags = values.narrow(0, 0, flags_size).cpu();
   const int64_t begin = shards_.begin(group, rank_), end = shards_.end(group, rank_);
   at::Tensor& sum = sums_[static_cast<size_t>(group)];
+  // Not zeros: every part that is read has been copied by its first gradient.
   if (!sum.defined()) sum = at::empty({end - begin}, values.options());
   for (int64_t i = 0; i < flags_size; ++i) {
     if (flags.const_data_ptr<float>()[i] == 0) continue;

@@ -51,6 +51,7 @@ DataSource read_source(const Json& entry) {
 }  // namespace
 
 Json option_or_config(const Json& options, lua_State* L, const char* name) {
+  // The call, then the recipe's config, then the declared default.
   if (const Json* value = options.find(name)) return *value;
   const Json* value = recipe_context(L).config.find(name);
   return value == nullptr ? default_value(name) : *value;
@@ -70,6 +71,7 @@ namespace {
 
 void read_mixture(const Json& mixture, DataOptions& result) {
   if (!mixture.is_object()) return;
+  // Absent keys keep the defaults of DataOptions.
   if (const Json* stop = mixture.find("stop"); stop && stop->is_string()) {
     result.stop = parse_mixture_stop(stop->as_string());
   }
@@ -80,6 +82,7 @@ void read_mixture(const Json& mixture, DataOptions& result) {
   if (stages == nullptr || stages->size() == 0) return;
   result.stages = read_stages(*stages);
   for (size_t s = 0; s < result.sources.size(); ++s) {
+    // 1 is the default; whether it was also written cannot be seen here.
     XRUN_CHECK(result.sources[s].weight == 1,
                "data[{}].weight is {}, and mixture.stages has weights too; remove one of them",
                s + 1, result.sources[s].weight);
@@ -131,6 +134,7 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   result.sources = read_data_sources(data);
   for (DataSource& source : result.sources) {
     const std::string local = local_input(L, InputKind::kData, source.path);
+    // Outside of a bundle nothing has moved.
     if (local == source.path) continue;
     // Metrics are named by the file that the recipe names, not by the one that is read.
     if (source.name.empty()) {

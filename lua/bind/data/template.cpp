@@ -113,6 +113,7 @@ class FunctionTemplate : public ChatTemplate {
     lua_State* L = *renderer.state;
     const StackGuard guard(L);
     TemplateSpelling& spelling = renderer.state->service<TemplateSpelling>();
+    // A row before this one may have failed halfway.
     spelling = TemplateSpelling();
     renderer.function.push(L);
     renderer.writer.push(L);
@@ -121,11 +122,13 @@ class FunctionTemplate : public ChatTemplate {
     try {
       protected_call(L, 3, 0);
     } catch (const Error&) {
+      // An interruption stops a worker by an error of its own, which is not the template's.
       check_interrupt();
       throw;
     }
     return std::move(spelling.rendering);
   }
+  // train() is how such a template marks, so one that marks nothing trains nothing.
   bool marks_generation() const override { return true; }
   const std::string& source() const override { return function_->source(); }
   std::string name() const override { return "lua"; }
@@ -133,6 +136,7 @@ class FunctionTemplate : public ChatTemplate {
 
  private:
   const Renderer& of_this_thread() const {
+    // A Lua state belongs to one thread; each makes its own at its first row.
     thread_local std::unordered_map<uint64_t, std::unique_ptr<Renderer>> renderers;
     std::unique_ptr<Renderer>& own = renderers[serial_];
     if (!own) own = std::make_unique<Renderer>(*function_);

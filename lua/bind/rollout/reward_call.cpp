@@ -95,12 +95,14 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 std::string call_with_deadline(lua_State* L, int results, double seconds) {
+  // A reward that never returns would stop the run without a word.
   const LuaDeadline deadline(L, seconds);
   try {
     protected_call(L, 1, results);
     return "";
   } catch (const LuaError& error) {
     const std::string position = error.report().position();
+    // One line each: there may be thousands of failures.
     return (position.empty() ? "" : position + ": ") + first_line(error.message());
   } catch (const Error& error) {
     return first_line(error.what());
@@ -157,6 +159,7 @@ std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
     samples.push_sample(L, group[k]);
     lua_rawseti(L, -2, static_cast<int>(k) + 1);
   }
+  // One call for the group, so its failure cannot be told apart by sample.
   const std::string failure = call_with_deadline(L, 1, settings.deadline_s);
   if (failure.empty()) return read_group_rewards(L, group.size());
   return std::vector<Reward>(group.size(), Reward{.failure = failure});
@@ -208,6 +211,7 @@ EarlyRewards* EarlyRewards::of(lua_State* L) {
 
 void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
   const int64_t threads = at::get_num_threads();
+  // At the first group: only now it is known that there is something to score.
   if (!begun_ && threads > 1) {
     calls_ = WorkerCalls::begin(
         state_, reward_,
@@ -233,6 +237,7 @@ void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
     }
     units = static_cast<int64_t>(units_.size() - before);
   }
+  // Outside the lock, which the workers take for each unit.
   calls_->add(units);
 }
 
@@ -240,6 +245,7 @@ bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index)
   Unit* unit = nullptr;
   {
     const std::lock_guard lock(mutex_);
+    // The list may grow meanwhile and move; a unit stays where it is.
     unit = units_[static_cast<size_t>(index)].get();
   }
   const SampleTable& samples = unit->group->samples;
@@ -252,6 +258,7 @@ bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index)
 }
 
 bool EarlyRewards::take(std::vector<std::vector<Reward>>& rewards) {
+  // Taken once: the next rollouts:score of the body scores other answers.
   const auto calls = std::move(calls_);
   if (calls == nullptr || units_.size() != rewards.size() || !calls->finish()) return false;
   for (size_t i = 0; i < rewards.size(); ++i) rewards[i] = std::move(units_[i]->rewards);

@@ -30,6 +30,7 @@ namespace xrun {
 
 BodyRollouts* body_rollouts(lua_State* L) {
   Session& session = session_of(L);
+  // Outside of a body nothing is recorded: samples of a script belong to no step.
   if (session.open_run == nullptr || !session.open_run->in_body()) return nullptr;
   if (session.rollouts == nullptr) session.rollouts = std::make_shared<BodyRollouts>();
   return session.rollouts.get();
@@ -41,6 +42,7 @@ void settle_pass(Run& run, BodyRollouts& body) {
   RunDir& dir = run.dir();
   const Json* known = dir.record().find(kPass);
   // A body that is repeated decides again.
+  // The first rewards decide for the whole run, so that pass_at_1 means one thing in it.
   if (known != nullptr && known->at("step").as_int() < run.step()) {
     const Json& limit = known->at("limit");
     if (!limit.is_null()) body.pass = limit.as_double();
@@ -104,6 +106,7 @@ class Scoring {
 
   void set(int64_t i, Reward reward) {
     Rollout& one = *rollouts_.rollouts()[static_cast<size_t>(i)];
+    // Scored again, as by a second reward function: nothing of the first one stays.
     one.reward.reset();
     one.parts.clear();
     if (one.aborted()) reward = {};  // kept by on_error = "zero" of policy:sample
@@ -176,6 +179,7 @@ using RewardCall = std::function<std::vector<Reward>(lua_State* state, const Lua
 bool score_on_workers(lua_State* L, const Scoring& scoring, const Units& units,
                       const LuaRef& function, const RewardCall& call, UnitRewards& rewards) {
   EarlyRewards* const early = EarlyRewards::of(L);
+  // They were made while others were sampled; false if their number or a worker does not fit.
   if (early != nullptr && early->take(rewards)) return true;
   return call_on_workers(
       L, function, std::ssize(units), [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
@@ -225,6 +229,7 @@ UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& un
                            const LuaRef& function, const RewardCall& call, Ranks& ranks) {
   const auto owner = [&](const std::vector<int64_t>& unit) {
     const auto first = static_cast<size_t>(unit.front());
+    // The rank that sampled the prompt (owns_prompt), which may have its early rewards.
     return scoring.rollouts().rollouts()[first]->prompt % ranks.size();
   };
   Units own;
@@ -234,6 +239,7 @@ UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& un
   std::vector<std::string> messages = gather_results(&ranks, "rewards", [&] {
     UnitRewards made(own.size());
     MessageWriter out;
+    // A rank without answers agrees to either way.
     const bool done = own.empty() || score_on_workers(L, scoring, own, function, call, made);
     out.int64(done ? 1 : 0);
     if (done) write_rewards(made, out);
@@ -241,6 +247,7 @@ UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& un
   });
   std::vector<MessageReader> readers(messages.begin(), messages.end());
   bool done = true;
+  // Every message is read, so that each reader stands at its rewards.
   for (MessageReader& in : readers) done = in.int64() != 0 && done;
   UnitRewards rewards(units.size());
   if (done) {
@@ -289,6 +296,7 @@ int score_by_model(lua_State* L, FrozenModel& model) {
   for (int64_t i = 0; i < scores.numel(); ++i) {
     const double score = scores.const_data_ptr<double>()[i];
     Reward reward{.value = score};
+    // Treated as a failed reward: on_error decides, not the model.
     if (!std::isfinite(score)) reward.failure = fmt::format("the model's score is {}", score);
     scoring.set(i, std::move(reward));
   }

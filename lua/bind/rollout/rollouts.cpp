@@ -88,6 +88,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   if (early != nullptr) {
     options.finished = [early](std::shared_ptr<Rollouts> group) { early->add(std::move(group)); };
   }
+  // Environment and early rewards must outlive the call, which refers to both.
   auto rollouts = sample_rollouts(policy, model.get(), prompts, options);
   if (BodyRollouts* body = body_rollouts(L)) {
     if (early != nullptr) body->early_rewards += early->called();
@@ -95,6 +96,7 @@ int sample_policy(Policy& policy, lua_State* L) {
     body->sample_s += seconds_since(began);
     for (const auto& one : rollouts->rollouts()) body->sampled += one->sampled_tokens();
   }
+  // After the record of the body, which lists aborted conversations too.
   rollouts = environment.without_aborted(rollouts);
   push(L, std::static_pointer_cast<Batch>(rollouts));
   return 1;
@@ -220,6 +222,7 @@ bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& na
   for (const RolloutMethod& method : rollout_methods()) {
     if (method.doc.name != "Rollouts:" + name) continue;
     const bool sampled = dynamic_cast<const Rollouts*>(&batch) != nullptr;
+    // A column of the data may be called score or filter.
     if (!sampled && batch.has_field(name)) return false;
     XRUN_CHECK(sampled,
                "`{}` is a method of rollouts; this batch has rows of the data: call it on what "

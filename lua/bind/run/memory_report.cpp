@@ -70,6 +70,7 @@ Trainings trainings_of(const RunModels& models) {
 
 std::optional<AdapterOptions> adapter_of(Policy& policy) {
   if (policy.loaded() && policy.model().adapter()) return policy.model().adapter()->options;
+  // A fresh adapter has the options of the recipe before anything is loaded.
   if (policy.options().lora || !policy.trains_adapter()) return policy.options().lora;
   return AdapterOptions{.rank = 1};  // of a folder that is not read yet: at least this
 }
@@ -108,6 +109,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.recompute = options.recompute;
   share(options.dist, shape);
   shape.adapter = adapter_of(policy);
+  // Beside an adapter all weights are frozen, whatever `train` says.
   if (!shape.adapter) shape.train = options.train;
   const bool holds = HeldPrefix::obstacle(read_model_config(policy.dir()),
                                           shape.adapter ? &*shape.adapter : nullptr, device)
@@ -142,6 +144,7 @@ bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& s
       std::min(steps, kCompared / std::max<int64_t>(source.plan.most_units(loop.steps), 1) + 1);
   for (int64_t k = 0; k < checked; ++k) {
     for (const int64_t row : set.step_units(source.plan, first + steps * k / checked)) {
+      // A pair has a value for each side, 1 and -1; other rows have side 0.
       const bool has = pairs ? sidecar.has(row, 1) && sidecar.has(row, -1) : sidecar.has(row, 0);
       if (!has) return false;
     }
@@ -160,6 +163,7 @@ bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     const std::string data_key = source.data->set.fingerprint();
     const Sidecar* sidecar = reference.known_sidecar(data_key, loop.max_tokens);
+    // The objective has never asked for values of this set.
     if (sidecar == nullptr) continue;
     if (!has_steps(*sidecar, loop, source, first)) return false;
     ++known;
@@ -193,6 +197,7 @@ void add_teacher(const FrozenModel& frozen, MemoryShape& shape) {
   shape.teacher_vocab = std::max(shape.teacher_vocab, vocab);
   shape.teacher_width += width;
   if (frozen.options().settings.dtype != c10::ScalarType::Float) {
+    // Its head is compared in fp32, from a copy.
     shape.teacher_copies += 4 * vocab * width;
   }
 }
@@ -221,6 +226,7 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
     }
     for (const auto& frozen : models.frozen) {
       // On a GPU the chunks are compared in the host's memory.
+      // Once, beside the policy that learns from it; its own weights are planned below.
       if (!shape.trains || !device.is_cpu() || !counts_frozen(*frozen)) continue;
       if (keeps_gradients(models, *frozen)) add_teacher(*frozen, shape);
       shape.teacher_support = models.kd_support;
@@ -270,6 +276,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   const std::vector<MemoryKind> shared = memory_plan(planned_models(
       models, sizes, report.device_, [](Reference&) { return false; },
       [](const FrozenModel&) { return false; }));
+  // What every rank must agree on, so without models that some may not load.
   report.shared_ = to_object(shared, total_bytes(shared));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run
@@ -278,6 +285,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
     }
   }
   report.program_ = std::max<int64_t>(resident_bytes() - device_memory(c10::kCPU).held, 0);
+  // The peak of this loop, not of the loading before it.
   reset_device_peak(report.device_);
   return report;
 }

@@ -58,12 +58,14 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
       memory_(*run_),
       report_(session_, *run_, models_, recipe_) {
   for (const auto& policy : models_.policies) {
+    // Beside the checkpoints, since a reference taken later is part of the run's state.
     policy->set_snapshot_dir(run_->dir().path() / "reference");
   }
 }
 
 RunModels RunLoop::models() const {
   RunModels models = models_;
+  // Asked now: a recipe may take references after xrun.run.
   models.references = session_.models.references();
   models.frozen = session_.models.frozen_models();
   return models;
@@ -86,6 +88,7 @@ void RunLoop::seed_after_update(lua_State* L) {
 }
 
 int64_t RunLoop::next_evaluation() {
+  // Numbered within a step, so that a resumed run seeds its evaluations as the first one did.
   if (evaluated_step_ != run_->step()) evaluations_ = 0;
   evaluated_step_ = run_->step();
   return evaluations_++;
@@ -125,6 +128,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   const PhasePlan plan = loop.phase_plan();
   // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
   Ranks* const ranks = run_->settings().ranks;
+  // A plan that fails on one rank must end all of them, or the others would wait.
   agree(ranks, "the memory plan", [&] { plan_memory(loop); });
   on_first_rank(ranks, "the disk", [&] { outside_recipe([&] { check_disk(loop); }); });
   outside_recipe([&] { compare_plans(ranks, "data", plan.data); });
@@ -137,6 +141,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   report_.open(loop, memory_, folds);
   outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
+  // After begin_phase, which has read what waited in the checkpoint.
   restore_queues(loop, run_->sources());
   if (run_->dir().resuming()) {
     // This loop may follow one that has logged steps since the resume.
@@ -181,9 +186,11 @@ void RunLoop::check_disk(const StepLoop& loop) {
   const int64_t steps =
       settings.steps_limit < 0 ? loop.steps : std::min(loop.steps, settings.steps_limit);
   int64_t count = settings.save_every > 0 ? steps / settings.save_every + 1 : 1;
+  // How long a step takes is not known yet, so any step may be one that saves.
   if (settings.save_minutes > 0) count = steps;
   const int64_t done = std::max<int64_t>(run_->resume_step() - run_->step(), 0);
   DiskNeeds needs = disk_needs(models_, loop, std::max<int64_t>(steps - done, 0));
+  // One more than are kept: the newest is complete before the oldest is removed.
   needs.checkpoints = run_->resumed() ? 1 : std::clamp<int64_t>(count, 1, settings.save_keep + 1);
   session_.notices.add(check_disk_space(run_->dir().path(), needs));
 }
@@ -215,6 +222,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   if (!loop.begun) begin(loop, state);
   for (StepSource& source : loop.sources) {
     if (!source.batch) continue;
+    // A recipe may still hold the batch; its graphs and hidden states go now.
     source.batch->close();
     source.batch.reset();
   }
@@ -223,6 +231,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   for (const auto& frozen : session_.models.frozen_models()) frozen->flush_arrived();
   warn_of_damage();
   log_rollouts(*this);
+  // Whether end_body saved shows in the path alone.
   const std::filesystem::path saved_before = run_->last_checkpoint();
   run_->end_body(state);
   report_.end_body(loop);
@@ -240,6 +249,7 @@ void RunLoop::take_back() {
 void RunLoop::end_early(StepLoop& loop) {
   loop.ended = true;
   if (loop.begun) return report_.end_progress();
+  // A loop without a body still counts: later loops keep their numbers in a resume.
   run_->pass_phase(loop.phase_plan());
   loop.phase = phases_++;
   loop.begun = true;
@@ -281,6 +291,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
     source.batch = source.rollouts ? draw_rollouts(loop.thread, *this, loop, source, body->step)
                                    : loop.make_batch(body->step, device(), i);
   }
+  // After the draw: a checkpoint of this body then begins with what waits now.
   if (has_queues(loop)) run_->set_sources(queue_snapshot(loop));
   return body;
 }
@@ -296,6 +307,7 @@ void RunLoop::leave_loop(const Json& state) {
 // The metrics of an update as means over the body's updates so far, with train/updates from the
 // second on: rollouts may be trained several times.
 Metrics RunLoop::mean_of_updates(const Metrics& metrics) {
+  // Only adamw:step gives it, so other metrics pass as they are.
   if (!find_metric(metrics, "train/grad_norm")) return metrics;
   Metrics means;
   for (const auto& [name, value] : metrics) {

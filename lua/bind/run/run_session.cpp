@@ -104,12 +104,15 @@ void write_last_answers(RunLoop& loop, int64_t step, Console& console) {
 void save_after_error(lua_State* L, bool interrupted) {
   Session& session = session_of(L);
   Console& console = *session.console;
+  // A progress line would stay half drawn above the message.
   if (session.run != nullptr) session.run->report().end_progress();
+  // While steps are replayed the checkpoint is newer than what memory holds.
   const bool trained = session.run != nullptr && !session.run->run().replaying();
   std::string saved;
   if (trained) {
     session.run->memory().record_after_error();
     const Json state = state_to_save(*session.run, console);
+    // Before the save, which may give the open body up.
     const int64_t step = session.run->run().step();
     saved = session.run->run().save_after_error(state).string();
     write_last_answers(*session.run, step, console);
@@ -169,6 +172,7 @@ void print_caches(const Session& session, bool json) {
                                    {"kept", source.kept},
                                    {"dropped", source.dropped_total()},
                                    {"tokens", source.tokens}});
+    // A script needs the path itself; a terminal must not run what a file name has in it.
     const std::string shown = ::isatty(STDOUT_FILENO) != 0 ? shown_text(dir) : dir;
     std::printf("%s\n", json ? dump_json(object).c_str() : shown.c_str());
   }
@@ -226,6 +230,7 @@ std::string running_line(Recipe& recipe) {
   lua_Debug frame{};
   for (int level = 0; lua_getstack(recipe.thread(), level, &frame) != 0; ++level) {
     lua_getinfo(recipe.thread(), "Sl", &frame);
+    // The innermost frame that is in a file: xrun's own functions have none.
     if (frame.source[0] == '@' && frame.currentline > 0) {
       return fmt::format("{}:{}", frame.source + 1, frame.currentline);
     }

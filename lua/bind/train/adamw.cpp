@@ -33,6 +33,7 @@ namespace {
 AdamWOptions read_options(lua_State* L, int i) {
   XRUN_CHECK(Options(L, i).has("lr"),
              "optim.lr is missing; it has no default: write optim = {{ lr = 2e-5 }}");
+  // A table of the recipe and not the config itself: two optimizers may differ.
   Json optim = to_json(L, i);
   check_fields(optim, "optim");
   add_defaults(optim, "optim");
@@ -67,6 +68,7 @@ int make_adamw(lua_State* L) {
   }
   const auto adamw =
       std::make_shared<AdamW>(std::move(trainables), read_options(L, 2), recipe_dist(L));
+  // For the memory plan, and for xrun.ema, which finds it here.
   session_of(L).models.add(adamw);
   push(L, adamw);
   return 1;
@@ -91,6 +93,7 @@ std::vector<StepTerm> read_terms(lua_State* L, int* next) {
                k, type_name(L, entry));
     lua_rawgeti(L, entry, 1);
     lua_rawgeti(L, entry, 2);
+    // Errors count entries from 1, as Lua does.
     const std::string name = fmt::format("entry {} of the step: ", k);
     StepTerm term{&arg<Batch&>(L, entry + 1, (name + "batch").c_str()),
                   lua_objective(L, entry + 2, (name + "objective").c_str())};
@@ -141,6 +144,7 @@ int step(AdamW& adamw, lua_State* L) {
   std::vector<StepTerm> terms = read_terms(L, &next);
   const Options table(L, next);
   RunHooks* const hooks = run_hooks(L);
+  // A preview takes the step itself: without weights nothing can be updated.
   if (auto taken = hooks == nullptr ? std::nullopt : hooks->before_step(L, terms)) {
     push(L, std::make_shared<MetricTable>(with_prefix(std::move(*taken), "train/")));
     return 1;
@@ -159,6 +163,7 @@ int step(AdamW& adamw, lua_State* L) {
   } catch (const NonFiniteLoss& error) {
     save_and_rethrow(L, error, terms);
   } catch (const BackwardError& error) {
+    // The backward runs after the objective has returned, so the error has no line of its own.
     throw_at_objective(L, error.what());
   }
   // Draws after the step do not depend on the micro-batches that were computed here.
@@ -196,6 +201,7 @@ std::shared_ptr<AdamW> optimizer_of(lua_State* L, const std::shared_ptr<Trainabl
     const auto scorer = std::dynamic_pointer_cast<Scorer>(adamw->trainables().front());
     scored = scored || (scorer != nullptr && scorer->policy() == trainable);
     if (adamw->trainables().front() != trainable) continue;
+    // Which of them it should follow cannot be guessed.
     XRUN_CHECK(found == nullptr,
                "two optimizers train this policy, and an average follows the updates of one");
     found = adamw;
@@ -222,6 +228,7 @@ int use(Ema& ema, lua_State* L) {
       open_micro(L) == nullptr,
       "ema:use inside an objective: it exchanges all weights, which the backward needs; call "
       "it in the loop");
+  // f is called with no arguments and returns any number of values.
   lua_settop(L, 2);
   ema.swap();
   try {

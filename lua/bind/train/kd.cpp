@@ -42,6 +42,7 @@ void note_projection(lua_State* L, const std::string& setting) {
              "kd.projection = \"{}\": there is no such file; build it with `xrun projection build "
              "--student DIR --teacher DIR -o {}`, or leave the setting out",
              setting, setting);
+  // By digest: a resume with another projection would train towards other targets.
   note_input(session_of(L), {"files", setting, "the projection " + setting,
                              Json(Json::Object{{"digest", hash_file(file)}})});
 }
@@ -65,6 +66,7 @@ Projection made_projection(lua_State* L, const Tokenizer& student, const Tokeniz
   constexpr const char* kBuilderVersion = "2";
   const std::string key = fmt::format("{} {} {} {}", student.digest(), teacher.digest(),
                                       dump_json(projection_options_json({})), kBuilderVersion);
+  // In the cache and not in the run: the same two tokenizers serve all runs.
   const auto path = cache_root() / "projections" / (hash_hex(key) + ".safetensors");
   if (path_exists(path)) {
     try {
@@ -126,12 +128,14 @@ KdSettings read_kd_settings(lua_State* L, int i, const FrozenModel& teacher, boo
   options.loss =
       loss != nullptr ? kd_loss_of(loss->as_string()) : default_loss(teacher, one_vocabulary);
   // The configuration has the defaults of all settings; only what differs from them was asked for.
+  // A setting that the loss does not read is an error, not ignored.
   std::vector<std::string> names;
   for (const auto& [name, value] : given.as_object()) {
     if (name != "loss" && !(value == default_value("kd." + name))) names.push_back(name);
   }
   check_kd_settings(options.loss, names);
   if (const Json* mean = given.find("mean")) options.mean = chunk_mean_of(mean->as_string());
+  // After the check, which must see only what the recipe wrote.
   add_defaults(given, "kd");
   options.temperature = given.at("temperature").as_double();
   if (const Json* topk = given.find("topk")) {
@@ -181,6 +185,7 @@ int push_kd(lua_State* L) {
   const bool one_vocabulary = micro == nullptr || teacher->reads_tokens_of(*micro);
   const KdSettings settings = read_kd_settings(L, 4, *teacher, one_vocabulary);
   KdPair pair{*student, *teacher, settings.options};
+  // The first one decides vocabulary and loss; check_others compares the rest with it.
   pair.others.assign(teachers.begin() + 1, teachers.end());
   if (reads_projection(settings.options.loss)) {
     pair.map = find_map(L, settings.projection, settings.options.loss, *student, *teacher);

@@ -79,6 +79,7 @@ int open_policy(lua_State* L) {
   PolicyOptions options;
   options.dtype = read_dtype(L);
   options.device = recipe_device(recipe_context(L).options);
+  // Absent: an export has the type of the folder that the policy came from.
   const Json* const saved_in = recipe_context(L).config.find("export.dtype");
   if (saved_in != nullptr && !saved_in->is_null()) {
     options.export_dtype = dtype_from_name(saved_in->as_string());
@@ -87,6 +88,7 @@ int open_policy(lua_State* L) {
   options.moe_aux = balance_weight(L);
   options.seed = static_cast<uint64_t>(config_whole(L, "seed"));
   options.dist = recipe_dist(L);
+  // An option of the call wins over the config, for recipes with two policies.
   options.lora = read_lora(option_or_config(table, L, "lora"));
   options.train = read_train(option_or_config(table, L, "train"));
   const Json recompute = option_or_config(table, L, "recompute");
@@ -152,6 +154,8 @@ int push_head(LogprobSource& source, lua_State* L) {
   const auto targets = given.find<at::Tensor>("targets");
   HeadResult result;
   if (class_of(L, 2) == &class_info<Batch>) {
+    // Rows of a batch are scored micro-batch by micro-batch, so its targets would have to be cut
+    // up.
     XRUN_CHECK(!targets, "targets are of a view's rows; score views, or leave targets out");
     Batch& batch = whole_batch(L, 2);
     result = source.head(batch, read_head_options(given, batch.info().temperature));

@@ -36,12 +36,14 @@ class SampleRows {
       : arguments_(arguments), config_(config), tokenizer_(std::move(tokenizer)), chat_(chat) {}
 
   std::vector<int32_t> parse(const std::string& line, const RowReader& rows) {
+    // Before anything can throw, so that a bad row has its place too.
     conversations_.push_back(arguments_.chat);
     if (!arguments_.model.json) return from_prompt(line);
     const Json row = parse_json(line, rows.name(), rows.line());
     if (const Json* messages = row.find("messages")) {
       Json kwargs = Json::object();
       for (const auto& [key, value] : row.as_object()) {
+        // Other fields of the row are arguments of the template, tools for example.
         if (key != "messages") kwargs.set(key, value);
       }
       conversations_.back() = true;
@@ -60,6 +62,7 @@ class SampleRows {
   // turn.
   bool ends(uint64_t row, int32_t id) {
     if (arguments_.ignore_eos || !conversations_[row]) return false;
+    // At the first conversation: a model without a template continues plain prompts.
     if (!turn_end_) turn_end_ = turn_end_of(*tokenizer_, chat_.chat_template()).value_or(-1);
     return id == *turn_end_;
   }
@@ -68,6 +71,7 @@ class SampleRows {
   std::vector<int32_t> from_prompt(const std::string& text) {
     if (arguments_.chat)
       return chat_.ids(Json(Json::Array{chat_message("user", text)}), Json::object());
+    // BOS but no EOS: the text is to be continued.
     std::vector<int32_t> ids = tokenizer_->leading_bos();
     const Encoding encoding = tokenizer_->encode(text);
     ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
@@ -132,6 +136,7 @@ class SampleGroups {
   std::vector<std::string> answer(const std::vector<ModelRow>& rows) {
     TextOptions options = arguments_.text;
     options.generate.progress = [&](int64_t tokens) {
+      // 0: how many answers end early is not known, so there is no total.
       progress_.update(tokens_ + tokens, 0);
       return true;
     };
@@ -141,6 +146,7 @@ class SampleGroups {
         prompts.push_back(row.ids);
         options.generate.prompt_names.push_back(row_);
       }
+      // Bad rows count, so that a row draws the same whatever the others are.
       ++row_;
     }
     // The samples of a prompt are adjacent.

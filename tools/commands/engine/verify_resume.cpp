@@ -87,6 +87,7 @@ class Verification {
     // A run that ends at a time of its own could not be compared.
     arguments.insert(arguments.end(), {"--set", "stop.after=0"});
     if (resume) arguments.emplace_back("--resume");
+    // A process of its own: SIGKILL must lose everything that memory holds.
     return run_child(arguments, dir("output"), kill_when);
   }
 
@@ -130,6 +131,7 @@ class Verification {
                       options_.recipe.recipe, steps));
     }
     std::vector<int64_t> at = options_.kill_at;
+    // Two kills, so that a resumed run is killed and resumed too.
     if (at.empty()) at = {std::max<int64_t>(1, steps / 3), std::max<int64_t>(1, 2 * steps / 3)};
     std::sort(at.begin(), at.end());
     at.erase(std::unique(at.begin(), at.end()), at.end());
@@ -144,6 +146,7 @@ class Verification {
     const bool resume = newest_checkpoint(checkpoints).has_value();  // the first one starts it
     const ChildResult child = start(
         "resumed", resume, [&] { return newest_checkpoint(checkpoints).value_or(0) >= step; });
+    // The newest may be later than `step`: the child runs on until the signal.
     if (child.status == kKilled) {
       report_.add({Verdict::kOk, "killed",
                    fmt::format("with SIGKILL after step {}, {} saved", step,
