@@ -124,6 +124,7 @@ class TrustReader {
   std::vector<char*> rest;
   std::vector<std::string> recipes;
   bool trusted = false;
+  std::string limit;  // the last option of a limit
 
  private:
   // The value of `--name VALUE` or `--name=VALUE` at the current argument, if it is that option.
@@ -158,6 +159,7 @@ class TrustReader {
                                    {"--limit-output", &out_.limits.output_mb}}) {
       if (!value_of(name, value)) continue;
       *to = read_limit(name, value);
+      limit = name;
       return true;
     }
     return false;
@@ -241,6 +243,11 @@ TrustOptions take_trust_options(std::vector<char*>& arguments) {
   options.by_default = !options.foreign.empty() && !options.untrusted && !reader.trusted;
   // A child keeps its limits, whatever has changed since its parent looked.
   options.untrusted = options.untrusted || options.by_default || is_untrusted_child();
+  if (!options.untrusted && !reader.limit.empty()) {
+    throw UsageError(fmt::format(
+        "{} limits recipes that are not trusted; add --untrusted to run this one with limits",
+        reader.limit));
+  }
   // A run without --run has its folder there.
   const bool runs = is_recipe(name) || name.starts_with('-');
   if (runs && options.untrusted && options.named.writable.empty()) {

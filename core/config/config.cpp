@@ -101,8 +101,15 @@ class ConfigCheck {
     const std::vector<std::string> keys = config_field_names(path + ".1");
     const bool is_text = value.line == kSetLine && !value.is_table && value.scalar.is_string();
     if (field.kind != FieldKind::kList || keys.empty() || !is_text) return "";
+    const std::string& text = value.scalar.as_string();
+    if (text.starts_with('{')) {  // data={{path="x.jsonl"}} without its quotes is no literal
+      return fmt::format(
+          "; a shell removes quotes, so put the whole setting between single ones: --set "
+          "'{}={{ {{ {} = \"...\" }} }}'",
+          path, keys[0]);
+    }
     return fmt::format("; --set {}.1.{}={} sets it in the first one", path, keys[0],
-                       shell_word(value.scalar.as_string()));
+                       shell_word(text));
   }
 
   // "; did you mean valid = { fraction = 0.2 }?" for a number or text in place of a table.

@@ -11,6 +11,7 @@
 
 #include "core/distill/support_set.h"
 #include "core/model/ops/matrix_product.h"
+#include "kernels/cpu/kernels.h"
 
 namespace xrun {
 

@@ -74,8 +74,8 @@ std::string RolloutNotices::equal_line(int64_t step, const Metrics& metrics,
   equal_reported_ = true;
   return fmt::format(
       "step {}: in every group all rewards are equal (mean {:.4f}), so every advantage is 0 and "
-      "the step learns nothing from them; the prompts are too hard or too easy, or the reward is "
-      "wrong. rollout/zero_variance_groups counts such groups",
+      "the step learns nothing from them; the prompts are too hard or too easy, the reward is "
+      "wrong, or a temperature near 0 makes all answers the same. rollout/zero_variance_groups counts such groups",
       step, *reward);
 }
 

@@ -229,7 +229,9 @@ void add_members(TensorMembers tensor) {
   tensor.method<backward>(
       "backward",
       {{"gradient?", "Tensor"},
-       {"options?", "table", {{"retain_graph", "boolean"}, {"inputs", "Tensor[]"}}}},
+       {"options?",
+        "table",
+        {{"gradient", "Tensor"}, {"retain_graph", "boolean"}, {"inputs", "Tensor[]"}}}},
       {}, "Accumulates gradients into every leaf that it depends on, or only into `inputs`.");
   tensor.method<requires_grad_in_place>("requires_grad_", {{"wanted?", "boolean"}}, {"Tensor"},
                                         "Sets requires_grad of a leaf and returns it.");

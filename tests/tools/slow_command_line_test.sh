@@ -90,6 +90,7 @@ wants 2 '--set answers=0' dpo --answers 0
 # A list of tables is set by a key of its first one.
 wants 2 '--set data.1.path=pairs.jsonl' dpo --data pairs.jsonl
 wants 2 '; --set data.1.path=pairs.jsonl sets it in the first one' dpo --set data=pairs.jsonl
+wants 2 'a shell removes quotes, so put the whole setting between single ones' dpo --set 'data={{path=pairs.jsonl}}'
 # A key of the recipe comes before the nearest option, which is --set.
 wants 2 '--beta is not an option; config keys are set with --set beta=0.2' dpo --beta 0.2
 wants 2 '--set beta=0.2' "$xrun" check "$root/recipes/dpo.lua" --beta=0.2

@@ -32,6 +32,8 @@ kill -KILL $pid
 for _ in $(seq 50); do [ -d "/proc/${child% }" ] || break; sleep 0.1; done
 [ ! -d "/proc/${child% }" ] || fail "the child outlived its parent"
 # Time, files.
+wants 2 "--limit-seconds limits recipes that are not trusted; add --untrusted" \
+  dpo --run unlimited --limit-seconds 3
 wants 1 "the recipe ran longer than --limit-seconds 3" limited --set steps=100000 --run time --limit-seconds 3
 ls time/checkpoints >/dev/null || fail "the end by time did not save"
 wants 1 "--limit-files" limited --set steps=100000 --set save.every=1 --set save.keep=1000 --run files --limit-files 4

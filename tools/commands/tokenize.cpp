@@ -56,8 +56,12 @@ std::string text_row(const std::string& text) {
 Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
               const std::string& line, const RowReader& rows) {
   if (arguments.decode) {
-    return {text_row(
-        tokenizer.decode(ids_field(parse_row(line, rows), rows, "ids"), !arguments.specials))};
+    const std::vector<int32_t> ids = ids_field(parse_row(line, rows), rows, "ids");
+    for (const int32_t id : ids) {
+      XRUN_CHECK(id >= 0 && id < tokenizer.vocab_size(), "{}: id {}, the tokenizer has {} ids",
+                 rows.location(), id, tokenizer.vocab_size());
+    }
+    return {text_row(tokenizer.decode(ids, !arguments.specials))};
   }
   EncodeOptions options;
   options.add_post_processor = arguments.specials;

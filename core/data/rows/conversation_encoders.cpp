@@ -230,15 +230,30 @@ class FeedbackEncoder : public RowEncoder {
                                                 reader_.fields().other_columns(row, "label")));
     }
     if (label->is_bool()) return label->as_bool() ? 1 : 0;
-    // Another number would need a threshold, which the user has to choose.
-    if (label->is_number() && (label->as_double() == 0 || label->as_double() == 1)) {
-      return static_cast<int8_t>(label->as_double());
+    // Another number needs a threshold, which the user has to choose; -1 is the usual opposite
+    // of 1.
+    if (label->is_number()) {
+      const bool opposite = label->as_double() == -1;
+      throw RatingRefusal(
+          "bad_label",
+          fmt::format("\"{}\" is {}, wanted true or false (or 1 or 0); {} by a map: {}", name,
+                      dump_json(*label),
+                      opposite ? "name the value of good answers"
+                               : "it looks like a rating, so choose where good answers begin",
+                      map_text(name, "row." + name + (opposite ? " == 1" : " >= 4"))));
     }
     throw RowRefusal("bad_label",
-                     fmt::format("\"{0}\" is {1}, wanted true or false; turn it into one by a map "
-                                 "that names the value of good answers: map = function(row) "
-                                 "row.{0} = row.{0} == true or row.{0} == {2} return row end",
-                                 name, dump_json(*label), good_value(*label)));
+                     fmt::format("\"{}\" is {}, wanted true or false; turn it into one by a map "
+                                 "that names the value of good answers: {}",
+                                 name, dump_json(*label),
+                                 map_text(name, fmt::format("row.{0} == true or row.{0} == {1}",
+                                                            name, good_value(*label)))));
+  }
+
+  static std::string map_text(const std::string& name, const std::string& condition) {
+    return fmt::format(
+        "xrun.feedback(cfg.data, policy, {{ map = function(row) row.{} = {} return row end }})",
+        name, condition);
   }
 
   ConversationReader reader_;

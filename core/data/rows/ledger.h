@@ -31,6 +31,13 @@ class RowRefusal : public Error {
   std::string reason_;
 };
 
+// A label that is a number other than 0 and 1. Dropping such rows alone would keep those of one
+// rating as good answers, so it ends the reading of the set.
+class RatingRefusal : public RowRefusal {
+ public:
+  using RowRefusal::RowRefusal;
+};
+
 // Rows that the recipe's filter leaves out are counted under this reason and are not bad rows.
 constexpr const char* kFilteredReason = "filter";
 // Rows above max_length or above what can be read, rendered or tokenised at once.

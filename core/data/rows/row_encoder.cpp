@@ -32,6 +32,8 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
   out = EncodedRow();
   try {
     encode_value(read(row, location, out.repairs), location, out);
+  } catch (const RatingRefusal& refusal) {
+    throw data_error(fmt::format("{}: {}", location, refusal.what()), row.text, {});
   } catch (const RowRefusal& refusal) {
     const bool raises =
         refusal.reason() == kTooLongReason && encoding_.settings.over_length == OverLength::kRaise;

@@ -40,7 +40,7 @@ void note_projection(lua_State* L, const std::string& setting) {
   const std::string file = local_input(L, InputKind::kProjection, setting);
   XRUN_CHECK(path_exists(file),
              "kd.projection = \"{}\": there is no such file; build it with `xrun projection build "
-             "--student DIR --teacher DIR -o {}`, or leave the setting out",
+             "--student DIR --teacher DIR {}`, or leave the setting out",
              setting, setting);
   // By digest: a resume with another projection would train towards other targets.
   note_input(session_of(L), {"files", setting, "the projection " + setting,

@@ -19,6 +19,7 @@
 #include "core/console/terminal/input_lines.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/terminal_input.h"
+#include "core/data/rows/tool_calls.h"
 #include "core/model/model.h"
 #include "core/run/signals.h"
 #include "core/text/chat/chat_tokens.h"
@@ -131,7 +132,7 @@ class Chat {
       messages_.push_back(chat_message("assistant", generate_answer(ids)));
     } catch (const Error& error) {
       messages_.pop_back();
-      console_.print_raw(console_.red(error.what()));
+      console_.print_raw(console_.red(shown_text(error.what())));
     }
   }
 
@@ -184,9 +185,14 @@ const ChatTemplate& ChatPrompt::chat_template() {
   return *template_;
 }
 
-std::vector<int32_t> ChatPrompt::ids(const Json& messages, Json kwargs) {
+std::vector<int32_t> ChatPrompt::ids(Json messages, Json kwargs) {
   // A row may turn it off.
   if (kwargs.find("add_generation_prompt") == nullptr) kwargs.set("add_generation_prompt", true);
+  // As in training. Its notes are about data sets.
+  std::vector<std::string> notes;
+  if (messages.is_array()) {
+    parse_arguments(messages, kwargs, chat_template(), /*may_be_broken=*/true, notes);
+  }
   return encode_chat(*tokenizer_, chat_template(), messages, kwargs).ids;
 }
 

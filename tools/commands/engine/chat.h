@@ -21,9 +21,10 @@ class ChatPrompt {
   ChatPrompt(std::shared_ptr<const Tokenizer> tokenizer, std::string setting)
       : tokenizer_(std::move(tokenizer)), setting_(std::move(setting)) {}
 
-  // Returns the ids that an answer continues. `kwargs` go to the template; add_generation_prompt is
+  // Returns the ids that an answer continues; arguments of tool calls are read as training reads
+  // them (tool_calls.h). `kwargs` go to the template; add_generation_prompt is
   // true by default. Throws Error as resolve_template and encode_chat do.
-  std::vector<int32_t> ids(const Json& messages, Json kwargs);
+  std::vector<int32_t> ids(Json messages, Json kwargs);
   const ChatTemplate& chat_template();
 
  private:

@@ -1,7 +1,9 @@
 #include "core/data/rows/row_encoder.h"
 
+#include "core/data/rows/data_fault.h"
 #include "core/data/rows/row_length.h"
 #include "tests/core/data/rows/encoder_fixture.h"
+#include "tests/error_of.h"
 #include "tests/tree.h"
 
 namespace xrun::row_encoder_test {
@@ -31,13 +33,14 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
             "for example fields = { label = \"score\" }"},
            {R"({"prompt":"a","completion":"b","label":"good"})",
             "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: map = function(row) row.label = row.label == "
-            "true or row.label == \"good\" return row end"},
+            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
+            "function(row) row.label = row.label == true or row.label == \"good\" return row end "
+            "})"},
            {R"({"prompt":"a","completion":"b","label":"false"})",
             "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: map = function(row) row.label = row.label == "
-            "true or row.label == \"true\" return row end"},
-           {R"({"prompt":"a","completion":"b","label":2})", "bad_label: \"label\" is 2"},
+            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
+            "function(row) row.label = row.label == true or row.label == \"true\" return row end "
+            "})"},
            {R"({"prompt":"a","label":true})",
             "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
            {R"({"prompt":"a","response":"b","label":true})",
@@ -51,6 +54,21 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
     EXPECT_TRUE(refusal(RowKind::kFeedback, row).starts_with(wanted))
         << row << ": " << refusal(RowKind::kFeedback, row);
   }
+}
+
+TEST_F(FeedbackEncoder, ARatingEndsTheReading) {
+  const auto message = [&](const std::string& label) {
+    return message_of<DataError>([&] {
+      encode(RowKind::kFeedback, R"({"prompt":"a","completion":"b","label":)" + label + "}");
+    });
+  };
+  EXPECT_TRUE(message("5").starts_with(
+      "rows.jsonl:17: \"label\" is 5, wanted true or false (or 1 or 0); it looks like a rating, so "
+      "choose where good answers begin by a map: xrun.feedback(cfg.data, policy, { map = "
+      "function(row) row.label = row.label >= 4 return row end })"))
+      << message("5");
+  EXPECT_NE(message("0.5").find("is 0.5, wanted true or false"), std::string::npos);
+  EXPECT_NE(message("-1").find("row.label = row.label == 1 return"), std::string::npos);
 }
 
 // ---- text
