@@ -230,9 +230,12 @@ class FeedbackEncoder : public RowEncoder {
                                                 reader_.fields().other_columns(row, "label")));
     }
     if (label->is_bool()) return label->as_bool() ? 1 : 0;
-    // Another number needs a threshold, which the user has to choose; -1 is the usual opposite
-    // of 1.
     if (label->is_number()) {
+      if (label->as_double() == 0 || label->as_double() == 1) {
+        return static_cast<int8_t>(label->as_double());
+      }
+      // Another number needs a threshold, which the user has to choose; -1 is the usual opposite
+      // of 1.
       const bool opposite = label->as_double() == -1;
       throw RatingRefusal(
           "bad_label",
