@@ -17,6 +17,16 @@ wants() {
   [ "$status" = "$1" ] || { cat out.txt; fail "status $status, wanted $1: ${*:3}"; }
   grep -qF -- "$2" out.txt || { cat out.txt; fail "does not say '$2': ${*:3}"; }
 }
+# Makes every weight of the tiny model NaN; the headers stay.
+spoil_weights() {
+  python3 - <<'PYTHON'
+with open("tiny/model.safetensors", "r+b") as file:
+    head = int.from_bytes(file.read(8), "little")
+    values = file.seek(0, 2) - 8 - head
+    file.seek(8 + head)
+    file.write(b"\xff" * values)
+PYTHON
+}
 # The shipped recipe on the tiny model; further arguments follow.
 dpo() {
   "$xrun" "$root/recipes/dpo.lua" --set model=tiny --set answers=0 --set steps=11 \

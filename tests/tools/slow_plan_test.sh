@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # xrun plan: the levels that can run, steps of all sizes of a schedule, and prefixes as on a GPU.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
-rm tiny/model.safetensors # nothing reads it
+spoil_weights # nothing reads the values
 python3 - >rows.jsonl <<'PYTHON'
 import json
 asked = "which of the many old houses near the river would you like to see today ? " * 8

@@ -16,7 +16,7 @@ BATCH, LIMIT_S = 1000, 30
 
 def operators():
     text = open(HERE + "/../../lua/tensor/op_rights.cpp").read()
-    listed = re.search(r"kAllowed =\n(.*?);", text, re.S)[1]
+    listed = re.search(r"kAllowedOps =\n(.*?);", text, re.S)[1]
     return sorted(set(re.findall(r"\w+", listed)))
 
 
