@@ -64,7 +64,7 @@ at::Tensor LabelledBlocks::saved_matrix(int64_t rows) const {
 void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
   const int64_t chunked = call_.student_first.back(), chunks = std::ssize(call_.student_first) - 1;
   const int64_t h_rows = support_alone_ ? 0 : head_rows_within(head_mb, chunked, vocab_);
-  // What h takes of the budget, rounded up to MiB; z gets the rest.
+  // The share of h in the budget, rounded up to MiB; z gets the rest.
   const int64_t h_mb = (h_rows * vocab_ * 4 + (int64_t{1} << 20) - 1) >> 20;
   saved.h = saved_matrix(h_rows);
   saved.z = saved_matrix(

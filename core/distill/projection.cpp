@@ -91,7 +91,7 @@ void check_rows(const Projection& p, const std::string& where) {
 }  // namespace
 
 void save_projection(const Projection& projection, const std::filesystem::path& path) {
-  // What cannot be loaded is not saved.
+  // A projection that load_projection would refuse is not saved.
   check_rows(projection, path.string());
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   XRUN_CHECK(std::filesystem::is_directory(folder),

@@ -141,7 +141,7 @@ class Speller {
     Spelling changed{{}, false};
     const std::optional<int32_t> unknown =
         vocabulary_.tokenizer().id_of(vocabulary_.tokenizer().unk_token());
-    // What the tokenizer made of U+FFFD says nothing about these bytes.
+    // The tokens of U+FFFD say nothing about the bytes that it replaced.
     if (plain.replaced > 0) return changed;
     for (const int32_t id : plain.ids) {
       if (id != unknown && !vocabulary_.bytes(id).empty()) changed.ids.push_back(id);

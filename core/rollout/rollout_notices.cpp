@@ -75,7 +75,8 @@ std::string RolloutNotices::equal_line(int64_t step, const Metrics& metrics,
   return fmt::format(
       "step {}: in every group all rewards are equal (mean {:.4f}), so every advantage is 0 and "
       "the step learns nothing from them; the prompts are too hard or too easy, the reward is "
-      "wrong, or a temperature near 0 makes all answers the same. rollout/zero_variance_groups counts such groups",
+      "wrong, or a temperature near 0 makes all answers the same. rollout/zero_variance_groups "
+      "counts such groups",
       step, *reward);
 }
 

@@ -306,7 +306,7 @@ void Watchdog::take_table(const std::string& body) {
   const int64_t now_ms = monotonic_ms();
   TableRow row;
   for (size_t r = 0; r < ranks_.size() && read_bytes(body, r, row); ++r) {
-    // What rank 0 knows of this rank is older than what it knows itself.
+    // This rank knows its own status better than rank 0 does.
     if (static_cast<int64_t>(r) == world_.rank) continue;
     ranks_[r].update(aged(row.status, now_ms), now_ms);
     ranks_[r].closed = row.closed != 0;

@@ -167,7 +167,7 @@ class SequenceDecoder : public TokenDecoder {
       : decoders_(make_each(spec.list("decoders"), &make_token_decoder)) {}
 
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
-    // What a decoder gets depends on those before it, so inputs are found from the front.
+    // The input of a decoder depends on those before it, so inputs are found from the front.
     std::vector<DecoderInput> inputs;
     for (const auto& decoder : decoders_) {
       inputs.push_back(input);

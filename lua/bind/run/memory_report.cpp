@@ -276,7 +276,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   const std::vector<MemoryKind> shared = memory_plan(planned_models(
       models, sizes, report.device_, [](Reference&) { return false; },
       [](const FrozenModel&) { return false; }));
-  // What every rank must agree on, so without models that some may not load.
+  // Ranks must agree on this part, so models that some ranks may not load are left out.
   report.shared_ = to_object(shared, total_bytes(shared));
   for (const auto& policy : models.policies) {
     if (!policy->loaded()) continue;  // of a dry run

@@ -186,7 +186,7 @@ void RunLoop::check_disk(const StepLoop& loop) {
   const int64_t steps =
       settings.steps_limit < 0 ? loop.steps : std::min(loop.steps, settings.steps_limit);
   int64_t count = settings.save_every > 0 ? steps / settings.save_every + 1 : 1;
-  // How long a step takes is not known yet, so any step may be one that saves.
+  // The time of a step is not known yet, so any step may be one that saves.
   if (settings.save_minutes > 0) count = steps;
   const int64_t done = std::max<int64_t>(run_->resume_step() - run_->step(), 0);
   DiskNeeds needs = disk_needs(models_, loop, std::max<int64_t>(steps - done, 0));
@@ -231,7 +231,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   for (const auto& frozen : session_.models.frozen_models()) frozen->flush_arrived();
   warn_of_damage();
   log_rollouts(*this);
-  // Whether end_body saved shows in the path alone.
+  // end_body does not return if it saved; a new path shows it.
   const std::filesystem::path saved_before = run_->last_checkpoint();
   run_->end_body(state);
   report_.end_body(loop);

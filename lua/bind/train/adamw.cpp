@@ -201,7 +201,7 @@ std::shared_ptr<AdamW> optimizer_of(lua_State* L, const std::shared_ptr<Trainabl
     const auto scorer = std::dynamic_pointer_cast<Scorer>(adamw->trainables().front());
     scored = scored || (scorer != nullptr && scorer->policy() == trainable);
     if (adamw->trainables().front() != trainable) continue;
-    // Which of them it should follow cannot be guessed.
+    // The average could follow either of them, so neither is chosen.
     XRUN_CHECK(found == nullptr,
                "two optimizers train this policy, and an average follows the updates of one");
     found = adamw;
