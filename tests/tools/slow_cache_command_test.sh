@@ -25,6 +25,8 @@ cp "$sidecar" values
 printf '\377' | dd of="$sidecar" bs=1 seek=50 conv=notrunc 2>/dev/null
 wants 1 'values.bin: is damaged at byte 40' "$xrun" cache verify
 wants 1 '"name":"reference_logprobs","ok":false' "$xrun" cache verify --json
+wants 0 'values.bin: is damaged at byte 40; the values after it are computed again' \
+  dpo --run damaged
 mv values "$sidecar"
 wants 0 'values of reference_logprobs, intact' "$xrun" cache verify
 shard=store/data/$key/segment_000000.bin

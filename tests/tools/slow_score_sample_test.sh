@@ -126,3 +126,16 @@ cp -r tiny cut; truncate -s 2000 cut/model.safetensors
 refuses 1 'truncated' "$xrun" score --model cut
 cp -r tiny wide; sed -i 's/"vocab_size":[0-9]*/"vocab_size":7/' wide/config.json
 refuses 1 'misshapen' "$xrun" score --model wide
+
+# Arguments of tool calls that are JSON text are read as objects, as in training.
+called() { # ARGUMENTS: the answer to a conversation with a call
+  echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":
+    [{"type":"function","function":{"name":"f","arguments":'"$1"'}}]},
+    {"role":"tool","content":"3"}]}' | tr -d '\n' |
+    "$xrun" sample --model called --template qwen2.5 --json --max-tokens 4 --temperature 0
+}
+"$xrun" init-model called --tokenizer "$smol" --layers 1 --hidden 32 --heads 2 --ffn 32 \
+  --max-length 1024 >/dev/null
+called '{"a": 1}' >objects 2>err || fail "$(cat err)"
+grep -q logprobs objects || fail "no answer: $(cat objects)"
+is "$(called '"{\"a\": 1}"' 2>/dev/null)" "$(cat objects)"

@@ -78,3 +78,8 @@ for folder in "$tokenizers/smol" "$data"/tokenizers/{gpt2,llama2,qwen} \
   [ ! -s out ] || fail "an empty file has rows"
   [ $best -lt 30 ] || fail "$folder: an empty file takes $best ms, wanted less than 30"
 done
+
+# An id that does not exist is an error of its row.
+echo '{"ids":[999999]}' >unknown
+refuses 1 '' tokenize --decode unknown
+grep -q '"error":".*id 999999, the tokenizer has' out || fail "no error in the row: $(cat out)"
