@@ -81,5 +81,6 @@ done
 
 # An id that does not exist is an error of its row.
 echo '{"ids":[999999]}' >unknown
-refuses 1 '' tokenize --decode unknown
+status=0; tokenize --decode unknown >out || status=$?
+is $status 1
 grep -q '"error":".*id 999999, the tokenizer has' out || fail "no error in the row: $(cat out)"
