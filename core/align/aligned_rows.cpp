@@ -1,5 +1,5 @@
 // The entry of a document is a list of int32:
-//   number of teacher ids | the ids | wrong pairs | one-sided tokens | chunks
+//   number of teacher ids | the ids | wrong pairs | one-sided tokens | covered | chunks
 // A chunk is the gap to the chunk before and its length, on both sides: four numbers below 128 in
 // one int32, low byte first (s gap, s length, t gap, t length), else -1 and the four. A stamp of
 // the student's ids makes an entry of other tokens another entry.
@@ -51,6 +51,7 @@ std::vector<int32_t> stored_form(const CompanionTokens& document) {
   out.insert(out.end(), document.ids.begin(), document.ids.end());
   out.push_back(static_cast<int32_t>(document.wrong));
   out.push_back(static_cast<int32_t>(document.one_sided));
+  out.push_back(document.covered);
   int32_t s = 0, t = 0;
   for (const CompanionTokens::Chunk& chunk : document.chunks) {
     put_chunk(out, {chunk.s_begin - s, chunk.s_end - chunk.s_begin, chunk.t_begin - t,
@@ -95,6 +96,7 @@ CompanionTokens read_entry(EntryReader in, int64_t tokens, int64_t vocab) {
   for (size_t i = 0; i < ids; ++i) out.ids.push_back(in.next(0, vocab - 1));
   out.wrong = in.next();
   out.one_sided = in.next();
+  out.covered = in.next(-1, tokens);
   int64_t s = 0, t = 0;
   while (!in.at_end()) {
     int64_t numbers[4];

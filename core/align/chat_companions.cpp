@@ -32,8 +32,9 @@ CompanionTokens ChatCompanions::align_one(const Document& document, const RowTra
   const ChatTokens teacher = encode_chat(retokenizer_->teacher(), *template_, messages, kwargs);
   const std::vector<MessageRange> ranges =
       message_ranges(*template_, messages, kwargs, teacher.rendering);
-  ChatAlignment aligned = align_chat({retokenizer_->student_table(), student, own.messages},
-                                     {retokenizer_->teacher_table(), teacher, ranges}, messages);
+  ChatAlignment aligned =
+      align_chat({retokenizer_->student_table(), student, own.messages},
+                 {retokenizer_->teacher_table(), teacher, ranges}, messages, retokenizer_->walk());
   AlignedDocument pairs{teacher.ids, std::move(aligned.pairs)};
   // A row that was cut is the beginning of its conversation.
   cut_document(pairs, std::ssize(document.ids), retokenizer_->limit());

@@ -19,6 +19,7 @@ CompanionTokens companion_of(AlignedDocument document, const Tokenizer& teacher)
       ++out.wrong;
     }
   }
+  out.covered = document.covered;
   out.ids = std::move(document.teacher_ids);
   if (out.ids.empty()) out.ids.push_back(teacher.eos_id().value_or(0));
   return out;

@@ -259,7 +259,8 @@ ChatAlignment align_chat(const ChatSide& student, const ChatSide& teacher, const
     const MessageRange* s = range_of(student, int64_t(m));
     const MessageRange* t = range_of(teacher, int64_t(m));
     // Only answers are trained, so only their ends need a partner.
-    if (s == nullptr || t == nullptr || !is_assistant(messages.as_array()[m])) continue;
+    const bool ends = options.pair_specials && is_assistant(messages.as_array()[m]);
+    if (s == nullptr || t == nullptr || !ends) continue;
     const int32_t s_end = turn_end(student, *s), t_end = turn_end(teacher, *t);
     if (s_end < 0 || t_end < 0) continue;
     // The end of an answer is paired although its spelling differs: it has the same meaning.

@@ -43,7 +43,7 @@ std::vector<ChatRegion> chat_regions(const ChatSide& student, const ChatSide& te
                                      const Json& messages);
 
 // Aligns the regions by offsets and, for each assistant's message, the first special tokens after
-// its text on both sides.
+// its text on both sides, unless options.pair_specials is false.
 ChatAlignment align_chat(const ChatSide& student, const ChatSide& teacher, const Json& messages,
                          const WalkOptions& options = {});
 

@@ -22,7 +22,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kAlignerVersion = 1;  // of cached results
+constexpr int64_t kAlignerVersion = 2;  // of cached results
 constexpr int32_t kContent = -1;        // TokenTable::role
 
 // Such a tokenizer spells the first word of a text with a space that the text does not have.
@@ -290,10 +290,14 @@ void cut_document(AlignedDocument& document, int64_t student, int64_t teacher) {
     return pair.s_end <= student && (teacher <= 0 || pair.t_end <= teacher);
   };
   size_t pairs = 0;
-  int32_t tokens = 0;
+  int32_t tokens = 0, own = 0;
   for (; pairs < document.pairs.size() && fits(document.pairs[pairs]); ++pairs) {
     if (document.pairs[pairs].t_begin >= 0) tokens = document.pairs[pairs].t_end;
+    if (document.pairs[pairs].s_begin >= 0) own = document.pairs[pairs].s_end;
   }
+  // A pair across the student's end cuts nothing of the student.
+  const bool over = pairs < document.pairs.size() && document.pairs[pairs].s_end <= student;
+  if (over) document.covered = own;
   document.pairs.resize(pairs);
   document.teacher_ids.resize(static_cast<size_t>(tokens));
 }

@@ -24,9 +24,11 @@ struct AlignedDocument {
   std::vector<int32_t> teacher_ids;
   // Cover teacher_ids, and the student's tokens up to the teacher's limit.
   Alignment pairs;
+  int32_t covered = -1;  // student's tokens up to that limit; -1: it cut nothing
 };
 
 // Cuts a document at its last pair within both numbers of tokens, the common covered prefix.
+//   student  its own tokens, of which the pairs may cover more
 //   teacher  0: any number
 void cut_document(AlignedDocument& document, int64_t student, int64_t teacher);
 
@@ -56,6 +58,7 @@ class Retokenizer {
   const TokenTable& student_table() const { return table_s_; }
   const TokenTable& teacher_table() const { return table_t_; }
   int64_t limit() const { return options_.limit; }
+  const WalkOptions& walk() const { return options_.walk; }
 
   // Returns the teacher's tokens of the student's text, cut at the last pair within the limit, and
   // the pairs of both. Throws Error for an id out of range.

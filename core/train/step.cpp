@@ -86,16 +86,17 @@ void add_alignment(const std::vector<StepTerm>& terms, Metrics& metrics) {
     aligned |= term.batch->info().aligned;
   }
   if (!aligned) return;
-  std::vector<double> counts;
-  for (const int64_t n : {sum.chunks, sum.wrong, sum.one_sided, sum.tokens, sum.covered}) {
-    counts.push_back(static_cast<double>(n));
-  }
-  const double tokens = counts[3], covered = counts[4];
-  metrics.emplace_back("align/chunks", counts[0]);
-  metrics.emplace_back("align/wrong", counts[1]);
-  metrics.emplace_back("align/one_sided", counts[2]);
+  const auto count = [&](const char* name, int64_t n) {
+    metrics.emplace_back(std::string("align/") + name, static_cast<double>(n));
+  };
+  count("chunks", sum.chunks);
+  count("wrong", sum.wrong);
+  count("one_sided", sum.one_sided);
+  count("invalid", sum.invalid);
+  const auto tokens = static_cast<double>(sum.tokens), covered = static_cast<double>(sum.covered);
   metrics.emplace_back("align/coverage", tokens > 0 ? covered / tokens : 1);
-  metrics.emplace_back("align/tokens_lost", tokens - covered);
+  count("tokens_lost", sum.tokens - sum.covered);
+  count("tokens_cut", sum.cut);
   metrics.emplace_back("perf/align_s", sum.seconds);
 }
 

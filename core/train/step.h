@@ -53,8 +53,8 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 // same bits each time. For a mixture of experts also train/moe/aux_loss (balance in
 // ops/moe_routing.h), train/moe/load_max, load_min and idle, over all tokens; with
 // moe_aux > 0 in the policy the gradient is that of loss + moe_aux * aux_loss.
-// For aligned data also align/chunks, wrong, one_sided, coverage and tokens_lost (AlignmentCounts)
-// and perf/align_s, the time of making the step's companions.
+// For aligned data also align/chunks, wrong, one_sided, invalid, coverage, tokens_lost and
+// tokens_cut (AlignmentCounts) and perf/align_s, the time of making the step's companions.
 //   adamw  null: a dry step. The gradients go to whatever leaves the objectives read, no weights
 //          are loaded or updated, and the metrics are loss and the objectives' own.
 // With read_gradients nothing is updated either, and lr and perf/* are left out.

@@ -23,13 +23,75 @@ void check_range(size_t segment, const char* side, int32_t begin, int32_t end, i
              segment, side, begin, end, least, tokens);
 }
 
+// Tokens and loss rows of a batch that its segments keep.
+struct CutBatch {
+  PackedBatch batch;
+  int64_t lost = 0;  // loss rows of positive weight that are gone
+};
+
+// Cuts segment s to its first lengths[s] tokens.
+CutBatch cut_segments(const PackedBatch& whole, const std::vector<int32_t>& lengths) {
+  CutBatch cut{whole};
+  PackedBatch& out = cut.batch;
+  out.tokens.clear();
+  out.position_ids.clear();
+  out.cu_seqlens = {0};
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    const auto first = whole.tokens.begin() + whole.cu_seqlens[s];
+    out.tokens.insert(out.tokens.end(), first, first + lengths[s]);
+    for (int32_t i = 0; i < lengths[s]; ++i) out.position_ids.push_back(i);
+    out.cu_seqlens.push_back(out.cu_seqlens.back() + lengths[s]);
+  }
+  out.rows = {};
+  std::vector<uint8_t> trains(lengths.size(), 0);
+  for (auto& [name, stream] : out.row_streams) stream.clear();
+  for (size_t r = 0; r < whole.rows.hidden.size(); ++r) {
+    const auto s = static_cast<size_t>(whole.rows.segment[r]);
+    const int32_t token = whole.rows.hidden[r] - whole.cu_seqlens[s];
+    if (token + 1 >= lengths[s]) {  // its target is cut
+      cut.lost += whole.rows.weight[r] > 0;
+      continue;
+    }
+    trains[s] |= whole.rows.weight[r] > 0;
+    out.rows.hidden.push_back(out.cu_seqlens[s] + token);
+    out.rows.target.push_back(whole.rows.target[r]);
+    out.rows.segment.push_back(whole.rows.segment[r]);
+    out.rows.weight.push_back(whole.rows.weight[r]);
+    for (auto& [name, stream] : out.row_streams) {
+      stream.push_back(whole.row_streams.at(name)[r]);
+    }
+  }
+  // A sequence of which nothing is left to train has no part in a mean over sequences.
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    if (trains[s] == 0) out.weight[s] = 0;
+  }
+  return cut;
+}
+
+// Cuts a batch to what its documents cover; returns the trained tokens that it lost.
+int64_t cut_to_covered(PackedBatch& batch, const std::vector<CompanionTokens>& documents) {
+  std::vector<int32_t> lengths;
+  bool cuts = false;
+  for (size_t s = 0; s < documents.size(); ++s) {
+    const int32_t length = batch.cu_seqlens[s + 1] - batch.cu_seqlens[s];
+    const int32_t covered = documents[s].covered;
+    // A segment has at least one token.
+    lengths.push_back(covered < 0 ? length : std::clamp(covered, 1, length));
+    cuts |= lengths.back() < length;
+  }
+  if (!cuts) return 0;
+  CutBatch cut = cut_segments(batch, lengths);
+  batch = std::move(cut.batch);
+  return cut.lost;
+}
+
 // Appends the documents of a pack one by one.
 class CompanionBuilder {
  public:
-  CompanionBuilder(PackedBatch& batch, const std::string& fingerprint, double seconds)
+  CompanionBuilder(PackedBatch& batch, const std::string& fingerprint, AlignmentCounts counts)
       : batch_(batch), companion_(std::make_shared<CompanionPack>()) {
     companion_->fingerprint = fingerprint;
-    companion_->counts.seconds = seconds;
+    companion_->counts = counts;
     // -1: a row outside every chunk.
     batch_.chunk.assign(static_cast<size_t>(batch_.rows.size()), -1);
   }
@@ -77,7 +139,10 @@ class CompanionBuilder {
         trained += rows.weight[row_] > 0;
       }
       // t_begin 0 would need a row that predicts the teacher's first token.
-      if (chunk.t_begin < 1 || trained != chunk.s_end - chunk.s_begin) continue;
+      if (chunk.t_begin < 1 || trained != chunk.s_end - chunk.s_begin) {
+        companion_->counts.invalid += trained > 0;
+        continue;
+      }
       for (size_t r = first_row; r < row_; ++r) batch_.chunk[r] = next_;
       companion_->counts.covered += trained;
       for (int32_t i = chunk.t_begin; i < chunk.t_end; ++i) {
@@ -108,7 +173,8 @@ void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& docum
                    const std::string& fingerprint, double seconds) {
   XRUN_CHECK(std::ssize(documents) == batch.segment_count(),
              "companion: {} documents for {} segments", documents.size(), batch.segment_count());
-  CompanionBuilder builder(batch, fingerprint, seconds);
+  const int64_t lost = cut_to_covered(batch, documents);
+  CompanionBuilder builder(batch, fingerprint, {.tokens = lost, .cut = lost, .seconds = seconds});
   for (size_t s = 0; s < documents.size(); ++s) builder.add(s, documents[s]);
   builder.finish();
 }

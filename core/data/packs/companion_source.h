@@ -22,6 +22,8 @@ struct CompanionTokens {
   std::vector<Chunk> chunks;  // rising on both sides
   int64_t wrong = 0;          // pairs that spell different bytes
   int64_t one_sided = 0;      // tokens of either side without a partner
+  // The document's own tokens in the prefix that both models read; -1: all of them.
+  int32_t covered = -1;
   bool operator==(const CompanionTokens&) const = default;
 };
 
@@ -43,10 +45,10 @@ class CompanionSource {
   virtual const std::string& fingerprint() const = 0;
 };
 
-// Gives a batch without chunks its companion: one CompanionTokens for each segment, in order. Fills
-// PackedBatch::companion and ::chunk, and leaves out every chunk that is not valid
-// (packed_batch.h). `seconds` goes into its counts. Throws Error if a chunk is out of its
-// document's range.
+// Gives a batch without chunks its companion: one CompanionTokens for each segment, in order. Cuts
+// each segment at its covered prefix, fills PackedBatch::companion and ::chunk, and leaves out
+// every chunk that is not valid (packed_batch.h). `seconds` goes into its counts. Throws Error if a
+// chunk is out of its document's range.
 void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& documents,
                    const std::string& fingerprint, double seconds = 0);
 

@@ -180,8 +180,10 @@ void AlignmentCounts::add(const AlignmentCounts& other) {
   chunks += other.chunks;
   wrong += other.wrong;
   one_sided += other.one_sided;
+  invalid += other.invalid;
   tokens += other.tokens;
   covered += other.covered;
+  cut += other.cut;
   seconds += other.seconds;
 }
 

@@ -33,8 +33,10 @@ struct AlignmentCounts {
   int64_t chunks = 0;     // valid ones
   int64_t wrong = 0;      // pairs whose sides spell different bytes
   int64_t one_sided = 0;  // tokens of either side without a partner
-  int64_t tokens = 0;     // loss rows of positive weight
+  int64_t invalid = 0;    // correct pairs with a token that is trained and one that cannot be
+  int64_t tokens = 0;     // loss rows of positive weight, with those that were cut
   int64_t covered = 0;    // of these, in a valid chunk
+  int64_t cut = 0;        // of these, beyond the prefix that both models read
   double seconds = 0;     // spent on aligning
 
   void add(const AlignmentCounts& other);

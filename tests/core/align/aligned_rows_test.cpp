@@ -73,8 +73,11 @@ TEST_F(AlignedRowsTest, OtherTokensOfARowAreAlignedAgain) {
 TEST_F(AlignedRowsTest, AnotherLimitIsAnotherSidecar) {
   AlignedRows(maker(), folder_.path()).align(documents_);
   const AlignedRows shorter(maker(9), folder_.path());
-  for (const CompanionTokens& one : shorter.align(documents_)) EXPECT_LE(one.ids.size(), 9u);
+  const std::vector<CompanionTokens> made = shorter.align(documents_);
+  for (const CompanionTokens& one : made) EXPECT_LE(one.ids.size(), 9u);
   EXPECT_EQ(shorter.counts().cached, 0);
+  EXPECT_GT(made[0].covered, 0);
+  EXPECT_EQ(shorter.align(documents_), made) << "the cut is stored, too";
 }
 
 TEST_F(AlignedRowsTest, AKillAtAnyByteLosesOnlyWhatIsAlignedAgain) {

@@ -116,6 +116,7 @@ TEST_F(ChatCompanionsTest, ATeacherReadsUpToItsLimit) {
   const CompanionTokens companion = align_row(*companions(set, 12), set, 0);
   EXPECT_LE(companion.ids.size(), 12u);
   EXPECT_GT(companion.chunks.size(), 0u);
+  EXPECT_GE(companion.covered, companion.chunks.back().s_end);
 }
 
 TEST_F(ChatCompanionsTest, StoredOnesNeedNoFile) {

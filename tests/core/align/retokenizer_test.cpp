@@ -79,6 +79,8 @@ TEST_F(Retokenizers, ATextLongerThanTheTeacherReadsIsCutAtTheLastPair) {
   EXPECT_EQ(cut.pairs.back().t_end, std::ssize(cut.teacher_ids));
   EXPECT_GT(whole.pairs[cut.pairs.size()].t_end, 10) << "the next pair does not fit";
   EXPECT_TRUE(std::equal(cut.pairs.begin(), cut.pairs.end(), whole.pairs.begin()));
+  EXPECT_EQ(cut.covered, cut.pairs.back().s_end);
+  EXPECT_EQ(whole.covered, -1);
 }
 
 TEST_F(Retokenizers, AreLimitedToShortPairsAndLeaveSpecialTokensAloneIfAsked) {

@@ -73,8 +73,39 @@ TEST(Companions, AChunkWithATokenThatNothingTrainsIsInvalid) {
   batch.validate(100);
   EXPECT_EQ(batch.chunk, (std::vector<int32_t>{-1, -1, -1, -1, -1, -1}));
   EXPECT_EQ(batch.companion->counts.chunks, 0);
+  EXPECT_EQ(batch.companion->counts.invalid, 4);
   EXPECT_EQ(batch.companion->counts.covered, 0);
   EXPECT_TRUE(batch.companion->hidden.empty());
+}
+
+TEST(Companions, ASegmentEndsWhereTheTeacherCannotReadOn) {
+  PackedBatch batch = two_segments();
+  batch.row_streams["old_logprob"] = {1, 2, 3, 4, 5, 6};
+  CompanionTokens first = document({50, 51}, {{1, 2, 1, 2}});
+  first.covered = 3;
+  CompanionTokens second = document({60}, {});
+  second.covered = 0;
+  add_companion(batch, {first, second}, "teacher");
+  batch.validate(100);
+  EXPECT_EQ(batch.tokens, (std::vector<int32_t>{1, 2, 3, 6})) << "a segment keeps one token";
+  EXPECT_EQ(batch.cu_seqlens, (std::vector<int32_t>{0, 3, 4}));
+  EXPECT_EQ(batch.position_ids, (std::vector<int32_t>{0, 1, 2, 0}));
+  EXPECT_EQ(batch.rows.target, (std::vector<int32_t>{2}));
+  EXPECT_EQ(batch.row_streams.at("old_logprob"), (std::vector<float>{1}));
+  EXPECT_EQ(batch.chunk, (std::vector<int32_t>{0}));
+  EXPECT_EQ(batch.weight, (std::vector<float>{1, 0})) << "nothing of the second is trained";
+  EXPECT_EQ(batch.companion->counts.tokens, 5);
+  EXPECT_EQ(batch.companion->counts.covered, 1);
+  EXPECT_EQ(batch.companion->counts.cut, 4) << "a token of weight 0 loses nothing";
+}
+
+TEST(Companions, ASegmentThatIsCoveredStaysWhole) {
+  PackedBatch batch = two_segments();
+  CompanionTokens first = document({50, 51}, {{1, 2, 1, 2}});
+  first.covered = 5;
+  add_companion(batch, {first, document({60}, {})}, "teacher");
+  EXPECT_EQ(batch.tokens, two_segments().tokens);
+  EXPECT_EQ(batch.companion->counts.cut, 0);
 }
 
 TEST(Companions, AChunkOutOfItsDocumentIsRefused) {

@@ -117,8 +117,13 @@ TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
   init_model("short", options);
   ASSERT_EQ(run(text, "r"), "");
   has(output_, "% of the trained tokens of 2 rows are aligned with short, ");
-  has(output_, "; the rest gets no supervision from it (it reads at most 40 tokens of a text):\n");
+  has(output_,
+      "; the rest gets no supervision from it (it reads at most 40 tokens; rows are cut "
+      "there):\n");
   has(output_, "text.jsonl:1 loses ");
+  double cut = 0;
+  for (const double tokens : values("r", "align/tokens_cut")) cut += tokens;
+  EXPECT_GT(cut, 0);
 }
 
 TEST_F(AlignBinding, NamesWhatCannotBeAligned) {
