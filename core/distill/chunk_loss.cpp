@@ -151,45 +151,22 @@ void ChunkLoss<T>::choose_columns(const Mean& teacher) {
   top_columns(score_.data(), V, k, ranked_, columns_);
 }
 
-// Fills columns_ and cached_log_. Candidates are the columns that any row cached.
+// Fills columns_ and cached_log_. The first top_k columns of a cached row are the support: rows of
+// one chunk have the same, by falling mean log-probability.
 template <class T>
 void ChunkLoss<T>::choose_columns(const CachedRows& teacher) {
-  const int64_t n = teacher.rows, k = teacher.k;
-  // One row: its first columns are its top k.
-  const int64_t of_row = n == 1 ? std::min(k, options_.top_k) : k;
-  std::vector<int32_t> candidates;
-  for (int64_t r = 0; r < n; ++r) {
-    for (int64_t i = 0; i < of_row; ++i) {
-      candidates.push_back(static_cast<int32_t>(teacher.id[r * k + i]));
-    }
-  }
-  std::ranges::sort(candidates);
-  candidates.erase(std::ranges::unique(candidates).begin(), candidates.end());
-  const auto U = std::ssize(candidates);
-  std::vector<T> logs(static_cast<size_t>(n * U));
-  score_.assign(static_cast<size_t>(U), T(0));
-  std::vector<double> sums(static_cast<size_t>(U), 0.0);
-  for (int64_t r = 0; r < n; ++r) {
-    // A column that this row did not cache gets an even share of the row's rest: rest / (V - k).
-    const double others = static_cast<double>(std::max<int64_t>(teacher.columns - k, 1));
-    const double rest = std::max<double>(teacher.rest[r], 1e-30);
-    T* const row = logs.data() + r * U;
-    std::fill(row, row + U, static_cast<T>(std::log(rest / others)));
-    for (int64_t i = 0; i < of_row; ++i) {
-      const auto at =
-          std::ranges::lower_bound(candidates, static_cast<int32_t>(teacher.id[r * k + i]));
-      row[at - candidates.begin()] = static_cast<T>(teacher.logprob[r * k + i]);
-    }
-    for (int64_t u = 0; u < U; ++u) sums[u] += row[u];
-  }
-  for (int64_t u = 0; u < U; ++u) score_[u] = static_cast<T>(sums[u]);
-  top_columns(score_.data(), U, options_.top_k, ranked_, columns_);
-  const auto K = std::ssize(columns_);
+  const int64_t n = teacher.rows, k = teacher.k, K = std::min(k, options_.top_k);
+  std::vector<std::pair<int32_t, int64_t>> columns;  // and where a row has it
+  for (int64_t i = 0; i < K; ++i) columns.emplace_back(static_cast<int32_t>(teacher.id[i]), i);
+  std::ranges::sort(columns);
+  columns_.resize(static_cast<size_t>(K));
   cached_log_.resize(static_cast<size_t>(n * K));
-  for (int64_t r = 0; r < n; ++r) {
-    for (int64_t i = 0; i < K; ++i) cached_log_[r * K + i] = logs[r * U + columns_[i]];
+  for (int64_t i = 0; i < K; ++i) {
+    columns_[i] = columns[i].first;
+    for (int64_t r = 0; r < n; ++r) {
+      cached_log_[r * K + i] = static_cast<T>(teacher.logprob[r * k + columns[i].second]);
+    }
   }
-  for (int32_t& column : columns_) column = candidates[column];
 }
 
 // Fills teacher_log_ [K] with the log of the teacher's mean on the columns; row_log(r, i) is row

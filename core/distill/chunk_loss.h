@@ -6,20 +6,18 @@
 #include <vector>
 
 #include "core/distill/kd_options.h"
-#include "core/distill/kd_rows.h"
 #include "core/distill/mean_distribution.h"
 #include "core/distill/support_set.h"
 #include "core/distill/vocabulary_map.h"
+#include "core/model/ops/logit_rows.h"
 
 namespace xrun {
 
-// A chunk's rows of cached teacher columns.
+// A chunk's rows of cached teacher columns, which are the same for all of them.
 struct CachedRows {
-  const int64_t* id = nullptr;     // [rows, k], by falling log-probability
+  const int64_t* id = nullptr;     // [k], by falling mean log-probability
   const float* logprob = nullptr;  // [rows, k]
-  const float* rest = nullptr;     // [rows], the probability outside the k columns
   int64_t rows = 0, k = 0;
-  int64_t columns = 0;  // of the teacher's vocabulary
 };
 
 // Holds the buffers of one thread. T is float, or double for an oracle; sums run in double.
@@ -33,8 +31,7 @@ class ChunkLoss {
   // logits are overwritten with the gradient of the loss.
   double operator()(const ChunkLogits<T>& student, const ChunkLogits<T>& teacher, bool gradient);
 
-  // Returns the loss against cached rows, for support columns kTop. A column that a row did not
-  // cache gets an even share of the row's rest: log(rest / (columns - k)).
+  // Returns the loss against cached rows, for support columns kTop.
   double operator()(const ChunkLogits<T>& student, const CachedRows& teacher, bool gradient);
 
   // Returns the loss against cached rows, with the same bits, of a form that reads_support_alone(),

@@ -26,12 +26,13 @@ struct KdSide {
 
 // A teacher's rows from a cache, at the temperature of the call, on the CPU.
 struct TeacherColumns {
-  at::Tensor id;              // [R, k] int64, by falling logprob, of equal logits the lowest first
-  at::Tensor logprob;         // [R, k] fp32
-  at::Tensor lse;             // [R] fp32; the losses do not read it
-  at::Tensor rest;            // [R] fp32, the probability outside the k columns
-  at::Tensor chunk;           // [R] int64, as in KdSide
-  at::Tensor target_logprob;  // [R] fp32; the losses do not read it
+  // [R, k] int64, the same for the rows of a chunk: by falling mean logprob, of equal ones the
+  // lowest first (share_chunk_columns)
+  at::Tensor id;
+  at::Tensor logprob;              // [R, k] fp32
+  at::Tensor lse = {};             // [R] fp32; the losses do not read it
+  at::Tensor chunk = {};           // [R] int64, as in KdSide
+  at::Tensor target_logprob = {};  // [R] fp32; the losses do not read it
 };
 
 // Returns one loss per chunk [C], unreduced: fp32, or fp64 for a student's weight in fp64. The
@@ -56,9 +57,10 @@ at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
 at::Tensor kd_loss(const KdSide& student, const std::vector<KdSide>& teachers, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 
-// Returns the loss from cached columns, for p-kl and topk, with the bits of the other form where a
-// chunk has one teacher row or the cache holds all columns. Throws Error for another loss and for a
-// top_k above the cached k.
+// Returns the loss from cached columns, for p-kl and topk, in fp32 on a CPU with the bits of the
+// other form. Throws
+// Error for another loss, for a top_k above the cached k, and for rows of a chunk with other
+// columns.
 at::Tensor kd_loss(const KdSide& student, const TeacherColumns& teacher, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 

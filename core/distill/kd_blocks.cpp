@@ -5,11 +5,11 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 
 #include <algorithm>
 
 #include "core/model/ops/head_block.h"
+#include "core/model/ops/logit_rows.h"
 #include "core/model/ops/matrix_product.h"
 
 namespace xrun {
@@ -18,12 +18,6 @@ namespace {
 
 at::Tensor gathered(const at::Tensor& hidden, const at::Tensor& index, at::ScalarType type) {
   return hidden.index_select(0, index.to(hidden.device())).to(type).contiguous();
-}
-
-// z [n, V] on the CPU = x [n, D] w^T, multiplied on the device of x.
-void logits_into(const at::Tensor& z, const at::Tensor& x, const at::Tensor& w) {
-  if (x.is_cpu() && x.scalar_type() == at::kFloat) return multiply_rows_into(z, x, w);
-  z.copy_(at::mm(x, w.t()));
 }
 
 const int64_t* row_data(const at::Tensor& ids, int64_t row) {

@@ -2,6 +2,7 @@
 
 #include "core/distill/kd_call.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,22 @@ at::Tensor host_ids(const at::Tensor& ids) {
 bool reads_targets(const KdOptions& options) {
   const SupportForm form = support_form(options);
   return form.student == ChunkMean::kChain && !form.divides_by_sum();
+}
+
+// Throws unless the rows of a chunk have the same columns.
+void check_chunk_columns(const at::Tensor& id, const std::vector<int64_t>& first) {
+  const int64_t k = id.size(1);
+  const int64_t* const ids = id.const_data_ptr<int64_t>();
+  for (size_t c = 0; c + 1 < first.size(); ++c) {
+    const int64_t* const own = ids + first[c] * k;
+    for (int64_t r = first[c] + 1; r < first[c + 1]; ++r) {
+      const auto [at, want] = std::mismatch(ids + r * k, ids + (r + 1) * k, own);
+      XRUN_CHECK(at == ids + (r + 1) * k,
+                 "xrun.kd: teacher.id[{}, {}] is {}, but row {} of the same chunk has {}; the rows "
+                 "of a chunk have the same columns",
+                 r, at - ids - r * k, *at, first[c], *want);
+    }
+  }
 }
 
 // The half of a call that is the same for both kinds of teacher; checks it.
@@ -96,8 +113,9 @@ c10::intrusive_ptr<KdCall> cached_call(const KdSide& student, const TeacherColum
   XRUN_CHECK(teacher.chunk.size(0) == teacher.id.size(0),
              "xrun.kd: teacher.chunk has {} rows, teacher.id {}", teacher.chunk.size(0),
              teacher.id.size(0));
-  call->cached = TeacherColumns{
-      teacher.id.contiguous(), teacher.logprob.contiguous(), {}, teacher.rest.contiguous(), {}, {}};
+  call->cached =
+      TeacherColumns{.id = teacher.id.contiguous(), .logprob = teacher.logprob.contiguous()};
+  check_chunk_columns(call->cached->id, call->teacher_first);
   call->blocks = make_blocks(call->student_first, call->teacher_first);
   return call;
 }
@@ -106,11 +124,7 @@ CachedRows cached_rows(const KdCall& call, int64_t c) {
   const TeacherColumns& cached = *call.cached;
   const int64_t t = call.teacher_first[c], k = cached.id.size(1);
   return {cached.id.const_data_ptr<int64_t>() + t * k,
-          cached.logprob.const_data_ptr<float>() + t * k,
-          cached.rest.const_data_ptr<float>() + t,
-          call.teacher_first[c + 1] - t,
-          k,
-          call.teacher_columns};
+          cached.logprob.const_data_ptr<float>() + t * k, call.teacher_first[c + 1] - t, k};
 }
 
 }  // namespace xrun

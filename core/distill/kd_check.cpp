@@ -74,11 +74,9 @@ void check_teacher_columns(const TeacherColumns& teacher, int64_t columns,
   check_type(kKd, "teacher.id", teacher.id, at::kLong);
   XRUN_CHECK(teacher.id.dim() == 2, "{}: teacher.id is [{}], wanted [R, k]", kKd,
              fmt::join(teacher.id.sizes(), ", "));
-  const int64_t rows = teacher.id.size(0), k = teacher.id.size(1);
+  const int64_t k = teacher.id.size(1);
   check_type(kKd, "teacher.logprob", teacher.logprob, at::kFloat);
   check_sizes(kKd, "teacher.logprob", teacher.logprob, teacher.id.sizes());
-  check_type(kKd, "teacher.rest", teacher.rest, at::kFloat);
-  check_sizes(kKd, "teacher.rest", teacher.rest, {rows});
   XRUN_CHECK(k >= 1 && k <= columns, "{}: {} cached columns, wanted 1 to the vocabulary of {}", kKd,
              k, columns);
   check_cached_loss(options, k, columns);

@@ -108,7 +108,6 @@ KdSide teacher_side(MicroBatch& micro, FrozenModel& teacher, const CompanionPack
 }
 
 TeacherColumns cached_columns(MicroBatch& micro, const KdPair& pair, const CompanionPack& tokens) {
-  // All that are stored: one outside the first topk of its row may be in the support of its chunk.
   const HeadResult head = pair.teacher.row_columns(micro, tokens,
                                                    {.k = pair.teacher.options().top_k,
                                                     .temperature = pair.options.temperature,
@@ -117,9 +116,6 @@ TeacherColumns cached_columns(MicroBatch& micro, const KdPair& pair, const Compa
   columns.id = head.top_id.cpu();
   columns.logprob = head.top_logprob.cpu();
   columns.lse = head.lse.cpu();
-  // The sum in fp64: in fp32 a rest near 0 would be rounding alone.
-  columns.rest =
-      columns.logprob.to(at::kDouble).exp().sum(1).neg().add(1).clamp_min(0).to(at::kFloat);
   columns.chunk = int64_tensor(tokens.chunk);
   columns.target_logprob = head.logprob.cpu();
   return columns;

@@ -27,7 +27,7 @@ struct LabelledKd {
 // within rounding of theirs. Both together cost one product forward and two backward. A loss over a
 // support set keeps its gradient at those columns and needs no product for it. Otherwise head_mb
 // holds gradients of the logits first, then logits; another head_mb may change the last bits of the
-// gradients of log-probs. student.target is needed. Tensors are on the CPU, the weight is not fp64.
+// weight's gradient. student.target is needed. Tensors are on the CPU, the weight is not fp64.
 // Throws Error as kd_loss does.
 LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
                        const std::vector<KdSide>& teachers, int64_t chunks,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/distill/kd_options.h"
-#include "core/distill/kd_rows.h"
+#include "core/model/ops/logit_rows.h"
 
 namespace xrun {
 

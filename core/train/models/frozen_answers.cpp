@@ -14,6 +14,7 @@
 #include "core/train/batches/batch.h"
 #include "core/train/batches/computed_pack.h"
 #include "core/train/batches/unit.h"
+#include "core/train/batches/whole_batch.h"
 #include "core/train/models/frozen_model.h"
 
 namespace xrun {
@@ -43,19 +44,20 @@ at::Tensor FrozenModel::chunk_logprob(const View& view) {
     return group_by(tokens.chunk).sum(at::full({tokens.row_count()}, -1.0F));
   }
   const at::Tensor logprob =
-      row_columns(micro, tokens, {.temperature = micro.info().temperature}).logprob;
+      row_columns(micro, tokens, {.k = 0, .temperature = micro.info().temperature}).logprob;
   return group_by(tokens.chunk).sum(logprob);
 }
 
 at::Tensor FrozenModel::chunk_logprob(Batch& batch) {
   bool by_row = true;
-  std::vector<at::Tensor> parts;
   for (const auto& micro : batch.micros()) {
-    const View view = micro->all();
-    parts.push_back(chunk_logprob(view));
     by_row = by_row && is_by_row(micro->pack(), tokens_of(*micro));
-    micro->free_hidden();  // those of a whole batch may not fit into memory
   }
+  const auto parts = score_micros_once(batch, "log-probs of chunks", [this](MicroBatch& micro) {
+    const at::Tensor logprob = chunk_logprob(micro.all());
+    micro.free_hidden();  // those of a whole batch may not fit into memory
+    return logprob;
+  });
   return by_row ? batch.in_batch_order(parts, /*by_row=*/true) : at::cat(parts);
 }
 
@@ -98,20 +100,20 @@ at::Tensor FrozenModel::token_score(const View& view) {
 }
 
 at::Tensor FrozenModel::score(Batch& batch) {
-  std::vector<at::Tensor> parts;
-  for (const auto& micro : batch.micros()) {
-    parts.push_back(score(micro->all()));
-    micro->free_hidden();
-  }
+  const auto parts = score_micros_once(batch, "scores", [this](MicroBatch& micro) {
+    const at::Tensor scores = score(micro.all());
+    micro.free_hidden();
+    return scores;
+  });
   return batch.in_batch_order(parts, /*by_row=*/false);
 }
 
 at::Tensor FrozenModel::token_score(Batch& batch) {
-  std::vector<at::Tensor> parts;
-  for (const auto& micro : batch.micros()) {
-    parts.push_back(token_score(micro->all()));
-    micro->free_hidden();
-  }
+  const auto parts = score_micros_once(batch, "scores of tokens", [this](MicroBatch& micro) {
+    const at::Tensor scores = token_score(micro.all());
+    micro.free_hidden();
+    return scores;
+  });
   return batch.in_batch_order(parts, /*by_row=*/true);
 }
 

@@ -16,6 +16,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batches/computed_pack.h"
 #include "core/train/batches/micro_batch.h"
+#include "core/train/models/chunk_columns.h"
 #include "core/train/models/frozen_model.h"
 
 namespace xrun {
@@ -171,12 +172,13 @@ HeadResult FrozenModel::row_columns(MicroBatch& micro, const CompanionPack& toke
   }
   const at::Tensor hidden = row_hidden(micro, tokens);
   const auto whole = at::dtype(at::kLong).device(hidden.device());
-  HeadResult result = linear_head(
-      hidden, head_weight(), at::arange(hidden.size(0), whole),
-      on_device(int64_tensor(tokens.target), hidden.device()),
-      {.temperature = options.temperature, .columns = columns, .lse = true, .top_k = k});
+  const HeadOptions wanted{
+      .temperature = options.temperature, .columns = columns, .lse = true, .top_k = k};
+  HeadResult result = linear_head(hidden, head_weight(), at::arange(hidden.size(0), whole),
+                                  on_device(int64_tensor(tokens.target), hidden.device()), wanted);
+  share_chunk_columns(result, hidden, head_weight(), tokens.chunk, wanted);
   for (at::Tensor* const of : {&result.logprob, &result.lse, &result.top_logprob, &result.top_id}) {
-    *of = on_device(*of, micro.device());
+    if (of->defined()) *of = on_device(*of, micro.device());
   }
   return result;
 }

@@ -109,10 +109,10 @@ class FrozenModel : public LogprobSource {
   // [V, D]. Under kHidden only that weight is loaded once all rows are stored.
   at::Tensor row_hidden(MicroBatch& micro, const CompanionPack& tokens);
   at::Tensor head_weight();
-  // Log-prob of the target, log-sum-exp and top k of the same rows, [R] and [R, k]. Throws Error if
-  // kTopColumns stores fewer than k.
+  // Log-prob of the target, log-sum-exp and k columns of the same rows, [R] and [R, k]: those of
+  // the row's chunk (chunk_columns.h). Throws Error if kTopColumns stores fewer than k.
   struct ColumnOptions {
-    int64_t k = 1;
+    int64_t k = 0;  // 0: no columns
     double temperature = 1;
     int64_t columns = 0;  // those that count, from the first; 0: columns()
   };

@@ -20,11 +20,12 @@
 #include "core/model/ops/device.h"
 #include "core/train/batches/micro_batch.h"
 #include "core/train/batches/unit.h"
+#include "core/train/models/chunk_columns.h"
 
 namespace xrun {
 namespace {
 
-constexpr int64_t kColumnsFormat = 1;
+constexpr int64_t kColumnsFormat = 2, kHiddenFormat = 1;
 // Entries held in memory before they are written; a kill may lose as many.
 constexpr size_t kRowsFlushAt = 64;
 
@@ -38,7 +39,7 @@ std::pair<size_t, size_t> rows_of(const CompanionPack& tokens, size_t s) {
           static_cast<size_t>(last - tokens.hidden.begin())};
 }
 
-// Segment s alone, with slots counted from its first token.
+// Segment s alone, with slots and chunks counted from its first.
 CompanionPack segment_alone(const CompanionPack& tokens, size_t s) {
   const int32_t begin = tokens.cu_seqlens[s], end = tokens.cu_seqlens[s + 1];
   CompanionPack alone;
@@ -49,6 +50,7 @@ CompanionPack segment_alone(const CompanionPack& tokens, size_t s) {
   for (size_t r = first; r < last; ++r) {
     alone.hidden.push_back(tokens.hidden[r] - begin);
     alone.target.push_back(tokens.target[r]);
+    alone.chunk.push_back(tokens.chunk[r] - tokens.chunk[first]);
   }
   return alone;
 }
@@ -57,14 +59,12 @@ uint64_t hash_of(const std::vector<int32_t>& values) {
   return hash_u64({reinterpret_cast<const char*>(values.data()), 4 * values.size()});
 }
 
-// A hash of the tokens that the model reads and of the rows that it gives values for.
-uint64_t stamp_of(const CompanionPack& alone) {
+// A hash of the tokens that the model reads and of the rows that it gives values for; with chunks
+// also of their division.
+uint64_t stamp_of(const CompanionPack& alone, bool chunks) {
   return hash_u64(fmt::format("{:016x}{:016x}{:016x}", hash_of(alone.tokens), hash_of(alone.hidden),
-                              hash_of(alone.target)));
-}
-
-SidecarEntry entry_of(const PackedBatch& pack, const CompanionPack& tokens, size_t s) {
-  return {pack.row_id[s], pack.side[s], stamp_of(segment_alone(tokens, s))};
+                              hash_of(alone.target)) +
+                  (chunks ? fmt::format("{:016x}", hash_of(alone.chunk)) : ""));
 }
 
 // [n] rows of `width` bytes each as one string; the tensor is contiguous and on the host.
@@ -129,6 +129,12 @@ FrozenRows::~FrozenRows() {
   }
 }
 
+SidecarEntry FrozenRows::entry_of(const PackedBatch& pack, const CompanionPack& tokens,
+                                  size_t s) const {
+  const bool chunks = form_.cache == FrozenCache::kTopColumns;
+  return {pack.row_id[s], pack.side[s], stamp_of(segment_alone(tokens, s), chunks)};
+}
+
 int64_t FrozenRows::value_bytes() const {
   if (form_.cache == FrozenCache::kTopColumns) return 4 * (2 * form_.top_k + 2);
   return form_.width * static_cast<int64_t>(c10::elementSize(source_.settings().dtype));
@@ -144,8 +150,9 @@ ColumnType FrozenRows::value_type() const {
 SidecarKey FrozenRows::key(const std::string& data_key, int64_t max_tokens,
                            const std::string& student) const {
   const bool top = form_.cache == FrozenCache::kTopColumns;
-  SidecarKey key = frozen_key(top ? "teacher_columns" : "teacher_hidden", kColumnsFormat, source_,
-                              data_key, canonical_tokens(max_tokens));
+  SidecarKey key =
+      frozen_key(top ? "teacher_columns" : "teacher_hidden", top ? kColumnsFormat : kHiddenFormat,
+                 source_, data_key, canonical_tokens(max_tokens));
   key.type = value_type();
   // Entries have as many rows as their segment, so a width for all is not stated.
   key.width = 0;
@@ -199,13 +206,14 @@ std::vector<std::string> FrozenRows::compute_pack(const CompanionPack& tokens) {
   } else {
     const at::Tensor index =
         at::arange(hidden.size(0), at::dtype(at::kLong).device(hidden.device()));
-    const HeadResult result =
-        model.head(hidden, index, on_device(int64_tensor(tokens.target), hidden.device()),
-                   {.temperature = form_.temperature,
-                    .columns = form_.columns,
-                    .lse = true,
-                    .top_k = form_.top_k,
-                    .head_mb = source_.settings().head_mb});
+    const HeadOptions options{.temperature = form_.temperature,
+                              .columns = form_.columns,
+                              .lse = true,
+                              .top_k = form_.top_k,
+                              .head_mb = source_.settings().head_mb};
+    HeadResult result =
+        model.head(hidden, index, on_device(int64_tensor(tokens.target), hidden.device()), options);
+    share_chunk_columns(result, hidden, model.head_weight(), tokens.chunk, options);
     // Ids of a vocabulary fit 32 bits, at half the bytes.
     const std::string ids = bytes_of(result.top_id.to(at::kInt));
     const std::string top = bytes_of(result.top_logprob), lse = bytes_of(result.lse),
@@ -307,7 +315,8 @@ at::Tensor FrozenRows::hidden(const MicroBatch& micro, const CompanionPack& toke
   // Segments are stored in slot order, so their bytes concatenated are the matrix.
   at::Tensor host = at::empty({rows, form_.width}, source_.settings().dtype);
   if (!all.empty()) std::memcpy(host.mutable_data_ptr(), all.data(), all.size());
-  return on_device(host, micro.device());
+  // Where the vocabulary projection is, which multiplies them.
+  return on_device(host, source_.settings().device);
 }
 
 HeadResult FrozenRows::columns(const MicroBatch& micro, const CompanionPack& tokens,

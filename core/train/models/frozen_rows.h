@@ -19,7 +19,7 @@ struct CompanionPack;
 
 enum class FrozenCache {
   kNone,
-  kTopColumns,  // "topk": ids and log-probs of the k most likely tokens, log-sum-exp, target
+  kTopColumns,  // "topk": ids and log-probs of a chunk's k most likely tokens, log-sum-exp, target
   kHidden,      // "hidden": hidden states, from which the head gives every log-prob again
 };
 
@@ -31,7 +31,8 @@ CompanionPack own_tokens(const PackedBatch& pack);
 // segment, computed by a forward of the frozen model over the canonical pack of the segment's row,
 // as for log-probs (frozen_logprobs.h). A value depends neither on the batch that asked nor on
 // whether it was stored. The key covers the weights, the types and both vocabularies, the stamp the
-// teacher's tokens. A kill loses what was not flushed. Not thread-safe.
+// teacher's tokens and, for columns, their chunks. A kill loses what was not flushed. Not
+// thread-safe.
 class FrozenRows {
  public:
   // The stored values; FrozenSource has the model.
@@ -47,8 +48,8 @@ class FrozenRows {
   FrozenRows(FrozenSource source, Form form);
   ~FrozenRows();  // syncs; never throws
 
-  // Values of all rows of `tokens`, in its order, on the micro-batch's device: [R, D] in the
-  // storage type, or the outputs of the head [R], [R, k]. Without gradient.
+  // Values of all rows of `tokens`, in its order: [R, D] in the storage type on the model's device,
+  // or the outputs of the head [R], [R, k] on the micro-batch's. Without gradient.
   //   student  fingerprint of the vocabulary of the micro-batch's own tokens
   at::Tensor hidden(const MicroBatch& micro, const CompanionPack& tokens,
                     const std::string& student);
@@ -67,6 +68,7 @@ class FrozenRows {
                                               size_t segment, const SidecarEntry& wanted,
                                               bool storable);
   std::vector<std::string> compute_pack(const CompanionPack& tokens);
+  SidecarEntry entry_of(const PackedBatch& pack, const CompanionPack& tokens, size_t s) const;
   Sidecar& sidecar(const SidecarKey& key);
   std::optional<std::string> find(Sidecar& stored, const SidecarEntry& entry) const;
   void add(Sidecar& stored, const SidecarEntry& entry, const std::string& bytes) const;

@@ -17,6 +17,7 @@
 #include "lua/bind/session.h"
 #include "lua/bind/train/kd.h"
 #include "lua/bind/train/policy.h"
+#include "lua/bind/train/policy_options.h"
 #include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
 
@@ -72,9 +73,7 @@ int open_frozen_model(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "model");
   const Options given(L, 2);
   Session& session = session_of(L);
-  const auto dir =
-      resolve_model(local_input(L, InputKind::kModel, name),
-                    [&](const std::string& text) { session.console->print_escaped(text); });
+  const std::filesystem::path dir = find_model_folder(L, name);
   FrozenOptions options = read_frozen_options(L, given);
   options.dist = recipe_dist(L);
   if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
@@ -112,11 +111,14 @@ int push_columns(FrozenModel& teacher, lua_State* L) {
   const ChunkColumns columns =
       chunk_columns(view, teacher, given.get<int64_t>("k", teacher.options().top_k),
                     given.get<double>("temperature"));
-  lua_createtable(L, 0, 5);
+  lua_createtable(L, 0, 6);
   set_field(L, "logprob", columns.logprob);
   set_field(L, "lse", columns.lse);
   set_field(L, "top_logprob", columns.top_logprob);
   set_field(L, "top_id", columns.top_id);
+  // In fp64: in fp32 a rest near 0 would be rounding alone.
+  const at::Tensor mass = columns.top_logprob.to(at::kDouble).exp().sum(1);
+  set_field(L, "rest", mass.neg().add(1).clamp_min(0).to(at::kFloat));
   set_field(L, "chunk", columns.chunk);
   return 1;
 }
@@ -156,14 +158,17 @@ void open_frozen(LuaState& state) {
       .method("token_score", {{"view", "View|Batch"}}, {{"Tensor", "[R]"}},
               "Of a classifier: the score of the text before each trained token, its value.",
               push_answer<&FrozenModel::token_score, &FrozenModel::token_score>)
-      .method("columns",
-              {{"view", "View"},
-               {"options?", "table", {{"k", "integer"}, {"temperature", "number", 1}}}},
-              {"table"},
-              "The teacher's distribution where it predicts the chunks of a view, over its own "
-              "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
-              "and top_id [Rt, k] (64), and chunk [Rt], the number of each row's chunk from 0.",
-              push_columns)
+      .method(
+          "columns",
+          {{"view", "View"},
+           {"options?", "table", {{"k", "integer"}, {"temperature", "number", 1}}}},
+          {"table"},
+          "The teacher's distribution where it predicts the chunks of a view, over its own "
+          "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
+          "and top_id [Rt, k] (64), rest [Rt], the probability outside them, and chunk [Rt], the number of each row's chunk from 0. "
+          "top_id has the tokens of the highest mean log-prob over the rows of a chunk, the "
+          "same for each of them.",
+          push_columns)
       .method("digest", {}, {"string"}, "A hash of the files of its weights and configuration.",
               [](FrozenModel& self, lua_State* L) {
                 push(L, self.digest());

@@ -67,7 +67,8 @@ class KdAligned : public TwoTokenizers {
     return folder_.path() / name;
   }
 
-  DataSet documents(const std::vector<std::string>& texts) const {
+  //   limit  tokens that the teacher reads; 0: any number
+  DataSet documents(const std::vector<std::string>& texts, int64_t limit = 0) const {
     std::string lines;
     for (const std::string& text : texts) lines += "{\"text\":\"" + text + "\"}\n";
     write_file_atomic(folder_.path() / "text.jsonl", lines);
@@ -77,8 +78,8 @@ class KdAligned : public TwoTokenizers {
     options.sources[0].path = (folder_.path() / "text.jsonl").string();
     options.settings.end_of_text = false;
     options.cache_root = folder_.path() / "cache";
-    const auto retokenizer =
-        std::make_shared<const Retokenizer>(student_tokenizer_, teacher_tokenizer_);
+    const auto retokenizer = std::make_shared<const Retokenizer>(
+        student_tokenizer_, teacher_tokenizer_, RetokenizerOptions{.limit = limit});
     return DataSet::open(options, *student_tokenizer_, nullptr)
         .with_companion(std::make_shared<AlignedRows>(
             std::make_shared<TextCompanions>(retokenizer, 1), folder_.path() / "sidecars"));
@@ -141,6 +142,34 @@ class KdAligned : public TwoTokenizers {
     };
     out.loss = value(train_step({{&batch, objective}}, adamw_.get(), options), "loss");
     return out;
+  }
+
+  // The step of p-kl with a teacher that is opened with `cache`.
+  Stepped stepped_with(FrozenCache cache, const DataSet& set, int64_t max_tokens) {
+    FrozenOptions options;
+    options.cache = cache;
+    options.top_k = 40;
+    const auto teacher = FrozenModel::open(teacher_dir_, options);
+    KdPair given{
+        *student_, *teacher, {.loss = KdLoss::kProjected, .temperature = 1.3, .top_k = 40}};
+    given.map = pair(KdLoss::kProjected).map;
+    return step(*batch(set, max_tokens), objective(given));
+  }
+  void expect_cached_is_online() {
+    for (const int64_t limit : {int64_t{0}, int64_t{9}}) {
+      const DataSet set = documents(texts(), limit);
+      for (const int64_t max_tokens : {int64_t{45}, int64_t{1000}}) {
+        const Stepped online = stepped_with(FrozenCache::kNone, set, max_tokens);
+        for (const FrozenCache cache : {FrozenCache::kTopColumns, FrozenCache::kHidden}) {
+          const Stepped cached = stepped_with(cache, set, max_tokens);
+          EXPECT_EQ(cached.loss, online.loss);
+          ASSERT_EQ(cached.gradients.size(), online.gradients.size());
+          for (size_t i = 0; i < online.gradients.size(); ++i) {
+            EXPECT_TRUE(cached.gradients[i].equal(online.gradients[i])) << i;
+          }
+        }
+      }
+    }
   }
 
   // All tokens of a document as one pack of one segment.
@@ -283,6 +312,11 @@ TEST_F(KdAlignedPieces, TheStepIsThatOfADenseOracle) {
   EXPECT_GT(chunks_, 20);
 }
 
+TEST_F(KdAligned, ACachedTeacherGivesTheBitsOfTheOnlineOne) { expect_cached_is_online(); }
+
+// Chunks of several tokens of the teacher.
+TEST_F(KdAlignedPieces, ACachedTeacherGivesTheBitsOfTheOnlineOne) { expect_cached_is_online(); }
+
 TEST_F(KdAligned, PacksChangeNeitherLossNorGradient) {
   const DataSet set = documents(texts());
   for (const KdLoss loss : kLosses) {
@@ -294,6 +328,25 @@ TEST_F(KdAligned, PacksChangeNeitherLossNorGradient) {
     ASSERT_GT(many->micros().size(), 2u);
     ASSERT_NE(other->micros().size(), many->micros().size());
     for (const auto& apart : {many, other}) {
+      const Stepped stepped = step(*apart, objective);
+      EXPECT_NEAR(stepped.loss, whole.loss, 1e-6 * std::abs(whole.loss)) << kd_loss_name(loss);
+      EXPECT_LT(distance(stepped, whole), 1e-6) << kd_loss_name(loss);
+    }
+  }
+}
+
+TEST_F(KdAlignedPieces, PacksChangeNothingForATeacherOfTheStudentsVocabulary) {
+  const DataSet set = documents(texts()).with_companion(nullptr);
+  const auto own =
+      FrozenModel::open(model("own", source_path("recipes/data/tokenizer"), /*seed=*/3));
+  for (const KdLoss loss : {KdLoss::kTopK, KdLoss::kFull}) {
+    KdPair given{*student_, *own, {.loss = loss, .temperature = 1.3}};
+    if (loss == KdLoss::kTopK) given.options.top_k = 40;
+    const Objective objective = this->objective(given);
+    const Stepped whole = step(*batch(set, 1000), objective);
+    for (const int64_t max_tokens : {int64_t{20}, int64_t{45}}) {
+      const auto apart = batch(set, max_tokens);
+      ASSERT_GT(apart->micros().size(), 1u);
       const Stepped stepped = step(*apart, objective);
       EXPECT_NEAR(stepped.loss, whole.loss, 1e-6 * std::abs(whole.loss)) << kd_loss_name(loss);
       EXPECT_LT(distance(stepped, whole), 1e-6) << kd_loss_name(loss);

@@ -1,4 +1,4 @@
-// Losses from cached teacher columns: the bits of the online form, the rest mass, refusals.
+// Losses from cached teacher columns: the bits of the online form, refusals.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/log_softmax.h>
@@ -34,19 +34,30 @@ const std::vector<std::string> kLosses = {"p-kl", "topk"};
 
 }  // namespace
 
-TEST(KdColumns, ATeacherOfOneTokenAChunkHasTheBitsOfTheOnlineForm) {
+TEST(KdColumns, TheyHaveTheBitsOfTheOnlineForm) {
   for (const std::string& name : kLosses) {
-    KdProblem p = kd_problem(kd_loss_of(name));
-    const std::vector<int64_t> one(static_cast<size_t>(p.chunks), 1);
-    p.teacher = kd_side(one, p.teacher.columns, 5, 20);
-    for (const double temperature : {1.0, 1.7}) {
-      for (const bool reverse : {false, true}) {
-        const KdOptions options = {
-            .loss = kd_loss_of(name), .temperature = temperature, .top_k = 6, .reverse = reverse};
-        const KdGradients online = run_online(p, options);
-        for (const int64_t k : {6, 9}) {
-          expect_same_bits(run_cached(p, cached_columns(p.teacher, k, temperature), options),
-                           online);
+    const KdProblem several = kd_problem(kd_loss_of(name));
+    KdProblem single = several;
+    const std::vector<int64_t> one(static_cast<size_t>(single.chunks), 1);
+    single.teacher = kd_side(one, single.teacher.columns, 5, 20);
+    ASSERT_GT(several.teacher.chunk.numel(), several.chunks) << "chunks of several tokens";
+    for (const KdProblem& p : {single, several}) {
+      for (const double temperature : {1.0, 1.7}) {
+        for (const bool reverse : {false, true}) {
+          for (const std::optional<ChunkMean> mean :
+               {std::optional<ChunkMean>(), std::optional(ChunkMean::kGeometric),
+                std::optional(ChunkMean::kArithmetic), std::optional(ChunkMean::kChain)}) {
+            const KdOptions options = {.loss = kd_loss_of(name),
+                                       .temperature = temperature,
+                                       .top_k = 6,
+                                       .reverse = reverse,
+                                       .mean = mean};
+            const KdGradients online = run_online(p, options);
+            for (const int64_t k : {6, 9}) {
+              expect_same_bits(run_cached(p, cached_columns(p.teacher, k, temperature), options),
+                               online);
+            }
+          }
         }
       }
     }
@@ -65,25 +76,18 @@ TEST(KdColumns, AllColumnsHaveTheBitsOfTheOnlineFormForAnyChunk) {
   }
 }
 
-TEST(KdColumns, AColumnThatARowLacksGetsAnEvenShareOfItsRest) {
-  KdProblem p = to_type(kd_problem(KdLoss::kTopK), at::kDouble);
-  TeacherColumns columns = cached_columns(to_type(p, at::kFloat).teacher, 4);
-  const KdOptions options = {.loss = KdLoss::kTopK, .top_k = 4};
-  const at::Tensor got = kd_loss(p.student, columns, p.chunks, options);
-  // The same teacher, whole: its missing log-probabilities written out.
-  const int64_t V = p.teacher.columns, R = columns.id.size(0);
-  at::Tensor whole = (columns.rest.to(at::kDouble) / static_cast<double>(V - 4)).log();
-  whole = whole.unsqueeze(1).expand({R, V}).scatter(1, columns.id, columns.logprob.to(at::kDouble));
-  for (int64_t c = 0; c < p.chunks; ++c) {
-    const at::Tensor in_s = (p.student.chunk == c).nonzero().view(-1);
-    const at::Tensor in_t = (p.teacher.chunk == c).nonzero().view(-1);
-    const at::Tensor x = p.student.hidden.index_select(0, p.student.index.index_select(0, in_s));
-    const at::Tensor s =
-        at::log_softmax(x.matmul(p.student.weight.narrow(0, 0, p.student.columns).t()), 1);
-    const at::Tensor want = oracle_chunk(s, p.student.target.index_select(0, in_s),
-                                         whole.index_select(0, in_t), {}, options, nullptr);
-    EXPECT_NEAR(got[c].item<double>(), want.item<double>(), 1e-9) << c;
-  }
+TEST(KdColumns, TheRowsOfAChunkHaveTheSameColumns) {
+  const KdProblem p = kd_problem(KdLoss::kTopK);
+  TeacherColumns columns = cached_columns(p.teacher, 4);
+  columns.id = columns.id.clone();
+  int64_t r = 1;
+  while (p.teacher.chunk[r].item<int64_t>() != p.teacher.chunk[r - 1].item<int64_t>()) ++r;
+  columns.id[r][2] = columns.id[r - 1][3];
+  const std::string error =
+      error_of([&] { kd_loss(p.student, columns, p.chunks, {.loss = KdLoss::kTopK, .top_k = 4}); });
+  EXPECT_NE(error.find(fmt::format("xrun.kd: teacher.id[{}, 2] is ", r)), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("the rows of a chunk have the same columns"), std::string::npos) << error;
 }
 
 TEST(KdColumns, ALossOfTheWholeDistributionRefusesThem) {

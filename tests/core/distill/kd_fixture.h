@@ -13,6 +13,7 @@
 #include "core/base/philox.h"
 #include "core/distill/kd.h"
 #include "core/model/ops/linear_head.h"
+#include "core/train/models/chunk_columns.h"
 #include "tests/gradient_check.h"
 
 namespace xrun {
@@ -115,15 +116,18 @@ KdGradients kd_run(KdProblem p, const F& f) {
   return {loss.detach(), h.grad(), w.grad()};
 }
 
-// The columns that a cache holds: the head's top k of the same rows.
+// The columns that a cache holds: the head's top k, shared by the rows of a chunk.
 inline TeacherColumns cached_columns(const KdSide& teacher, int64_t k, double temperature = 1) {
   const at::NoGradGuard no_grad;
-  const HeadResult head = linear_head(
-      teacher.hidden, teacher.weight, teacher.index, teacher.target,
-      {.temperature = temperature, .columns = teacher.columns, .lse = true, .top_k = k});
-  const at::Tensor mass = head.top_logprob.to(at::kDouble).exp().sum(1);
-  return {head.top_id,   head.top_logprob, head.lse, (1 - mass).clamp_min(0).to(at::kFloat),
-          teacher.chunk, head.logprob};
+  const HeadOptions options = {
+      .temperature = temperature, .columns = teacher.columns, .lse = true, .top_k = k};
+  HeadResult head =
+      linear_head(teacher.hidden, teacher.weight, teacher.index, teacher.target, options);
+  const at::Tensor chunk = teacher.chunk.to(at::kInt).contiguous();
+  const int32_t* const first = chunk.const_data_ptr<int32_t>();
+  share_chunk_columns(head, teacher.hidden.index_select(0, teacher.index), teacher.weight,
+                      {first, first + chunk.numel()}, options);
+  return {head.top_id, head.top_logprob, head.lse, teacher.chunk, head.logprob};
 }
 
 inline KdGradients run_online(const KdProblem& problem, const KdOptions& options) {

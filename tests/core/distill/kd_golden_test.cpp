@@ -130,6 +130,66 @@ TEST(KdGolden, LossesAndGradientsAreThoseOfNemoAndTrl) {
   }
 }
 
+// tests/golden/make/kd_by_hand.py: each formula for one chunk in plain Python.
+TEST(KdGolden, EveryFormOfALossIsItsFormulaOnChunksOf1To9Tokens) {
+  const Json golden = read_json(source_path("tests/golden/kd_by_hand.json"));
+  // Token r of chunk c is (c + r) % V, as in the script.
+  const auto side = [&](const char* name) {
+    std::vector<int64_t> chunk, target;
+    std::vector<std::vector<double>> rows;
+    const auto& chunks = golden.at(name).as_array();
+    for (size_t c = 0; c < chunks.size(); ++c) {
+      const auto& tokens = chunks[c].as_array();
+      for (size_t r = 0; r < tokens.size(); ++r) {
+        rows.emplace_back();
+        for (const Json& p : tokens[r].as_array()) rows.back().push_back(p.as_double());
+        chunk.push_back(static_cast<int64_t>(c));
+        target.push_back(static_cast<int64_t>((c + r) % rows.back().size()));
+      }
+    }
+    return side_of(log_rows(rows), chunk, target);
+  };
+  const KdSide student = side("student"), teacher = side("teacher"), same = side("same");
+  std::vector<int64_t> begin = {0};
+  std::vector<int32_t> ids;
+  std::vector<float> weights;
+  for (const Json& entries : golden.at("projection").as_array()) {
+    for (const Json& entry : entries.as_array()) {
+      ids.push_back(static_cast<int32_t>(entry.as_array()[0].as_int()));
+      weights.push_back(static_cast<float>(entry.as_array()[1].as_double()));
+    }
+    begin.push_back(std::ssize(ids));
+  }
+  std::vector<std::pair<int32_t, int32_t>> common;
+  for (const Json& pair : golden.at("common").as_array()) {
+    common.emplace_back(integers(pair)[0], integers(pair)[1]);
+  }
+  const auto map = std::make_shared<const VocabularyMap>(make_vocabulary_map(
+      student.weight.size(1), teacher.weight.size(1), begin, ids, weights, common));
+  const int64_t chunks = std::ssize(golden.at("sizes").as_array());
+  int64_t compared = 0;
+  for (const Json& one : golden.at("cases").as_array()) {
+    const std::string name = one.at("name").as_string();
+    KdOptions options = {.loss = kd_loss_of(name)};
+    options.temperature = one.at("temperature").as_double();
+    options.reverse = one.at("reverse").as_bool();
+    options.top_k = one.at("topk").as_int();
+    if (one.at("mean").is_string()) options.mean = chunk_mean_of(one.at("mean").as_string());
+    const bool own = one_vocabulary(options.loss);
+    const at::Tensor loss = kd_loss(student, own ? same : teacher, chunks, options,
+                                    own || name == "uld" ? nullptr : map);
+    const auto& wanted = one.at("loss").as_array();
+    ASSERT_EQ(std::ssize(wanted), chunks);
+    for (int64_t c = 0; c < chunks; ++c, ++compared) {
+      const double want = wanted[static_cast<size_t>(c)].as_double();
+      // p-kl adds an eps to its sums, which the formula lacks.
+      EXPECT_NEAR(loss[c].item<double>(), want, 1e-9 * std::max(1.0, std::abs(want)))
+          << name << " " << dump_json(one.at("mean")) << " chunk " << c;
+    }
+  }
+  EXPECT_EQ(compared, 6 * 4 * 2 * (2 * 7 - 2));
+}
+
 // Student rows (.5, .25, .25), (.2, .5, .3), teacher rows below; the chunks of the worked example
 // after the shift by one token, its first chunk being one-sided.
 TEST(KdGolden, ProjectedKlOfTheWorkedExample) {

@@ -62,7 +62,9 @@ class KdView : public testing::Test {
   }
   // Packs whose segments have a teacher's tokens too: of a segment, one chunk for every two
   // trained tokens, over one token of the teacher's.
-  std::vector<PackedBatch> aligned_packs(size_t per_pack, const std::string& fingerprint) const {
+  //   tokens  of the teacher in a chunk
+  std::vector<PackedBatch> aligned_packs(size_t per_pack, const std::string& fingerprint,
+                                         int tokens = 1) const {
     std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(4), per_pack);
     for (PackedBatch& pack : packs) {
       auto companion = std::make_shared<CompanionPack>();
@@ -78,12 +80,16 @@ class KdView : public testing::Test {
           if (pack.rows.segment[r] != s) continue;
           if (own++ % 2 == 0) {
             const int64_t segment = pack.segment_id[static_cast<size_t>(s)];
-            companion->hidden.push_back(static_cast<int32_t>(companion->tokens.size()) - 1);
-            companion->tokens.push_back(static_cast<int32_t>((7 * own + 13 * segment + 11) % 200));
-            companion->position_ids.push_back(static_cast<int32_t>(companion->tokens.size()) - 1 -
-                                              begin);
-            companion->target.push_back(companion->tokens.back());
-            companion->chunk.push_back(++chunk);
+            ++chunk;
+            for (int i = 0; i < tokens; ++i) {
+              companion->hidden.push_back(static_cast<int32_t>(companion->tokens.size()) - 1);
+              companion->tokens.push_back(
+                  static_cast<int32_t>((7 * own + 13 * segment + 17 * i + 11) % 200));
+              companion->position_ids.push_back(static_cast<int32_t>(companion->tokens.size()) - 1 -
+                                                begin);
+              companion->target.push_back(companion->tokens.back());
+              companion->chunk.push_back(chunk);
+            }
           }
           pack.chunk[r] = chunk;
         }
@@ -213,6 +219,24 @@ TEST_F(KdView, AnAlignedTeacherReadsItsOwnTokens) {
   EXPECT_EQ(columns.top_id.sizes(), at::IntArrayRef({kd.size(0), 3}));
   // One teacher token a chunk in these packs.
   EXPECT_TRUE(at::equal(columns.chunk, at::arange(kd.size(0), at::kLong)));
+}
+
+TEST_F(KdView, TheRowsOfAChunkHaveItsColumnsCachedOrNot) {
+  const auto dir = random_model(kOther);
+  const auto online = teacher(dir), cached = teacher(dir, FrozenCache::kTopColumns);
+  const auto some = batch(aligned_packs(4, online->fingerprint(), 3));
+  const View view = some->micros()[0]->all();
+  const ChunkColumns a = chunk_columns(view, *online, 5, 1.7);
+  const ChunkColumns b = chunk_columns(view, *cached, 5, 1.7);
+  EXPECT_TRUE(at::equal(a.top_id, b.top_id));
+  EXPECT_TRUE(at::equal(a.top_logprob, b.top_logprob));
+  EXPECT_TRUE(at::equal(a.lse, b.lse));
+  const at::Tensor id = a.top_id.view({-1, 3, 5}), mean = a.top_logprob.view({-1, 3, 5}).mean(1);
+  EXPECT_TRUE(at::equal(id.select(1, 0), id.select(1, 2)));
+  EXPECT_GE(mean.slice(1, 0, 4).sub(mean.slice(1, 1, 5)).min().item<double>(), -1e-5);
+  // A column outside has a lower mean: that of the dense distribution.
+  const ChunkColumns all = chunk_columns(view, *online, online->columns(), 1.7);
+  EXPECT_TRUE(at::equal(all.top_id.slice(1, 0, 5), a.top_id));
 }
 
 TEST_F(KdView, ATeacherOfTheBatchsTokensIgnoresTheChunksOfAnother) {

@@ -176,7 +176,8 @@ TEST(LabelledKd, TheGradientOfBothIsTheSumOfTheTwo) {
   }
 }
 
-TEST(LabelledKd, HeadMbChangesNoBit) {
+// The gradient of the weight is a sum over rows, which head_mb divides into products.
+TEST(LabelledKd, HeadMbChangesAtMostTheLastBitsOfTheWeightsGradient) {
   for (const Case& c : cases()) {
     if (c.options.temperature != 1) continue;
     for (const Weighing weighing : {kBoth, kLossAlone}) {
@@ -186,7 +187,7 @@ TEST(LabelledKd, HeadMbChangesNoBit) {
         EXPECT_TRUE(some->loss.equal(all.loss)) << name_of(c);
         EXPECT_TRUE(some->logprob.equal(all.logprob)) << name_of(c);
         EXPECT_TRUE(some->hidden.equal(all.hidden)) << name_of(c);
-        EXPECT_TRUE(some->weight.equal(all.weight)) << name_of(c);
+        EXPECT_LT(difference(some->weight, all.weight), 1e-6) << name_of(c);
       }
     }
   }

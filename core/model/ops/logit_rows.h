@@ -1,10 +1,16 @@
 #pragma once
 // Rows of logits on the CPU: softmax sums, the largest columns, columns in falling order.
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
 
 namespace xrun {
+
+// z [n, V] on the CPU = x [n, D] w^T, multiplied on the device of x and w [V, D]; all of one type.
+// In fp32 on the CPU a row of two or more has the same bits whatever rows are beside it.
+void logits_into(const at::Tensor& z, const at::Tensor& x, const at::Tensor& w);
 
 // With s = scale z over the columns of a row and `most` the largest z:
 // log p = scale (z - most) - log_sum.

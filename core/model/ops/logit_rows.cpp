@@ -1,15 +1,23 @@
 // Selection by integer keys: the bits of a number, changed so that they fall as it rises.
 
-#include "core/distill/kd_rows.h"
+#include "core/model/ops/logit_rows.h"
+
+#include <ATen/ops/mm.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
 
+#include "core/model/ops/matrix_product.h"
 #include "core/model/ops/op.h"
 
 namespace xrun {
+
+void logits_into(const at::Tensor& z, const at::Tensor& x, const at::Tensor& w) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat) return multiply_rows_into(z, x, w);
+  z.copy_(at::mm(x, w.t()));
+}
 
 template <>
 RowSoftmax softmax_row<float>(const float* z, int64_t columns, float scale, float* e) {
