@@ -13,6 +13,7 @@ GRPO = [ROOT + "/recipes/grpo.lua", "--threads", "1", "--set", "model=tiny", "--
 DISTILL = [ROOT + "/recipes/xdistill.lua", "--threads", "1", "--set", "model=student", "--set",
            "teacher=teacher", "--set", "data.1.path=text.txt", "--set", "steps=2", "--set",
            "batch.sequences=2", "--set", "valid.every=100", "--set", "save.every=1"]
+STORED = ["stored.lua"] + DISTILL[1:]
 PAIR = ["--student", DATA + "/tokenizers/smol", "--teacher", DATA + "/tokenizers/llama2"]
 
 # Files whose loss needs no error, with the reason.
@@ -99,6 +100,18 @@ def student_and_teacher(xrun, folder):
         short.write(text.read(20000))
 
 
+def stored_teacher(cache):
+    """xdistill.lua with a teacher whose values are stored, as the recipe ./stored.lua."""
+    def prepare(xrun, folder):
+        student_and_teacher(xrun, folder)
+        recipe = open(ROOT + "/recipes/xdistill.lua").read()
+        opened = "xrun.frozen(cfg.teacher)"
+        assert opened in recipe
+        with open(folder + "/stored.lua", "w") as file:
+            file.write(recipe.replace(opened, f'xrun.frozen(cfg.teacher, {{ cache = "{cache}" }})'))
+    return prepare
+
+
 def finished_run(xrun, folder):
     tiny_and_cache(xrun, folder)
     xrun(DPO + ["--run", "run"])
@@ -136,6 +149,10 @@ WRITERS = [
     Writer("rollouts", GRPO + ["--run", "run"], RUN_FILES, tiny, run="run"),
     Writer("alignments", DISTILL + ["--run", "run"], RUN_FILES + ["cache/columns/*/*"],
            student_and_teacher, run="run"),
+    Writer("teacher columns", STORED + ["--set", "kd.loss=p-kl", "--run", "run"],
+           RUN_FILES + ["cache/columns/*/*"], stored_teacher("topk"), run="run"),
+    Writer("teacher states", STORED + ["--run", "run"], RUN_FILES + ["cache/columns/*/*"],
+           stored_teacher("hidden"), run="run"),
     Writer("report", ["report", "run", "-o", "page.html"], ["page.html"], with_page,
            keeps=["page.html"], gaps="page.html"),
     Writer("bundle", BUNDLE + ["--run", "run", "--with-data", "--with-model"], ["out.xrb"],
