@@ -19,6 +19,9 @@ wants 0 'recipes/pair_losses.lua: -- Azar et al. 2023' "$xrun" explain ipo
 wants 0 'Group Sequence Policy Optimization' "$xrun" explain gspo
 wants 0 'on_error, an option of Policy:sample, Rollouts:score' "$xrun" explain on_error
 wants 0 'sampling.samples: Answers to each prompt.' "$xrun" explain sampling.samples
+wants 2 'did you mean optim.warmup?' "$xrun" explain optim.wamup
+wants 2 'did you mean beta?' "$xrun" explain betta
+wants 0 '--resume, an option of xrun RECIPE.lua' "$xrun" explain resume
 wants 0 'samples, an option of Policy:sample' "$xrun" explain samples
 wants 0 'data[].quota: ' "$xrun" explain data.quota
 wants 0 'recipes/grpo.lua: beta' "$xrun" explain beta

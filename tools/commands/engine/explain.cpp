@@ -58,6 +58,23 @@ std::vector<std::string_view> lines_of_text(std::string_view text) {
 // Returns the text after the last dot or colon: "lr" of "optim.lr".
 std::string last_part(const std::string& name) { return name.substr(name.find_last_of(".:") + 1); }
 
+// Returns the keys that shipped recipes set, as "beta = 0.1," does.
+std::vector<std::string> recipe_keys() {
+  std::vector<std::string> keys;
+  for (const std::string& recipe : starter_recipes()) {
+    const auto files = starter_files(recipe);
+    if (files.empty()) continue;
+    for (const std::string_view whole : lines_of_text(files.front().second)) {
+      const std::string_view line = trimmed(whole);
+      const size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+      const bool sets =
+          end != 0 && end != std::string_view::npos && trimmed(line.substr(end)).starts_with("= ");
+      if (sets && whole.starts_with("  ")) keys.emplace_back(line.substr(0, end));
+    }
+  }
+  return keys;
+}
+
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
@@ -65,6 +82,7 @@ std::vector<std::string> known_names() {
   for (const DocEntry& entry : doc_entries()) {
     if (entry.kind != DocKind::kMetamethod) names.push_back(entry.name);
   }
+  for (std::string& key : recipe_keys()) names.push_back(std::move(key));
   return names;
 }
 
@@ -196,7 +214,12 @@ std::string explain_other(const std::string& name) {
   // Of "sampling.samples" the table is a key of recipes, the rest an option.
   const size_t dot = name.find('.');
   const bool dotted = dot != std::string::npos && text.empty();
-  text += explain_recipe_key(dotted ? name.substr(0, dot) : name);
+  if (dotted) {
+    const std::string option = explain_function_option(name.substr(dot + 1));
+    // Without it the last part is unknown, and the table's line would explain something else.
+    return option.empty() ? "" : explain_recipe_key(name.substr(0, dot)) + option;
+  }
+  text += explain_recipe_key(name);
   // `lr` is more likely optim.lr than an option of adamw:step: the error says so. The fields of kd
   // and sampling are options of functions themselves.
   const std::vector<ConfigField>& fields = config_fields();
@@ -204,7 +227,7 @@ std::string explain_other(const std::string& name) {
     return last_part(field.path) == name && !field.path.starts_with("kd.") &&
            !field.path.starts_with("sampling.");
   });
-  return ends_key ? text : text + explain_function_option(dotted ? name.substr(dot + 1) : name);
+  return ends_key ? text : text + explain_function_option(name);
 }
 
 // Prints the origin of a value, of a recipe's file or of a bundle, whose recipe is read, not run.
@@ -256,6 +279,7 @@ std::string explanation(std::string name) {
   }
   text += explain(name);
   if (text.empty()) text = explain_other(name);
+  if (text.empty()) text = explain_option("--" + name);
   if (text.empty()) {
     const std::string near = meant(name);
     throw UsageError(
