@@ -178,6 +178,7 @@ int align_rows(const AlignArguments& arguments) {
   for (std::string line; rows.next(line);) {
     // A blank line is not a row.
     if (arguments.json && line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (!arguments.json) note_json_row(line, rows, "is aligned as text");
     try {
       const std::string row = aligned.line(line, rows);
       if (!arguments.report) out.write(row);

@@ -4,11 +4,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/strings.h"
 
 namespace xrun {
@@ -52,6 +54,22 @@ bool RowReader::next(std::string& line) {
 }
 
 std::string RowReader::location() const { return fmt::format("{}:{}", name_, line_); }
+
+void note_json_row(const std::string& line, const RowReader& rows, std::string_view fate) {
+  if (rows.line() != 1 || !trimmed(line).starts_with('{')) return;
+  try {
+    const Json row = parse_json(line, "", 1);
+    const auto names = {"text", "prompt", "messages", "ids", "student_ids"};
+    const bool known = row.is_object() && std::any_of(names.begin(), names.end(), [&](auto name) {
+                         return row.find(name) != nullptr;
+                       });
+    if (!known) return;
+  } catch (const Error&) {
+    return;  // a text that begins with a brace
+  }
+  fmt::print(stderr, "xrun: note: {}: this row looks like JSON but {}; --json reads it\n",
+             rows.location(), fate);
+}
 
 void RowWriter::write(std::string_view line) {
   buffer_.append(line);

@@ -31,6 +31,10 @@ class RowReader {
   int64_t line_ = 0;
 };
 
+// Prints a note on standard error if the first line that is read as text is an object with a field
+// of the command's rows. `fate` is what happens to it: "is tokenized as text".
+void note_json_row(const std::string& line, const RowReader& rows, std::string_view fate);
+
 // Writes lines to standard output through a buffer. Not thread-safe.
 class RowWriter {
  public:

@@ -87,6 +87,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
     const bool is_json = arguments.json || arguments.decode;
     // A blank line is not a row.
     if (is_json && line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (!is_json) note_json_row(line, rows, "is tokenized as text");
     try {
       const Answer row = answer(*tokenizer, arguments, line, rows);
       out.write(row.line);

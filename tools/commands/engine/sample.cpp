@@ -14,6 +14,7 @@
 #include "tools/commands/engine/chat.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
+#include "tools/commands/row_stream.h"
 
 namespace xrun {
 
@@ -235,35 +236,16 @@ void add_options(CLI::App& app, SampleArguments& arguments) {
   app.add_flag("--rate", arguments.rate, "print tokens per second on standard error at the end");
 }
 
-// True for a line that --json would read as a row.
-bool is_json_row(const std::string& line) {
-  if (!trimmed(line).starts_with('{')) return false;
-  try {
-    const Json row = parse_json(line, "", 1);
-    return row.is_object() && (row.find("prompt") != nullptr || row.find("messages") != nullptr ||
-                               row.find("ids") != nullptr);
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 int answer_all(const SampleArguments& arguments, Model& model,
                const std::shared_ptr<const Tokenizer>& tokenizer, ChatPrompt& chat) {
   SampleRows rows(arguments, model.config(), tokenizer, chat);
   SampleGroups groups(arguments, model, *tokenizer, rows);
   const int64_t limit = model.config().max_length;
-  bool noted = false;
   // Groups of many batches, so that a finished answer makes room for a later row.
   const int status = answer_rows(
       arguments.model, arguments.text.generate.batch * 256,
       [&](const std::string& line, const RowReader& at) {
-        if (!noted && !arguments.model.json && is_json_row(line)) {
-          noted = true;
-          fmt::print(stderr,
-                     "xrun: note: {}: this row looks like JSON but is continued as text; --json "
-                     "reads it\n",
-                     at.location());
-        }
+        if (!arguments.model.json) note_json_row(line, at, "is continued as text");
         std::vector<int32_t> ids = rows.parse(line, at);
         XRUN_CHECK(!ids.empty(), "the prompt is empty; a continuation needs at least one token");
         XRUN_CHECK(static_cast<int64_t>(ids.size()) <= limit,

@@ -9,6 +9,7 @@
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
+#include "tools/commands/row_stream.h"
 
 namespace xrun {
 
@@ -73,6 +74,7 @@ class ScoreRows {
       : arguments_(arguments), model_(model), specials_(specials) {}
 
   std::vector<int32_t> parse(const std::string& line, const RowReader& rows) {
+    if (!arguments_.json) note_json_row(line, rows, "is scored as text");
     std::vector<int32_t> ids = arguments_.json ? from_json(line, rows) : from_text(line);
     XRUN_CHECK(static_cast<int64_t>(ids.size()) <= model_.config().max_length,
                "has {} tokens, the model's limit is {}", ids.size(), model_.config().max_length);
