@@ -81,11 +81,14 @@ std::string RunProgress::line(const StepProgress& progress) const {
         fmt::format("  epoch {}/{}", format_epochs(progress.epoch), format_epochs(progress.epochs));
   }
   if (progress.loss) text += "  loss " + format_metric(*progress.loss);
-  // A line has room for one of the two.
+  // A line has room for one of them.
   if (progress.accuracy) {
     text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
   } else if (progress.margin) {
     text += "  margin " + format_metric(*progress.margin);
+  } else {
+    if (progress.kd) text += "  kd " + format_metric(*progress.kd);
+    if (progress.ce) text += "  ce " + format_metric(*progress.ce);
   }
   if (progress.reward) text += "  reward " + format_metric(*progress.reward);
   if (update_s_ > 0 && tokens_ > 0) {

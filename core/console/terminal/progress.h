@@ -22,12 +22,13 @@ struct StepProgress {
   double epochs = 0;  // of the phase; shown if there is more than one
   std::optional<double> loss = {};
   std::optional<double> accuracy = {};
-  int64_t tokens = 0;                 // of this step
-  double update_s = 0;                // of its update; 0: as long as the body
-  double flops = 0;                   // of its update
-  double peak_flops = 0;              // a second, of this machine; 0: unknown
-  std::optional<double> margin = {};  // shown if there is no accuracy
-  std::optional<double> reward = {};  // mean over the step's rollouts
+  int64_t tokens = 0;                      // of this step
+  double update_s = 0;                     // of its update; 0: as long as the body
+  double flops = 0;                        // of its update
+  double peak_flops = 0;                   // a second, of this machine; 0: unknown
+  std::optional<double> margin = {};       // shown if there is no accuracy
+  std::optional<double> reward = {};       // mean over the step's rollouts
+  std::optional<double> kd = {}, ce = {};  // of distillation, shown as margin is
 };
 
 // "step 57/120  epoch 1.4/3  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s

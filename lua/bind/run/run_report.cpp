@@ -165,6 +165,8 @@ void RunReport::end_body(const StepLoop& loop) {
   progress.loss = find_metric(last_train_, "train/loss");
   progress.accuracy = find_metric(last_train_, "train/accuracy");
   progress.margin = find_metric(last_train_, "train/margin");
+  progress.kd = find_metric(last_train_, "train/kd");
+  progress.ce = find_metric(last_train_, "train/ce");
   progress.reward = find_metric(last_train_, "rollout/reward");
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);

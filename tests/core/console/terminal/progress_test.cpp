@@ -52,6 +52,13 @@ TEST(RunProgress, ShowsTheMarginOfALossWithoutAccuracy) {
   EXPECT_EQ(progress.step(step), "step 1  loss 0.5000  accuracy 0.50");
 }
 
+TEST(RunProgress, ShowsThePartsOfADistillation) {
+  Screen screen(false);
+  RunProgress progress(screen.console, screen.clock);
+  EXPECT_EQ(progress.step({.done = 1, .loss = 3, .kd = 1.5, .ce = 2.25}),
+            "step 1  loss 3.0000  kd 1.5000  ce 2.2500");
+}
+
 TEST(RunProgress, ShowsTheShareOfThePeakThatUpdatesReach) {
   Screen screen(false);
   RunProgress progress(screen.console, screen.clock);
