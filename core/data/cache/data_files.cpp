@@ -150,9 +150,8 @@ std::string missing_file_hint(const fs::path& path) {
   return "; xrun init DIR --recipe NAME makes a folder with a recipe and its data";
 }
 
-// Checks go from the cheapest to the dearest; hashing, which reads all bytes, is last.
-DataFile read_data_file(const std::string& path, const HashProgress& progress,
-                        const FileDigests& digests) {
+// From the cheapest check to the dearest.
+void check_data_file(const std::string& path) {
   check_read(path);
   // A relative path is the usual cause, so the message has the folder it is relative to.
   XRUN_CHECK(path_exists(path), "{}: no such data file (the current folder is {}){}", path,
@@ -167,6 +166,11 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   const bool named_otherwise = path.ends_with(".parquet") || path.ends_with(".csv");
   if (!named_otherwise) refuse_binary(beginning, path);
   refuse_other_kinds(path);
+}
+
+DataFile read_data_file(const std::string& path, const HashProgress& progress,
+                        const FileDigests& digests) {
+  std::error_code code;
   const uint64_t bytes = fs::file_size(path, code);
   XRUN_CHECK(!code, "{}: cannot be examined: {}", path, code.message());
   const auto each = [&](uint64_t done) {
@@ -176,19 +180,16 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   return {path, bytes, digests.digest(path, each)};
 }
 
-std::vector<DataFile> matching_files(const std::string& path, const HashProgress& progress,
-                                     const FileDigests& digests) {
+// The checked files of a path or glob, at least one.
+std::vector<std::string> matching_files(const std::string& path) {
+  XRUN_CHECK(!path.empty(), "a data source has an empty path");
   std::error_code code;
   // A file whose name contains a bracket is meant literally.
-  if (path.find_first_of("*?[") == std::string::npos || fs::exists(path, code)) {
-    return {read_data_file(path, progress, digests)};
-  }
-  std::vector<DataFile> files;
-  for (const std::string& match : expand_glob(path)) {
-    files.push_back(read_data_file(match, progress, digests));
-  }
+  const bool literal = path.find_first_of("*?[") == std::string::npos || fs::exists(path, code);
+  const std::vector<std::string> files = literal ? std::vector{path} : expand_glob(path);
   XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {})", path,
              current_folder());
+  for (const std::string& file : files) check_data_file(file);
   return files;
 }
 
@@ -196,8 +197,18 @@ std::vector<DataFile> matching_files(const std::string& path, const HashProgress
 
 std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress,
                                       const FileDigests& digests) {
-  XRUN_CHECK(!path.empty(), "a data source has an empty path");
-  return as_data_errors([&] { return matching_files(path, progress, digests); });
+  return as_data_errors([&] {
+    std::vector<DataFile> files;
+    // Hashing reads all bytes, so every file is checked first.
+    for (const std::string& file : matching_files(path)) {
+      files.push_back(read_data_file(file, progress, digests));
+    }
+    return files;
+  });
+}
+
+void check_data_files(const std::string& path) {
+  as_data_errors([&] { matching_files(path); });
 }
 
 // In the key of a cache, so a file that moves or changes gives another cache.

@@ -27,6 +27,9 @@ using HashProgress = std::function<void(const std::string& file, uint64_t done, 
 std::vector<DataFile> find_data_files(const std::string& path, const HashProgress& progress = {},
                                       const FileDigests& digests = FileDigests());
 
+// Throws Error as find_data_files does, but hashes nothing.
+void check_data_files(const std::string& path);
+
 // [{"name", "bytes", "xxh3"}, ...] for cache keys.
 Json data_files_json(const std::vector<DataFile>& files);
 

@@ -18,6 +18,10 @@ std::optional<AdapterOptions> read_lora(Json lora);
 // Reads the patterns of `train`; none for null. Throws Error as check_fields does.
 std::vector<std::string> read_train(const Json& patterns);
 
+// Returns the folder of a model name, which is downloaded if it is known and not there yet. Throws
+// Error as resolve_model does, and before a download if the config names data that is not there.
+std::filesystem::path find_model_folder(lua_State* L, const std::string& name);
+
 // Returns the folder of the model at index i: a name, or a table of the sizes of a new model, which
 // is made. Throws Error as resolve_model does.
 std::filesystem::path read_policy_folder(lua_State* L, int i);
