@@ -2,10 +2,14 @@
 
 #include "core/train/advantage.h"
 
+#include <set>
+
 #include "core/base/error.h"
+#include "core/console/terminal/console.h"
 #include "core/train/reinforce.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
+#include "lua/bind/session.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -19,14 +23,34 @@ Baseline baseline_of(const std::string& name) {
   return Baseline::kLeaveOneOut;
 }
 
+struct LoneGroupsNotice {
+  bool reported = false;
+};
+
+// Rewards that are compared with themselves alone teach nothing.
+void say_lone_groups(lua_State* L, const at::Tensor& group) {
+  auto& notice = LuaState::of(L).service<LoneGroupsNotice>();
+  const int64_t rollouts = group.numel();
+  if (notice.reported || rollouts == 0) return;
+  const at::Tensor ids = group.to(at::kCPU, at::kLong).contiguous();
+  const std::set<int64_t> groups(ids.const_data_ptr<int64_t>(),
+                                 ids.const_data_ptr<int64_t>() + rollouts);
+  if (std::ssize(groups) < rollouts) return;
+  notice.reported = true;
+  session_of(L).console->print_escaped(
+      "warning: every group has one rollout, so all advantages are 0 and nothing is learnt; set "
+      "sampling.samples to 2 or more");
+}
+
 int push_advantage(lua_State* L) {
   const Options given(L, 3);
   AdvantageOptions options;
   options.baseline = baseline_of(given.get<std::string>("baseline"));
   options.scale = given.get<bool>("scale");
   options.eps = given.get<double>("eps");
-  push(L,
-       group_advantage(arg<at::Tensor>(L, 1, "reward"), arg<at::Tensor>(L, 2, "group"), options));
+  const auto group = arg<at::Tensor>(L, 2, "group");
+  push(L, group_advantage(arg<at::Tensor>(L, 1, "reward"), group, options));
+  say_lone_groups(L, group);
   return 1;
 }
 
