@@ -22,6 +22,7 @@
 #include "core/base/error.h"
 #include "core/base/file_access.h"
 #include "core/base/file_update.h"
+#include "core/base/folder.h"
 #include "core/base/open_file.h"
 
 namespace xrun {
@@ -69,6 +70,14 @@ bool fails_here(const char* operation, int code = ENOSPC) {
   return true;
 }
 
+bool is_in_cache(const std::filesystem::path& path) {
+  try {
+    return path.string().starts_with(cache_root().string() + "/");
+  } catch (const Error&) {
+    return false;  // no variable names a cache
+  }
+}
+
 // Reads errno, so it must be the first call after the failure.
 [[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
   const int code = errno;
@@ -78,6 +87,9 @@ bool fails_here(const char* operation, int code = ENOSPC) {
     std::error_code removed;
     hint =
         fmt::format("; the current folder is {}", std::filesystem::current_path(removed).string());
+  }
+  if ((code == EROFS || code == EACCES) && is_in_cache(path)) {
+    hint = "; xrun writes to its cache: set XRUN_CACHE to a folder that can be written";
   }
   throw FileError(
       code, fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));

@@ -31,7 +31,7 @@ is "$(sed -n 2p out)" '{"error":"rows:2: wanted an object with the field \"text\
 is "$(sed -n '1p;3p' out | tr '\n' ' ')" "1 2 "
 
 # JSON without --json is a text; the command says so once.
-wants 0 'xrun: note: rows:1: this row looks like JSON but is tokenized as text; --json reads it' \
+refuses 0 'xrun: note: rows:1: this row looks like JSON but is tokenized as text; --json reads it' \
   tokenize --count rows
 is "$(printf '{ braces }\n{"a":1}\n' | tokenize --count 2>&1 | wc -l)" 2
 

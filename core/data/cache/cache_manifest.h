@@ -20,7 +20,8 @@ constexpr const char* kPartialName = "manifest.partial.json";  // of an unfinish
 constexpr const char* kBadRowsName = "bad_rows.jsonl";
 constexpr const char* kLockName = "lock";
 // The end of a message about a damaged cache.
-constexpr const char* kRebuildHint = "remove the folder and the next run builds it again";
+constexpr const char* kRebuildHint =
+    "remove the folder (xrun cache rm with its name), and the next run builds it again";
 
 // Position of a build in its source: after the last row of the last committed shard.
 struct SourceCursor {

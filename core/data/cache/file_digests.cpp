@@ -174,9 +174,10 @@ bool FileDigests::forget_all() const {
   for (const fs::path& path : list_folder(dir_, ignored)) {
     if (is_record(path)) records.push_back(path);
   }
-  for (const fs::path& path : records) fs::remove(path, ignored);
+  bool removed = false;
+  for (const fs::path& path : records) removed |= fs::remove(path, ignored);
   fs::remove(dir_, ignored);
-  return !records.empty();
+  return removed;
 }
 
 }  // namespace xrun

@@ -36,7 +36,8 @@ class FileDigests {
   std::vector<std::filesystem::path> files_with(const std::string& digest) const;
   // Forgets one file.
   void forget(const std::filesystem::path& path) const;
-  // Forgets every file; true if it knew any. Removes the folder too unless it contains other files.
+  // Forgets every file; true if it removed any. Removes the folder too unless it contains other
+  // files.
   bool forget_all() const;
 
  private:

@@ -57,7 +57,8 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
     settings.push_back(
         {fmt::format("max_length={} --set over_length=drop", length), "leave longer rows out"});
     settings.push_back(
-        {fmt::format("max_length={} --set over_length=cut", length), "cut longer rows"});
+        {fmt::format("max_length={} --set over_length=cut", length),
+         "cut longer rows; one whose prompt alone fills it is left out and counted"});
   }
   throw data_error(fmt::format("{}: the {} has {} tokens{}, batch.max_tokens is {}", location(row),
                                unit_name(), count_text(tokens), sides, count_text(max_tokens)),
