@@ -42,14 +42,14 @@ constexpr int kDeepest = 16;  // a run's folders are three deep
 constexpr time_t kNewS = 10;  // another process may have made it and not locked it yet
 
 // A static table of plain buffers, since a signal handler may neither allocate nor take a lock.
-struct Slot {
+struct TemporarySlot {
   std::atomic<bool> taken{false};  // path is complete: a signal handler may read it
   std::array<char, kLongestPath> path;
 };
-std::array<Slot, 4> slots;
+std::array<TemporarySlot, 4> slots;
 
 // The record that getdents64(2) fills.
-struct Entry {
+struct DirectoryEntry {
   uint64_t inode;
   int64_t offset;
   unsigned short length;
@@ -65,11 +65,11 @@ bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "
 // Removes the entries that one read of the folder returns; false at its end.
 bool remove_some(int folder, int depth) noexcept {
   // An entry takes at most 280 bytes; the caller reads until none are left.
-  alignas(Entry) char buffer[2048];
+  alignas(DirectoryEntry) char buffer[2048];
   // opendir allocates, and malloc is not safe in a handler.
   const long size = syscall(SYS_getdents64, folder, buffer, sizeof buffer);
   for (long at = 0; at < size;) {
-    const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
+    const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
     at += entry->length;
     if (is_dots(entry->name)) continue;
     // A link is removed, not followed.
@@ -213,7 +213,7 @@ TemporaryDir::TemporaryDir(const std::string& name) {
   path_ = path;
   lock_ = lock_folder(path.c_str());
   // A folder beyond the slots is removed by its destructor, or after a kill by the next process.
-  for (Slot& slot : slots) {
+  for (TemporarySlot& slot : slots) {
     if (slot.taken.load() || path.size() >= kLongestPath) continue;
     // The path first, then the flag: a handler reads the path of a taken slot.
     memcpy(slot.path.data(), path.c_str(), path.size() + 1);
@@ -224,7 +224,7 @@ TemporaryDir::TemporaryDir(const std::string& name) {
 
 TemporaryDir::~TemporaryDir() {
   // The slot first: a signal that arrives now must not start a second removal.
-  for (Slot& slot : slots) {
+  for (TemporarySlot& slot : slots) {
     if (slot.taken.load() && path_ == slot.path.data()) slot.taken.store(false);
   }
   remove_folder(AT_FDCWD, path_.c_str(), 0);
@@ -233,7 +233,7 @@ TemporaryDir::~TemporaryDir() {
 
 // For a signal handler: no allocation, no lock, no exception.
 void remove_temporary_dirs() noexcept {
-  for (Slot& slot : slots) {
+  for (TemporarySlot& slot : slots) {
     if (slot.taken.load()) remove_folder(AT_FDCWD, slot.path.data(), 0);
   }
 }

@@ -127,18 +127,18 @@ class TeacherPrompts {
     if (rows.empty()) return;
     std::vector<Conversation> read = info.conversations(rows, teacher.retokenizer->student());
     for (size_t i = 0; i < rows.size(); ++i) {
-      Prompt& prompt = by_row_[rows[i]];
+      TeacherPrompt& prompt = by_row_[rows[i]];
       prompt.conversation = std::move(read[i]);
       prompt.conversation.chat_template = teacher.chat_template;
       prompt.ids = render(prompt.conversation, row_text(info, rows[i]));
     }
   }
 
-  struct Prompt {
+  struct TeacherPrompt {
     Conversation conversation;
     std::vector<int32_t> ids;
   };
-  const Prompt& of(int64_t row) const { return by_row_.at(row); }
+  const TeacherPrompt& of(int64_t row) const { return by_row_.at(row); }
 
  private:
   std::vector<int32_t> render(const Conversation& conversation, const std::string& row) const {
@@ -158,7 +158,7 @@ class TeacherPrompts {
   }
 
   const AnswerTeacher& teacher_;
-  std::map<int64_t, Prompt> by_row_;
+  std::map<int64_t, TeacherPrompt> by_row_;
 };
 
 // The companions of a batch of rollouts, made when its packs are, so that their timer counts it.
@@ -187,7 +187,7 @@ class AnswerCompanions : public CompanionSource {
     std::vector<CompanionTokens> made(rollouts_.size());
     for_each_on_threads(rollouts_.size(), teacher_.workers, [&](size_t i) {
       const Rollout& one = *rollouts_[i];
-      const TeacherPrompts::Prompt& prompt = prompts.of(one.row);
+      const TeacherPrompts::TeacherPrompt& prompt = prompts.of(one.row);
       made[i] = AnswerCompanion(teacher_, turn_end, prompt.conversation).make(one, prompt.ids);
     });
     for (size_t i = 0; i < rollouts_.size(); ++i) {

@@ -10,7 +10,7 @@ namespace xrun {
 
 namespace {
 
-uint64_t key_of(const AnswerHistory::Prompt& prompt, int64_t sample) {
+uint64_t key_of(const AnswerHistory::HistoryPrompt& prompt, int64_t sample) {
   const uint64_t head[] = {static_cast<uint64_t>(prompt.vocab), prompt.name,
                            static_cast<uint64_t>(sample),
                            hash_u64({reinterpret_cast<const char*>(prompt.ids.data()),
@@ -20,7 +20,7 @@ uint64_t key_of(const AnswerHistory::Prompt& prompt, int64_t sample) {
 
 }  // namespace
 
-std::vector<std::vector<int32_t>> AnswerHistory::drafts(const Prompt& prompt,
+std::vector<std::vector<int32_t>> AnswerHistory::drafts(const HistoryPrompt& prompt,
                                                         int64_t samples) const {
   std::vector<std::vector<int32_t>> drafts;
   for (int64_t sample = 0; sample < samples; ++sample) {
@@ -30,7 +30,7 @@ std::vector<std::vector<int32_t>> AnswerHistory::drafts(const Prompt& prompt,
   return drafts;
 }
 
-void AnswerHistory::remember(const Prompt& prompt, int64_t sample,
+void AnswerHistory::remember(const HistoryPrompt& prompt, int64_t sample,
                              const std::vector<int32_t>& ids) {
   const uint64_t key = key_of(prompt, sample);
   const auto found = answers_.find(key);

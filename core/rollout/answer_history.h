@@ -17,17 +17,17 @@ class AnswerHistory {
   explicit AnswerHistory(int64_t max_tokens = int64_t{1} << 25) : max_tokens_(max_tokens) {}
 
   // The answers to one prompt, the first in draw keys being sample 0.
-  struct Prompt {
+  struct HistoryPrompt {
     const std::vector<int32_t>& ids;
     uint64_t name;  // in draw keys
     int64_t vocab;  // of the model; its ids are not a draft for another one
   };
 
   // Returns the latest answers to the samples 0 to samples - 1, an empty one where there is none.
-  std::vector<std::vector<int32_t>> drafts(const Prompt& prompt, int64_t samples) const;
+  std::vector<std::vector<int32_t>> drafts(const HistoryPrompt& prompt, int64_t samples) const;
   // Replaces the answer to a sample. A new one that would exceed the limit is not remembered, so
   // that a data set larger than the limit has drafts for its first prompts.
-  void remember(const Prompt& prompt, int64_t sample, const std::vector<int32_t>& ids);
+  void remember(const HistoryPrompt& prompt, int64_t sample, const std::vector<int32_t>& ids);
 
  private:
   int64_t max_tokens_, tokens_ = 0;

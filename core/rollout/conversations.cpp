@@ -110,7 +110,7 @@ class Conversations {
 
   // The key of the conversation's next turn in the history. Names are below 2^44, and a turn has
   // the draft of the same turn only.
-  AnswerHistory::Prompt history_key(const Rollout& one) const {
+  AnswerHistory::HistoryPrompt history_key(const Rollout& one) const {
     const uint64_t name = text_.generate.prompt_names[static_cast<size_t>(one.prompt)];
     return {*one.prompt_ids, name + (static_cast<uint64_t>(one.turns.size()) << 44), vocab_};
   }

@@ -137,7 +137,8 @@ RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& p
   std::vector<std::vector<int32_t>> ids;
   for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
   const auto prompt_at = [&](size_t p) {
-    return AnswerHistory::Prompt{ids[p], text.generate.prompt_names[p], model.config().vocab};
+    return AnswerHistory::HistoryPrompt{ids[p], text.generate.prompt_names[p],
+                                        model.config().vocab};
   };
   for (size_t p = 0; options.history != nullptr && p < ids.size(); ++p) {
     text.generate.drafts.push_back(options.history->drafts(prompt_at(p), options.samples));

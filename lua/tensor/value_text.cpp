@@ -102,7 +102,7 @@ class ValueReader {
                           : fmt::format("<the table {} levels up again>", levels - 1)};
     }
     luaL_checkstack(L_, 6, "no room to print");
-    const std::vector<Key> keys = keys_of(i);
+    const std::vector<SortedKey> keys = keys_of(i);
     if (keys.empty()) return {"{}"};
     if (depth >= options_.depth || values_ > options_.most_values) {
       return {fmt::format("{{... {} inside}}", count_text(static_cast<int64_t>(keys.size())))};
@@ -111,7 +111,7 @@ class ValueReader {
     Shown shown{.text = "", .table = true, .members = {}};
     // Elements 1, 2, ... are shown without their keys.
     double expected = 1;
-    for (const Key& key : keys) {
+    for (const SortedKey& key : keys) {
       if (static_cast<int>(shown.members.size()) >= options_.most_members ||
           values_ > options_.most_values) {
         const auto left = static_cast<int64_t>(keys.size() - shown.members.size());
@@ -129,7 +129,7 @@ class ValueReader {
     return shown;
   }
 
-  struct Key {
+  struct SortedKey {
     int kind;  // 0 number, 1 text, 2 another
     double number = 0;
     std::string bytes;  // of a string key
@@ -137,8 +137,8 @@ class ValueReader {
     int position = 0;   // of any other key: its number in the order of lua_next
   };
 
-  std::vector<Key> keys_of(int i) {
-    std::vector<Key> keys;
+  std::vector<SortedKey> keys_of(int i) {
+    std::vector<SortedKey> keys;
     int position = 0;
     lua_pushnil(L_);
     while (lua_next(L_, i) != 0) {
@@ -161,7 +161,7 @@ class ValueReader {
       }
     }
     // Numbers, then names, then the rest, so that a table prints the same in every run.
-    std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
+    std::stable_sort(keys.begin(), keys.end(), [](const SortedKey& a, const SortedKey& b) {
       if (a.kind != b.kind) return a.kind < b.kind;
       if (a.kind == 0) return a.number < b.number;
       return a.kind == 1 ? a.bytes < b.bytes : a.text < b.text;
@@ -170,7 +170,7 @@ class ValueReader {
   }
 
   // Pushes the value of a key; other keys are found by their position.
-  void push_key(int i, const Key& key) {
+  void push_key(int i, const SortedKey& key) {
     if (key.kind == 0) {
       lua_pushnumber(L_, key.number);
       return lua_rawget(L_, i);

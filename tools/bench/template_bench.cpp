@@ -21,18 +21,18 @@ namespace {
 
 constexpr int kRuns = 9;
 
-struct Row {
+struct BenchRow {
   Json messages;
   Json kwargs = Json::object();
 };
 
-std::vector<Row> read_rows(const std::string& path) {
+std::vector<BenchRow> read_rows(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   XRUN_CHECK(bool(file), "{}: cannot be opened", path);
-  std::vector<Row> rows;
+  std::vector<BenchRow> rows;
   for (std::string line; std::getline(file, line);) {
     const Json json = parse_json(line, path);
-    Row row;
+    BenchRow row;
     const Json* messages = json.find("messages");
     row.messages = messages != nullptr ? *messages : json.at("chosen");
     if (const Json* tools = json.find("tools"); tools != nullptr) row.kwargs.set("tools", *tools);
@@ -64,9 +64,10 @@ std::shared_ptr<const ChatTemplate> family_template(const std::string& family) {
 }
 
 // Returns the rows that render, after looking at their texts.
-std::vector<Row> checked(const std::vector<Row>& rows, const ChatTemplate& chat_template) {
-  std::vector<Row> good;
-  for (const Row& row : rows) {
+std::vector<BenchRow> checked(const std::vector<BenchRow>& rows,
+                              const ChatTemplate& chat_template) {
+  std::vector<BenchRow> good;
+  for (const BenchRow& row : rows) {
     std::string text;
     try {
       text = chat_template.render(row.messages, row.kwargs).text;
@@ -82,22 +83,22 @@ std::vector<Row> checked(const std::vector<Row>& rows, const ChatTemplate& chat_
   return good;
 }
 
-void bench(const std::vector<Row>& all, const std::string& family) {
+void bench(const std::vector<BenchRow>& all, const std::string& family) {
   const auto chat_template = family_template(family);
-  const std::vector<Row> rows = checked(all, *chat_template);
+  const std::vector<BenchRow> rows = checked(all, *chat_template);
   size_t bytes = 0, plain_bytes = 0, turns = 0;
-  for (const Row& row : rows) turns += row.messages.size();
+  for (const BenchRow& row : rows) turns += row.messages.size();
   const Pairs pairs = interleave(
       kRuns,
       [&] {
         bytes = 0;
-        for (const Row& row : rows) {
+        for (const BenchRow& row : rows) {
           bytes += chat_template->render(row.messages, row.kwargs).text.size();
         }
       },
       [&] {
         plain_bytes = 0;
-        for (const Row& row : rows) {
+        for (const BenchRow& row : rows) {
           if (family == "chatml") plain_bytes += plain_chatml(row.messages).size();
         }
       });

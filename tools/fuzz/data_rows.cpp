@@ -73,14 +73,14 @@ void encode_row(const RawRow& raw) {
   encoders.encode(value);
 }
 
-struct Row {
+struct FuzzRow {
   std::string text;
   int64_t line;
   ContentCursor after;
 };
 
 struct Rows {
-  std::vector<Row> rows;
+  std::vector<FuzzRow> rows;
   std::string error;  // that ended them
 };
 

@@ -42,7 +42,7 @@ bool HeldPrefix::serves(const Model& model) const {
 
 HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
   // One forward for each model, at its first use.
-  for (const Forward& known : forwards_) {
+  for (const PrefixForward& known : forwards_) {
     if (known.model == &model) return known.leaves;
   }
   PackInput input;
@@ -52,7 +52,7 @@ HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
   input.rope_length = {static_cast<int32_t>(prefix_.longest)};  // serves(): any length will do
   std::vector<HeldKeys> computed;
   const at::Tensor hidden = model.forward(input, {.keys = &computed});
-  Forward made{.model = &model, .leaves = {}, .outputs = {}, .inputs = {}, .sums = {}};
+  PrefixForward made{.model = &model, .leaves = {}, .outputs = {}, .inputs = {}, .sums = {}};
   // Cuts the graph: micro-batches add to the leaf's gradient, backward() carries it on to the
   // output.
   const auto leaf = [&](const at::Tensor& output) {
@@ -68,7 +68,7 @@ HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
 
 void HeldPrefix::collect() {
   const at::NoGradGuard no_grad;
-  for (Forward& forward : forwards_) {
+  for (PrefixForward& forward : forwards_) {
     for (size_t i = 0; i < forward.inputs.size(); ++i) {
       at::Tensor& gradient = forward.inputs[i].mutable_grad();
       if (!gradient.defined()) continue;
@@ -85,9 +85,9 @@ void HeldPrefix::collect() {
 
 void HeldPrefix::backward() {
   collect();
-  const std::vector<Forward> done = std::move(forwards_);
+  const std::vector<PrefixForward> done = std::move(forwards_);
   forwards_.clear();
-  for (const Forward& forward : done) {
+  for (const PrefixForward& forward : done) {
     std::vector<at::Tensor> outputs, gradients;
     for (size_t i = 0; i < forward.sums.size(); ++i) {
       if (!forward.sums[i].defined()) continue;  // no loss depends on it

@@ -53,13 +53,13 @@ class HeldPrefix {
   void backward();
 
  private:
-  struct Forward {
+  struct PrefixForward {
     const Model* model;
     Leaves leaves;
     std::vector<at::Tensor> outputs, inputs, sums;  // the prefix's own; its leaves; their gradients
   };
   SharedPrefix prefix_;
-  std::vector<Forward> forwards_;
+  std::vector<PrefixForward> forwards_;
 };
 
 // Returns the prefixes that are held over a step of these micro-batches.

@@ -46,17 +46,17 @@ double side_gradient(const View& side, const Leaves& leaves) {
   return side.row_count() == 0 ? 0 : sum / static_cast<double>(side.row_count());
 }
 
-struct Side {
+struct LikelihoodSide {
   std::string name;  // "chosen", "rejected", "all"
   double gradient;
 };
 
 // The mean gradient of the good and of the bad answers of rows with a label, those that there are.
-std::vector<Side> labelled_sides(const View& all, const Leaves& leaves) {
+std::vector<LikelihoodSide> labelled_sides(const View& all, const Leaves& leaves) {
   // label [S], by segment; row_segment [R], by loss row.
   const at::Tensor label = all.field("label").to(at::kCPU, at::kDouble).contiguous();
   const at::Tensor segment = all.rows().row_segment.to(at::kCPU).contiguous();
-  std::vector<Side> sides;
+  std::vector<LikelihoodSide> sides;
   for (const auto& [name, wanted] : {std::pair("good", 1.0), std::pair("bad", 0.0)}) {
     double sum = 0;
     int64_t count = 0;
@@ -73,7 +73,7 @@ std::vector<Side> labelled_sides(const View& all, const Leaves& leaves) {
   return sides;
 }
 
-std::vector<Side> sides_of(MicroBatch& micro, const Leaves& leaves) {
+std::vector<LikelihoodSide> sides_of(MicroBatch& micro, const Leaves& leaves) {
   if (micro.pair_count() == 0 && micro.all().has_field("label")) {
     return labelled_sides(micro.all(), leaves);
   }
@@ -83,9 +83,9 @@ std::vector<Side> sides_of(MicroBatch& micro, const Leaves& leaves) {
 }
 
 // "decreases when chosen answers become more likely (slope -0.05), increases when ..."
-std::string sides_text(const std::vector<Side>& sides) {
+std::string sides_text(const std::vector<LikelihoodSide>& sides) {
   std::string out;
-  for (const Side& side : sides) {
+  for (const LikelihoodSide& side : sides) {
     const char* const change = side.gradient < 0   ? "decreases"
                                : side.gradient > 0 ? "increases"
                                                    : "does not change";
@@ -97,8 +97,8 @@ std::string sides_text(const std::vector<Side>& sides) {
 }
 
 // An oddity of the sides of pairs as a sentence, or "".
-std::string odd_sides(const std::vector<Side>& sides) {
-  for (const Side& side : sides) {
+std::string odd_sides(const std::vector<LikelihoodSide>& sides) {
+  for (const LikelihoodSide& side : sides) {
     if (side.name == "all") continue;
     if (side.gradient == 0) return fmt::format("it does not depend on {} answers", side.name);
     // A step makes more likely what has a negative slope.
@@ -154,7 +154,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   if (auto finding = mismatch_finding(check, micro, subject, detaches)) return *finding;
   // check_logprobs has left its gradients in the leaves.
   const Leaves leaves = leaves_of(micro);
-  const std::vector<Side> sides = sides_of(micro, leaves);
+  const std::vector<LikelihoodSide> sides = sides_of(micro, leaves);
   int64_t values = 0;
   for (const at::Tensor& leaf : leaves) values += leaf.numel();
   // A row's loss must not depend on the rows beside it.
