@@ -81,7 +81,7 @@ void FetchingRanks::meet(std::string_view label) {
       if (!same) ranks_.barrier(label);
       return;
     }
-    std::vector<Wish> now, next;
+    std::vector<FetchRequest> now, next;
     for (const Message& message : all) {
       now.push_back(message.now);
       next.push_back(message.next);
@@ -108,16 +108,17 @@ void FetchingRanks::forget_ahead() {
 }
 
 // Every rank sends its range of what each rank wants to that rank.
-FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
+FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& wishes) {
   Transfer transfer;
   const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());
-  const auto first =
-      std::find_if(wishes.begin(), wishes.end(), [](const Wish& wish) { return wish.source >= 0; });
+  const auto first = std::find_if(wishes.begin(), wishes.end(),
+                                  [](const FetchRequest& wish) { return wish.source >= 0; });
   // All ranks see the same wishes, so none begins a collective.
   if (first == wishes.end()) return transfer;
   transfer.wish = wishes[me];
-  const bool all_want_one = std::all_of(wishes.begin(), wishes.end(),
-                                        [&](const Wish& wish) { return wish == wishes.front(); });
+  const bool all_want_one =
+      std::all_of(wishes.begin(), wishes.end(),
+                  [&](const FetchRequest& wish) { return wish == wishes.front(); });
   std::vector<int64_t> out_sizes(n), in_sizes(n);
   at::TensorOptions options = source(first->source).options(first->group);
   if (transfer.wish.source >= 0) {
@@ -161,7 +162,7 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<Wish>& wishes) {
 
 at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
   XRUN_CHECK(meets_, "a rank fetches before the ranks meet; call begin_meetings first");
-  const Wish wanted{source, group};
+  const FetchRequest wanted{source, group};
   at::Tensor found;
   // Asked for at the fetch before, and transferred while the ranks computed.
   if (ahead_.wish == wanted) {
@@ -173,9 +174,9 @@ at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
   // Nothing to ask for. The others meet this rank at its next fetch or collective.
   if (found.defined() && next < 0) return found;
   const Message own{.fetches = true,
-                    .now = found.defined() ? Wish{} : wanted,
-                    .next = next < 0 ? Wish{} : Wish{source, next}};
-  std::vector<Wish> now, ahead;
+                    .now = found.defined() ? FetchRequest{} : wanted,
+                    .next = next < 0 ? FetchRequest{} : FetchRequest{source, next}};
+  std::vector<FetchRequest> now, ahead;
   for (const Message& message : say(own)) {
     now.push_back(message.now);
     ahead.push_back(message.next);

@@ -67,18 +67,18 @@ class FetchingRanks : public Ranks {
   int64_t fetched_bytes() const { return fetched_bytes_; }  // by this rank, from others
 
  private:
-  struct Wish {
+  struct FetchRequest {
     int64_t source = -1, group = -1;  // -1: nothing
-    bool operator==(const Wish&) const = default;
+    bool operator==(const FetchRequest&) const = default;
   };
   // The message of one rank when ranks meet.
   struct Message {
     bool fetches = false;  // false: it has reached a collective
-    Wish now, next;
+    FetchRequest now, next;
     int64_t label = 0;  // the hash of its label
   };
   struct Transfer {
-    Wish wish;  // of this rank; nothing: it only serves
+    FetchRequest wish;  // of this rank; nothing: it only serves
     at::Tensor out, in;
     std::unique_ptr<PendingCollective> pending;
   };
@@ -88,7 +88,7 @@ class FetchingRanks : public Ranks {
   };
   void meet(std::string_view label);  // before a collective
   std::vector<Message> say(const Message& own);
-  Transfer begin(const std::vector<Wish>& wishes);
+  Transfer begin(const std::vector<FetchRequest>& wishes);
   void keep(Transfer transfer);
   RangeSource& source(int64_t number);
 

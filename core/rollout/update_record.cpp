@@ -104,7 +104,7 @@ Objective WatchedUpdate::watch(Objective objective) {
 
 void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   for (const auto& [unit, loss] : result.losses) add_units(units_, unit, loss.numel());
-  Measured measured{.micro = micro.index()};
+  MicroCounts measured{.micro = micro.index()};
   const PackedBatch& pack = micro.pack();
   // Segments whose answers the present weights sampled.
   std::vector<uint8_t> fresh(static_cast<size_t>(pack.segment_count()), 0);
@@ -156,7 +156,7 @@ void WatchedUpdate::add_units(UnitCounts& to, Unit unit, int64_t count) {
 }
 
 void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path,
-                            Measured& to) {
+                            MicroCounts& to) {
   const at::Tensor* trained = nullptr;
   for (const MicroBatch::Scored& one : micro.scored()) {
     // Log-probs of a part of the tokens would not line up with the loss rows.
@@ -182,7 +182,7 @@ void WatchedUpdate::compare(MicroBatch& micro, const std::vector<uint8_t>& fresh
   }
 }
 
-void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCounts& units) {
+void WatchedUpdate::gather(Ranks& ranks, std::vector<MicroCounts>& measured, UnitCounts& units) {
   MessageWriter own;
   own.list(measured).int64(std::ssize(units));
   for (const auto& [unit, count] : units) own.int64(static_cast<int64_t>(unit)).int64(count);
@@ -191,7 +191,7 @@ void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCo
   units.clear();
   for (const std::string& message : messages) {
     MessageReader in(message);
-    const auto others = in.list<Measured>();
+    const auto others = in.list<MicroCounts>();
     measured.insert(measured.end(), others.begin(), others.end());
     for (int64_t count = in.int64(); count > 0; --count) {
       const auto unit = static_cast<Unit>(in.int64());
@@ -200,15 +200,15 @@ void WatchedUpdate::gather(Ranks& ranks, std::vector<Measured>& measured, UnitCo
   }
   // In the order of the micro-batches, so that sums have the bits of one process.
   std::stable_sort(measured.begin(), measured.end(),
-                   [](const Measured& a, const Measured& b) { return a.micro < b.micro; });
+                   [](const MicroCounts& a, const MicroCounts& b) { return a.micro < b.micro; });
 }
 
 void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record, Ranks* ranks) const {
-  std::vector<Measured> measured = measured_;
+  std::vector<MicroCounts> measured = measured_;
   UnitCounts units = units_;
   if (ranks != nullptr) gather(*ranks, measured, units);
   UpdateRecord own;
-  for (const Measured& one : measured) {
+  for (const MicroCounts& one : measured) {
     own.tokens += one.tokens;
     own.clipped += one.clipped;
     own.corrected += one.corrected;

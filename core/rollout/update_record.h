@@ -77,7 +77,7 @@ class WatchedUpdate {
 
  private:
   // Of one micro-batch.
-  struct Measured {
+  struct MicroCounts {
     int64_t micro = 0;  // its index
     int64_t tokens = 0, clipped = 0, corrected = 0, oldest = 0;
     RatioSums old = {}, sampler = {};
@@ -87,14 +87,14 @@ class WatchedUpdate {
   void measure(MicroBatch& micro, const ObjectiveResult& result);
   // Adds the tokens' ratios to old_logprob, if `on_path`, and those of `fresh` segments to the
   // sampler's.
-  void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path, Measured& to);
+  void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path, MicroCounts& to);
   static void add_units(UnitCounts& to, Unit unit, int64_t count);
   // Replaces what this rank measured by what all did.
-  static void gather(Ranks& ranks, std::vector<Measured>& measured, UnitCounts& units);
+  static void gather(Ranks& ranks, std::vector<MicroCounts>& measured, UnitCounts& units);
 
   const Rollouts& batch_;
   const Policy& policy_;
-  std::vector<Measured> measured_;
+  std::vector<MicroCounts> measured_;
   UnitCounts units_;
 };
 

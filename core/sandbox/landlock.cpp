@@ -23,7 +23,7 @@ constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;  // on
 constexpr unsigned kVersion = 1;                                           // a flag
 constexpr int kPathBeneath = 1;
 
-enum Right : uint64_t {
+enum AccessRight : uint64_t {
   kExecute = 1 << 0,
   kWriteFile = 1 << 1,
   kReadFile = 1 << 2,

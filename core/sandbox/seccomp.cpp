@@ -79,7 +79,7 @@ constexpr uint32_t kDenied[] = {
 
 constexpr uint32_t kDeny = SECCOMP_RET_ERRNO | EPERM;
 
-class Program {
+class FilterProgram {
  public:
   void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)); }
   void end(uint32_t result) { add(BPF_RET | BPF_K, result); }
@@ -110,8 +110,8 @@ class Program {
 // The low half of an argument, on little-endian machines.
 constexpr size_t argument(size_t i) { return offsetof(seccomp_data, args) + i * sizeof(uint64_t); }
 
-Program make_program() {
-  Program p;
+FilterProgram make_program() {
+  FilterProgram p;
   p.load(offsetof(seccomp_data, arch));
   p.end_unless(kArchitecture, SECCOMP_RET_KILL_PROCESS);
   p.load(offsetof(seccomp_data, nr));
@@ -173,7 +173,7 @@ Program make_program() {
 std::string limit_system_calls() {
   XRUN_CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs: {}",
              std::strerror(errno));
-  Program program = make_program();
+  FilterProgram program = make_program();
   const sock_fprog filter = {static_cast<unsigned short>(program.code().size()),
                              program.code().data()};
   if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0) return "";

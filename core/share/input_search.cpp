@@ -143,7 +143,7 @@ NearFiles files_below(const fs::path& root, const LockedInput& input) {
     return best;
   }
   const fs::path named = named_folder(input);
-  // An absolute name means the place of the bundle's author and is not joined to this root.
+  // An absolute name is a path on the author's machine and is not joined to this root.
   if (named.is_relative() && !named.empty()) take(files_in(root / named, input));
   if (input.kind == InputKind::kModel) take(files_in(root / named.filename(), input));
   // Tried last, so that of two equal finds the one under the input's own folders stays.
@@ -242,25 +242,25 @@ class MissingText {
  public:
   explicit MissingText(const LockedInput& input) : input_(input) {}
 
-  void add(const std::string& place, const NearFiles& near) {
+  void add(const std::string& location, const NearFiles& near) {
     const size_t others = near.others.size(), all = wanted_files(input_).size();
     // Naming the odd files helps only where some of the others were found.
     if (others == 0 || others == all || near.match == Match::kRefused) {
-      return add(place, near.match, near.files);
+      return add(location, near.match, near.files);
     }
     if (lacking_.empty()) lacking_ = near.others.front();
-    add_line(place,
+    add_line(location,
              fmt::format("{}: {}; it has the other {} of {} files", listed(near.others, kMostNamed),
                          match_text(near.match), all - others, all));
   }
-  void add(const std::string& place, Match match, const std::vector<fs::path>& files) {
-    if (match == Match::kAbsent) return add_line(place, match_text(match));
+  void add(const std::string& location, Match match, const std::vector<fs::path>& files) {
+    if (match == Match::kAbsent) return add_line(location, match_text(match));
     const std::vector<std::string> paths = paths_to_read(input_, files);
     add_line(listed(paths, kMostNamed), match_text(match));
     if (match == Match::kRefused && allow_.empty() && paths.size() <= kMostNamed) allow_ = paths;
   }
-  void add_line(const std::string& place, const std::string& what) {
-    looked_ += fmt::format("\n  {}: {}", place, what);
+  void add_line(const std::string& location, const std::string& what) {
+    looked_ += fmt::format("\n  {}: {}", location, what);
   }
 
   void write(FoundInput& out) const {
@@ -297,12 +297,13 @@ FoundInput linked(const LockedInput& input, const fs::path& own, const std::vect
 bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInput& found,
                   MissingText& missing) {
   const fs::path name = input.name;
-  const std::string place = name.is_relative() ? input.name + " in the current folder" : input.name;
+  const std::string location =
+      name.is_relative() ? input.name + " in the current folder" : input.name;
   std::vector<fs::path> files;
   try {
     files = named_files(input, models);
   } catch (const Error& error) {
-    missing.add_line(place, error.what());
+    missing.add_line(location, error.what());
     return false;
   }
   std::vector<const LockedFile*> locked;
@@ -310,18 +311,18 @@ bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInp
   try {
     // Only files of the locked sizes are worth a --read.
     if (worst_match(files, locked) == Match::kRefused) {
-      missing.add(place, Match::kRefused, files);
+      missing.add(location, Match::kRefused, files);
       return false;
     }
     found.differences = differences_of(input, files);
     if (found.differences.empty()) add_unlocked(input, found.differences);
   } catch (const Error& error) {
     found.differences.clear();
-    missing.add_line(place, error.what());
+    missing.add_line(location, error.what());
     return false;
   }
   if (!found.differences.empty()) {
-    missing.add(place, Match::kAbsent, {});
+    missing.add(location, Match::kAbsent, {});
     return false;
   }
   found.where = "by its name";
@@ -340,15 +341,15 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   if (find_by_name(input, search.models, found, missing)) return found;
 
   const fs::path folder = search.bundle.parent_path(), beside = folder.empty() ? "." : folder;
-  std::vector<std::pair<std::string, fs::path>> places = {
+  std::vector<std::pair<std::string, fs::path>> locations = {
       {fmt::format("the bundle's folder, {}", beside.string()), beside}};
-  for (const fs::path& path : search.named) places.emplace_back(path.string(), path);
-  for (const auto& [place, root] : places) {
+  for (const fs::path& path : search.named) locations.emplace_back(path.string(), path);
+  for (const auto& [location, root] : locations) {
     const NearFiles near = files_below(root, input);
     if (near.match == Match::kLocked) {
       return linked(input, own, near.files, fmt::format("found in {}", root.string()));
     }
-    missing.add(place, near);
+    missing.add(location, near);
   }
   if (search.named.empty()) missing.add_line("--read and --set", "name no path");
 

@@ -178,24 +178,24 @@ class SourceReader {
 
   // "recipe/" and the path below the folder that holds all of the files.
   void name_members() {
-    std::vector<fs::path> places;
+    std::vector<fs::path> paths;
     for (const SourceFile& file : out_.files) {
-      fs::path place = file.path;
+      fs::path path = file.path;
       for (const auto& [from, to] : moved_) {
-        if (from == file.path) place = to;
+        if (from == file.path) path = to;
       }
-      places.push_back(fs::absolute(place).lexically_normal());
+      paths.push_back(fs::absolute(path).lexically_normal());
     }
-    fs::path root = places[0].parent_path();
-    const auto holds = [&](const fs::path& place) {
-      const std::string below = place.lexically_relative(root).string();
+    fs::path root = paths[0].parent_path();
+    const auto holds = [&](const fs::path& path) {
+      const std::string below = path.lexically_relative(root).string();
       return !below.empty() && below != ".." && !below.starts_with("../");
     };
-    while (!std::all_of(places.begin(), places.end(), holds) && root.has_relative_path()) {
+    while (!std::all_of(paths.begin(), paths.end(), holds) && root.has_relative_path()) {
       root = root.parent_path();
     }
-    for (size_t i = 0; i < places.size(); ++i) {
-      out_.files[i].member = "recipe/" + places[i].lexically_relative(root).generic_string();
+    for (size_t i = 0; i < paths.size(); ++i) {
+      out_.files[i].member = "recipe/" + paths[i].lexically_relative(root).generic_string();
     }
     out_.recipe = out_.files[0].member;
   }

@@ -120,7 +120,7 @@ void AdamWState::make_moments() {
 }
 
 void AdamWState::each(const Buffers& state, const EachRange& f) const {
-  for (const Held& held : pieces_) {
+  for (const HeldRange& held : pieces_) {
     f(flat_weight(held.tensor, held.begin, held.size),
       state[static_cast<size_t>(held.group)].narrow(0, held.at, held.size));
   }
@@ -140,7 +140,7 @@ bool AdamWState::has_gradient(int64_t tensor) const {
   return weights_[static_cast<size_t>(tensor)].grad().defined();
 }
 
-at::Tensor AdamWState::gradient_of(const Held& held) {
+at::Tensor AdamWState::gradient_of(const HeldRange& held) {
   if (!exchange_) {
     // The kernel walks flat memory.
     return weights_[static_cast<size_t>(held.tensor)].grad().contiguous().view({-1});
@@ -223,7 +223,7 @@ void AdamWState::update(const Factors& factors) {
   ElementRuns runs;
   // CPU weights are updated together, so that small ones do not each start the threads.
   std::vector<UpdateRun> updates;
-  for (const Held& held : pieces_) {
+  for (const HeldRange& held : pieces_) {
     const auto t = static_cast<size_t>(held.tensor), g = static_cast<size_t>(held.group);
     if (!has_gradient(held.tensor)) continue;
     const at::Tensor gradient = gradient_of(held);
@@ -297,7 +297,7 @@ std::vector<TensorRange> AdamWState::ranges(const NamedBuffers& of) const {
   for (size_t t = 0; t < index_.tensors().size(); ++t) {
     const FlatTensor& flat = index_.tensors()[t];
     const auto g = static_cast<size_t>(flat.group);
-    Held held{.tensor = static_cast<int64_t>(t), .group = flat.group};
+    HeldRange held{.tensor = static_cast<int64_t>(t), .group = flat.group};
     // pieces_ is in the order of the index; a tensor of other ranks has an empty range here.
     if (next < pieces_.size() && pieces_[next].tensor == held.tensor) held = pieces_[next++];
     for (const auto& [prefix, buffers] : of) {
@@ -311,7 +311,7 @@ std::vector<TensorRange> AdamWState::ranges(const NamedBuffers& of) const {
 
 void AdamWState::restore(const TensorSource& saved, const NamedBuffers& into) {
   const at::NoGradGuard no_grad;
-  for (const Held& held : pieces_) {
+  for (const HeldRange& held : pieces_) {
     const FlatTensor& flat = index_.tensors()[static_cast<size_t>(held.tensor)];
     const auto g = static_cast<size_t>(held.group);
     for (const auto& [prefix, buffers] : into) {

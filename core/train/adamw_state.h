@@ -64,12 +64,12 @@ class AdamWState {
 
  private:
   // Elements of one weight that this rank holds moments for.
-  struct Held {
+  struct HeldRange {
     int64_t tensor = 0, group = 0;
     int64_t begin = 0, size = 0;  // of the weight
     int64_t at = 0;               // of its first moment in the group's buffer
   };
-  at::Tensor gradient_of(const Held& held);         // flat
+  at::Tensor gradient_of(const HeldRange& held);    // flat
   std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
   at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
   void gather_gradients();  // level 0: the sums of all ranks
@@ -89,7 +89,7 @@ class AdamWState {
   };
   std::vector<at::Tensor> weights_;
   std::vector<WeightOwner> owners_;  // [tensors]
-  std::vector<Held> pieces_;
+  std::vector<HeldRange> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
   std::vector<at::Tensor> whole_;   // [groups] gathered gradients of level 0
   Buffers exp_avg_, exp_avg_sq_;    // [groups] fp32

@@ -128,7 +128,7 @@ class Means {
     }
   };
   // Sums as if the unit were each of those that some values have; all values have the right one.
-  struct OfTerm {
+  struct TermMeans {
     size_t values = 0;
     std::vector<std::pair<Unit, Sum>> by_unit = {};  // preferred ones first
 
@@ -146,7 +146,7 @@ class Means {
   struct Metric {
     std::string name;
     Sum plain = {};  // of numbers, and of values whose weights are known
-    std::map<int64_t, OfTerm> by_term = {};
+    std::map<int64_t, TermMeans> by_term = {};
   };
   struct SourceLoss {
     int64_t term;
@@ -187,7 +187,7 @@ class Means {
   }
 
   void enter_by_unit(const MetricAddition& one) {
-    OfTerm& of_term = metric(one.name).by_term[one.term];
+    TermMeans& of_term = metric(one.name).by_term[one.term];
     // A value is entered once for each unit that its size fits, preferred once.
     of_term.values += one.preferred ? 1 : 0;
     find_or_make(

@@ -186,9 +186,9 @@ std::vector<MetricAddition> MetricSums::on_host(const at::Tensor& extra,
   return additions;
 }
 
-MetricSums::Read MetricSums::read(const at::Tensor& extra, Ranks* ranks,
-                                  const std::string& note) const {
-  Read out;
+MetricSums::ReadSums MetricSums::read(const at::Tensor& extra, Ranks* ranks,
+                                      const std::string& note) const {
+  ReadSums out;
   std::vector<MetricAddition> additions = on_host(extra, out.extra);
   MetricSources sources = sources_;
   out.notes = {note};

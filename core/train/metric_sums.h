@@ -51,7 +51,7 @@ class MetricSums {
     double value;
     int64_t micro, rank;
   };
-  struct Read {
+  struct ReadSums {
     Metrics metrics;
     std::vector<MicroLoss> losses;   // one per add_loss of any rank, by micro-batch
     double extra = 0;                // of this rank
@@ -62,8 +62,8 @@ class MetricSums {
   // unit; a metric whose weights sum to 0 is left out. `extra` is one more 0-dim tensor to read
   // along (may be undefined). `note` goes to every rank beside the sums. With ranks every rank
   // calls it, also without a micro-batch.
-  Read read(const at::Tensor& extra = {}, Ranks* ranks = nullptr,
-            const std::string& note = {}) const;
+  ReadSums read(const at::Tensor& extra = {}, Ranks* ranks = nullptr,
+                const std::string& note = {}) const;
 
  private:
   // An addition whose values are still on the device.

@@ -145,7 +145,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   if (adamw == nullptr) return gradient.read(terms, {}, counts).metrics;
   // Now, because an update has no FLOPs of this kind, and the read adds those of other ranks.
   counts = {counted_flops() - flops, static_cast<double>(head_counts().recomputed - recomputed)};
-  MetricSums::Read read = gradient.read(terms, adamw->grad_norm(), counts);
+  MetricSums::ReadSums read = gradient.read(terms, adamw->grad_norm(), counts);
   // Trained tokens without a unit of the losses, a chunk say: the gradient is 0.
   if (gradient.loss_weight() == 0) return skip();
   Metrics& metrics = read.metrics;

@@ -119,8 +119,8 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
   }
 }
 
-MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at::Tensor& grad_norm,
-                                    RankCounts& counts) {
+MetricSums::ReadSums StepGradient::read(const std::vector<StepTerm>& terms,
+                                        const at::Tensor& grad_norm, RankCounts& counts) {
   if (ranks_ == nullptr) return checked(sums_.read(grad_norm), terms);
   MessageWriter own;
   own.float64(counts.flops)
@@ -128,7 +128,7 @@ MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at
       .float64(loss_weight_)
       .int64(interrupt_signal());
   own.string(experts_.message());
-  MetricSums::Read read = sums_.read(grad_norm, ranks_, own.take());
+  MetricSums::ReadSums read = sums_.read(grad_norm, ranks_, own.take());
   counts = {};
   loss_weight_ = 0;
   std::vector<std::string> routing;
@@ -151,8 +151,8 @@ MetricSums::Read StepGradient::read(const std::vector<StepTerm>& terms, const at
   return read;
 }
 
-MetricSums::Read StepGradient::checked(MetricSums::Read read,
-                                       const std::vector<StepTerm>& terms) const {
+MetricSums::ReadSums StepGradient::checked(MetricSums::ReadSums read,
+                                           const std::vector<StepTerm>& terms) const {
   for (const MetricSums::MicroLoss& loss : read.losses) {
     // Checked after the backward on purpose: a test per micro-batch would sync with the device
     // each time.

@@ -34,8 +34,8 @@ class StepGradient {
 
   // Reads metrics and gradient norm of all ranks from the device, once per step. Takes this rank's
   // counts and returns those of all. Throws NonFiniteLoss; Interrupted if a rank is to stop.
-  MetricSums::Read read(const std::vector<StepTerm>& terms, const at::Tensor& grad_norm,
-                        RankCounts& counts);
+  MetricSums::ReadSums read(const std::vector<StepTerm>& terms, const at::Tensor& grad_norm,
+                            RankCounts& counts);
 
   const ExpertBalance& experts() const { return experts_; }
   // After read: the weights of the units that the losses are counted in, summed over micro-batches
@@ -52,7 +52,7 @@ class StepGradient {
     size_t micro_count;
   };
 
-  MetricSums::Read checked(MetricSums::Read read, const std::vector<StepTerm>& terms) const;
+  MetricSums::ReadSums checked(MetricSums::ReadSums read, const std::vector<StepTerm>& terms) const;
   void check_loss(const MetricSums::MicroLoss& loss) const;
   void check_own_loss(int64_t number) const;
   void add_items(const ExchangedItems& items, const std::function<void()>& compute);

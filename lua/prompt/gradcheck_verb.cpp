@@ -60,40 +60,40 @@ LogprobStandIn::Source true_values(PausedRun& paused) {
 }
 
 struct CheckedRow {
-  LogprobCheck::RowSlope unit;
+  LogprobCheck::RowSlope slope;
   std::string name;  // "pairs.jsonl:17"
 };
 
 // A sentence on all rows, then those that disagree, the worst first.
-std::string gradcheck_text(const std::vector<CheckedRow>& units, const LogprobCheck& all,
+std::string gradcheck_text(const std::vector<CheckedRow>& rows, const LogprobCheck& totals,
                            int width) {
-  const auto wrong = std::count_if(units.begin(), units.end(),
-                                   [&](const CheckedRow& one) { return !all.agrees(one.unit); });
+  const auto wrong = std::count_if(
+      rows.begin(), rows.end(), [&](const CheckedRow& one) { return !totals.agrees(one.slope); });
   std::string text =
-      units.empty() ? all.unsure > 0 ? "no row's slope is large enough to be checked"
-                                     : "no row's loss depends on its log-probs"
-                    : fmt::format(
-                          "{} of {} agree with finite differences; the largest relative error is "
-                          "{:.1e}, at {}",
-                          std::ssize(units) - wrong, counted(std::ssize(units), "row"),
-                          plain_nan(units.front().unit.error), units.front().name);
-  if (all.without > 0) {
-    text +=
-        fmt::format("; {} row{} no gradient", all.without, all.without == 1 ? " has" : "s have");
+      rows.empty() ? totals.unsure > 0 ? "no row's slope is large enough to be checked"
+                                       : "no row's loss depends on its log-probs"
+                   : fmt::format(
+                         "{} of {} agree with finite differences; the largest relative error is "
+                         "{:.1e}, at {}",
+                         std::ssize(rows) - wrong, counted(std::ssize(rows), "row"),
+                         plain_nan(rows.front().slope.error), rows.front().name);
+  if (totals.without > 0) {
+    text += fmt::format("; {} row{} no gradient", totals.without,
+                        totals.without == 1 ? " has" : "s have");
   }
-  if (all.unsure > 0) {
-    text += fmt::format("\n{} row{} a slope too small to tell from rounding", all.unsure,
-                        all.unsure == 1 ? " has" : "s have");
+  if (totals.unsure > 0) {
+    text += fmt::format("\n{} row{} a slope too small to tell from rounding", totals.unsure,
+                        totals.unsure == 1 ? " has" : "s have");
   }
-  if (all.narrow) text += "\nthe loss is not float64, so only three digits are meaningful";
+  if (totals.narrow) text += "\nthe loss is not float64, so only three digits are meaningful";
   if (wrong == 0) return text;
   TextTable table({"row", "gradient", "difference", "error"},
                   {Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
   for (int64_t i = 0; i < std::min<int64_t>(wrong, 10); ++i) {
-    const CheckedRow& one = units[static_cast<size_t>(i)];
-    table.add({one.name, fmt::format("{:.6g}", plain_nan(one.unit.analytic)),
-               fmt::format("{:.6g}", plain_nan(one.unit.numeric)),
-               fmt::format("{:.1e}", plain_nan(one.unit.error))});
+    const CheckedRow& one = rows[static_cast<size_t>(i)];
+    table.add({one.name, fmt::format("{:.6g}", plain_nan(one.slope.analytic)),
+               fmt::format("{:.6g}", plain_nan(one.slope.numeric)),
+               fmt::format("{:.1e}", plain_nan(one.slope.error))});
   }
   return text + "\n" + table.text(width);
 }
@@ -111,35 +111,35 @@ int gradcheck_verb(lua_State* L) {
   const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);
   const StandInScope scope(paused.session(), stand_in);
   const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
-  std::vector<CheckedRow> units;
-  LogprobCheck all;  // of every micro-batch, but for its units
+  std::vector<CheckedRow> rows;
+  LogprobCheck totals;  // of every micro-batch; their rows are in `rows`
   for (const auto& micro : batch->micros()) {
     check_interrupt(L);
     const LogprobCheck check = check_logprobs(*micro, objective, leaves);
     // Freed before the next one is computed.
     micro->close();
-    all.without += check.without;
-    all.unsure += check.unsure;
-    all.narrow = all.narrow || check.narrow;
-    for (const LogprobCheck::RowSlope& unit : check.rows) {
-      units.push_back({unit, micro->row_name(unit.row)});
+    totals.without += check.without;
+    totals.unsure += check.unsure;
+    totals.narrow = totals.narrow || check.narrow;
+    for (const LogprobCheck::RowSlope& slope : check.rows) {
+      rows.push_back({slope, micro->row_name(slope.row)});
     }
   }
   // The worst first: the text lists as many as disagree.
-  std::stable_sort(units.begin(), units.end(), [](const CheckedRow& a, const CheckedRow& b) {
-    return larger_error(a.unit, b.unit);
+  std::stable_sort(rows.begin(), rows.end(), [](const CheckedRow& a, const CheckedRow& b) {
+    return larger_error(a.slope, b.slope);
   });
   lua_createtable(L, 0, 4);
-  push(L, all.unsure);
+  push(L, totals.unsure);
   lua_setfield(L, -2, "unsure");
-  push(L, units.empty() ? 0.0 : units.front().unit.error);
+  push(L, rows.empty() ? 0.0 : rows.front().slope.error);
   lua_setfield(L, -2, "worst");
-  push(L, units.empty() ? std::string() : units.front().name);
+  push(L, rows.empty() ? std::string() : rows.front().name);
   lua_setfield(L, -2, "row");
-  push(L, std::ssize(units));
+  push(L, std::ssize(rows));
   lua_setfield(L, -2, "rows");
   const int width = paused.session().console->traits().width;
-  show_as(L, gradcheck_text(units, all, width));
+  show_as(L, gradcheck_text(rows, totals, width));
   return 1;
 }
 

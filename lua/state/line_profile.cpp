@@ -69,7 +69,7 @@ bool LineProfile::enter(lua_State* L) {
   ProfiledLine& line = profile.lines_[*key];
   // A recursive line counts its total once, in its outermost call.
   const bool open = std::any_of(profile.open_.begin(), profile.open_.end(),
-                                [&](const Open& call) { return call.line == &line; });
+                                [&](const OpenCall& call) { return call.line == &line; });
   const MemoryCount memory = memory_count();
   profile.open_.push_back(
       {&line, std::chrono::steady_clock::now(), 0, memory.allocated, 0, memory.held, !open});
@@ -78,7 +78,7 @@ bool LineProfile::enter(lua_State* L) {
 
 void LineProfile::leave() {
   LineProfile& profile = *active;
-  const Open call = profile.open_.back();
+  const OpenCall call = profile.open_.back();
   profile.open_.pop_back();
   const double elapsed = seconds_since(call.began);
   const MemoryCount memory = memory_count();

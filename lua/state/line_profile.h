@@ -51,7 +51,7 @@ class LineProfile {
   static void leave();
 
  private:
-  struct Open {
+  struct OpenCall {
     ProfiledLine* line;
     std::chrono::steady_clock::time_point began;
     double inner_s;
@@ -66,7 +66,7 @@ class LineProfile {
   std::chrono::steady_clock::time_point began_;
   std::map<Key, ProfiledLine> lines_;
   Key caller_;  // the line of the latest call
-  std::vector<Open> open_;
+  std::vector<OpenCall> open_;
 };
 
 // Counts one call of a binding while it lives, if a profile is on.

@@ -62,8 +62,8 @@ double thread_ms() {
   return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
 
-// The n-th of several places of a text, repeated where it is short.
-std::string from_place(const BenchText& text, size_t n) {
+// The n-th of several excerpts of a text, repeated if it is short.
+std::string excerpt_of(const BenchText& text, size_t n) {
   const size_t begin = n * text.text.size() / text.sequences;
   return repeated(text.text.substr(begin) + text.text.substr(0, begin));
 }
@@ -103,8 +103,8 @@ void bench(int argc, char** argv) {
   for (const BenchText& text : texts) {
     std::vector<Sequence> sequences;
     for (size_t n = 0; n < text.sequences; ++n) {
-      const std::string place = from_place(text, n);
-      sequences.push_back({first_pieces(*student, place), first_pieces(*teacher, place)});
+      const std::string excerpt = excerpt_of(text, n);
+      sequences.push_back({first_pieces(*student, excerpt), first_pieces(*teacher, excerpt)});
     }
     DpAligner aligner;
     std::vector<Alignment> pairs;

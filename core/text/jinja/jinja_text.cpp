@@ -44,7 +44,7 @@ const MarkedRun* run_at(const Text& text, size_t at) {
 
 }  // namespace
 
-void Budget::look() {
+void Budget::check_steps() {
   if (left_ < 0) throw Fault("the template does not terminate (too many steps)");
   check_interrupt();
   next_check_ = std::max<int64_t>(0, left_ - kCheckSteps);

@@ -36,13 +36,13 @@ class Budget {
   void charge(int64_t steps) {
     left_ -= steps;
     if (left_ < next_check_) [[unlikely]]
-      look();
+      check_steps();
   }
   void charge_bytes(size_t bytes) { charge(static_cast<int64_t>(bytes / 64)); }
 
  private:
   static constexpr int64_t kCheckSteps = 1'000'000;  // steps between two checks, about 0.1 s
-  void look();
+  void check_steps();
 
   int64_t left_, next_check_;
 };

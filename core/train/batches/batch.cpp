@@ -64,16 +64,16 @@ std::vector<SegmentRows> segments_in_order(const std::vector<std::shared_ptr<Mic
 
 // Tells micro-batches which groups have segments in several of them.
 void note_split_groups(const std::vector<std::shared_ptr<MicroBatch>>& micros) {
-  struct Seen {
+  struct GroupPosition {
     size_t micro;
     int64_t segment;
   };
-  std::map<int64_t, Seen> first;
+  std::map<int64_t, GroupPosition> first;
   for (size_t m = 0; m < micros.size(); ++m) {
     const std::vector<int64_t>& groups = micros[m]->pack().group_id;
     for (size_t s = 0; s < groups.size(); ++s) {
       const auto segment = static_cast<int64_t>(s);
-      const Seen seen = first.emplace(groups[s], Seen{m, segment}).first->second;
+      const GroupPosition seen = first.emplace(groups[s], GroupPosition{m, segment}).first->second;
       // Negative ids belong to no group.
       if (seen.micro == m || groups[s] < 0) continue;
       micros[m]->note_split_group(segment);

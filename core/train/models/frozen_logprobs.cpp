@@ -256,7 +256,7 @@ void FrozenLogprobs::copy_waiting() {
     entries.push_back(entry);
     values.push_back(value);
   }
-  copied_.emplace(Copied{std::move(entries), HostCopy(at::stack(values))});
+  copied_.emplace(HostValues{std::move(entries), HostCopy(at::stack(values))});
 }
 
 void FrozenLogprobs::store_copied() {

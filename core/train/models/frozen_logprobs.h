@@ -107,12 +107,12 @@ class FrozenLogprobs {
   std::map<SidecarName, std::unique_ptr<Sidecar>> sidecars_;
   // Values still on the device. They are copied to the host in the background, one batch of values
   // at a time, so that no step waits.
-  struct Copied {
+  struct HostValues {
     std::vector<NamedEntry> entries;
     HostCopy values;  // [n]
   };
   std::map<NamedEntry, at::Tensor> waiting_;
-  std::optional<Copied> copied_;
+  std::optional<HostValues> copied_;
   SidecarCounts counts_;
 };
 

@@ -177,13 +177,13 @@ Sidecar& FrozenRows::sidecar(const SidecarKey& key) {
 }
 
 std::optional<std::string> FrozenRows::find(Sidecar& stored, const SidecarEntry& entry) const {
-  const auto look = [&] {
+  const auto find_value = [&] {
     return value_type() == ColumnType::kU32 ? find_typed<uint32_t>(stored, entry)
                                             : find_typed<uint16_t>(stored, entry);
   };
-  if (auto known = look()) return known;
+  if (auto known = find_value()) return known;
   stored.refresh();  // another rank may have computed it since
-  return look();
+  return find_value();
 }
 
 void FrozenRows::add(Sidecar& stored, const SidecarEntry& entry, const std::string& bytes) const {

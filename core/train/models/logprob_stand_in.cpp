@@ -66,7 +66,7 @@ void LogprobStandIn::clear() {
 }
 
 at::Tensor LogprobStandIn::values(MicroBatch& micro, const std::string& model) {
-  Known& known = known_[{model, &micro}];
+  MicroValues& known = known_[{model, &micro}];
   // A new micro-batch may have the address of one that is gone.
   if (known.micro.lock().get() != &micro) {
     const at::NoGradGuard no_grad;

@@ -49,13 +49,13 @@ class LogprobStandIn {
   at::Tensor values(MicroBatch& micro, const std::string& model);
 
   // The source's values, valid while the micro-batch lives: a later one may have its address.
-  struct Known {
+  struct MicroValues {
     std::weak_ptr<const MicroBatch> micro;
     at::Tensor values;
   };
   Source source_;
   c10::ScalarType dtype_;
-  std::map<std::pair<std::string, const MicroBatch*>, Known> known_;
+  std::map<std::pair<std::string, const MicroBatch*>, MicroValues> known_;
   Leaves leaves_;
 };
 

@@ -218,7 +218,7 @@ std::string Policy::digest() {
   return fresh ? Model::with_adapter(model(), nullptr)->digest() : frozen_digest(model());
 }
 
-std::filesystem::path Policy::reference_dir(size_t k, const Taken& taken) const {
+std::filesystem::path Policy::reference_dir(size_t k, const TakenReference& taken) const {
   // Before the first update the policy's own folder is the reference.
   if (taken.updates == 0) return adapter_dir_.empty() ? dir_ : adapter_dir_;
   XRUN_CHECK(!snapshot_dir_.empty(),
@@ -240,7 +240,7 @@ void Policy::write_snapshot(const std::filesystem::path& dir) {
 std::shared_ptr<Reference> Policy::reference() {
   XRUN_CHECK(!averaged_, "a reference of the weights inside ema:use; take it outside");
   const size_t k = taken_.size();
-  Taken taken{update_count(), ""};
+  TakenReference taken{update_count(), ""};
   if (k < restored_.size()) {
     taken = restored_[k];  // the same call of the run that was saved
     // The digest of another compute type is of other bytes; the snapshot has the weights.
@@ -333,7 +333,7 @@ std::vector<TensorRange> Policy::ranges() const {
 
 Json Policy::state() const {
   Json references = Json::array();
-  for (const Taken& taken : taken_) {
+  for (const TakenReference& taken : taken_) {
     Json one = Json::object();
     one.set("updates", taken.updates);
     one.set("digest", taken.digest);
@@ -368,7 +368,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   const bool same_type = restored_dtype_ == dtype_name(options_.dtype);
   const bool is_base = (model().adapter() || !options_.train.empty()) && same_type;
   bool frozen_folder = is_base;
-  for (const Taken& taken : restored_) {
+  for (const TakenReference& taken : restored_) {
     const bool digest_has_type = model().adapter() || !options_.train.empty();
     frozen_folder = frozen_folder || (taken.updates == 0 && !digest_has_type);
   }

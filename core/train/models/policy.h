@@ -134,11 +134,11 @@ class Policy : public LogprobSource,
 
   // The weights of the k-th reference of this policy; saved, so that the k-th call of a resumed
   // recipe returns the same one.
-  struct Taken {
+  struct TakenReference {
     int64_t updates;     // of the policy when it was taken; 0: the folder's weights
     std::string digest;  // "" for the folder's weights
   };
-  std::filesystem::path reference_dir(size_t k, const Taken& taken) const;
+  std::filesystem::path reference_dir(size_t k, const TakenReference& taken) const;
   void write_snapshot(const std::filesystem::path& dir);
 
   std::filesystem::path dir_, snapshot_dir_;
@@ -152,7 +152,7 @@ class Policy : public LogprobSource,
   std::string initial_digest_;
   std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type
   bool averaged_ = false;
-  std::vector<Taken> restored_, taken_;
+  std::vector<TakenReference> restored_, taken_;
   std::string restored_dtype_;  // the compute type of the run that was saved; "": none was
 };
 
