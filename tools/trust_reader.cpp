@@ -96,7 +96,7 @@ int64_t read_limit(const std::string& option, const std::string& text) {
   constexpr int64_t kMost = int64_t{1} << 40;
   const auto number = whole_number_of(text);
   if (number && *number >= 1 && *number <= kMost) return *number;
-  throw UsageError(fmt::format("{}: got {}, wanted a whole number from 1", option, text));
+  throw UsageError(fmt::format("{}: got {}, wanted a whole number of at least 1", option, text));
 }
 
 // Walks over the arguments; `rest` gets those that the command sees.

@@ -58,7 +58,7 @@ int wait_for(pid_t child, const KillWhen& kill_when) {
     // WNOHANG: 0 while the child runs.
     const pid_t done = ::waitpid(child, &status, WNOHANG);
     if (done == child) break;
-    if (done < 0 && errno != EINTR) throw Error("a child process was lost");
+    XRUN_CHECK(done == 0 || errno == EINTR, "cannot wait for a child process: {}", strerror(errno));
     if (interrupt_requested()) {
       ::kill(child, SIGTERM);
       wait_to_end(child, &status);

@@ -38,7 +38,7 @@ void check_names(const std::vector<ZipMember>& members, const std::string& where
     const std::string wrong = bad_member_name(name);
     XRUN_CHECK(wrong.empty(), "{}: the name of its member {} {}", where, name, wrong);
     XRUN_CHECK(name != kBundleLock && (i == 1 || members[i - 1].name != name),
-               "{}: its member {} is there twice", where, name);
+               "{}: its member {} occurs twice", where, name);
     XRUN_CHECK(i == 1 || members[i - 1].name < name, "{}: its member {} is out of order", where,
                name);
     // "a" and "a/b" cannot both be files. Between them in the order may stand "a-b".
@@ -191,7 +191,7 @@ void Bundle::read(std::string_view bytes) {
   XRUN_CHECK(
       is_plain_zip(bytes, members),
       "{}: is not laid out as xrun bundle writes it: it has links, comments, gaps, or members "
-      "that overlap or that its directory describes otherwise; do not trust it",
+      "that overlap or that disagree with its directory; do not trust it",
       where_);
   // The lock alone is checked now. Members are hashed when they are used: text(), verify(),
   // extract().

@@ -175,7 +175,7 @@ std::string wanted_text(const ConfigField& field) {
     range = fmt::format(" above {}", field.least);
     if (std::isfinite(field.most)) range += fmt::format(", up to {}", field.most);
   } else if (std::isfinite(field.least) && field.below_most) {
-    range = fmt::format(" from {} to below {}", field.least, field.most);
+    range = fmt::format(" of at least {} and below {}", field.least, field.most);
   } else if (std::isfinite(field.least)) {
     range = std::isfinite(field.most) ? fmt::format(" from {} to {}", field.least, field.most)
                                       : fmt::format(" of at least {}", field.least);

@@ -87,7 +87,7 @@ inline ConfigField below(ConfigField field) {
   return field;
 }
 
-// Two numbers from 0 to below 1.
+// Two numbers of at least 0 and below 1.
 inline ConfigField betas(std::string path, Json default_value, std::string doc) {
   ConfigField field = numbers(std::move(path), std::move(default_value), 0, std::move(doc));
   field.most = 1;

@@ -297,7 +297,7 @@ void ProcessGroup::explain_difference(const Call& call, int64_t other) {
   record_.wait_for(call.number, call.label, call.bytes);
   watchdog_.await_verdict(kVerdictS);
   check_verdict();
-  throw Error(fmt::format("rank {} makes another call than \"{}\" (collective {})", other,
+  throw Error(fmt::format("rank {} is in a different call than \"{}\" (collective {})", other,
                           call.label, call.number));
 }
 
@@ -321,7 +321,7 @@ std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std:
     // Before the length is believed: in another call the block means something else.
     if (of.label != head.label) explain_difference(call, r);
     lengths[r] = of.length;
-    XRUN_CHECK(lengths[r] >= 0, "\"{}\": rank {} made another call", call.label, r);
+    XRUN_CHECK(lengths[r] >= 0, "\"{}\": rank {} made a different call", call.label, r);
     const int64_t inside = std::min(lengths[r], kGatherBytes);
     out[r].assign(block + sizeof of, inside);
     rests[r] = lengths[r] - inside;

@@ -3,7 +3,7 @@
 //
 // Every rank makes the same calls in the same order, with the same labels, shapes and dtypes. A
 // label names the call in reports of failures ("gradient bucket 3"). Every function throws Error
-// that names the rank at fault if a rank died, hangs or made another call; the other ranks then
+// that names the rank at fault if a rank died, hangs or made a different call; the other ranks then
 // throw as well. Not thread-safe.
 
 #include <ATen/core/Tensor.h>

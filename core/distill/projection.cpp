@@ -200,8 +200,8 @@ std::vector<std::pair<int32_t, int32_t>> exact_map(const Projection& projection,
   }
   XRUN_CHECK(!pairs.empty(),
              "the projection maps none of the {} student tokens onto one of the {} teacher tokens "
-             "with a weight of at least {}: the two vocabularies have no common part; look at it "
-             "with `xrun projection show`",
+             "with a weight of at least {}: the two vocabularies have nothing in common; inspect "
+             "it with `xrun projection show`",
              projection.student_vocab, projection.teacher_vocab, least_weight);
   std::sort(pairs.begin(), pairs.end());
   return pairs;

@@ -89,7 +89,7 @@ class ProjectionImporter {
                            file_.kind(file_.items(key)[1]) == TorchKind::kInt;
       const bool is_int = file_.kind(value) == TorchKind::kInt;
       XRUN_CHECK(is_pair && (is_int || file_.kind(value) == TorchKind::kFloat),
-                 "{}: its dict has a {} with a {}, wanted {}", file_.name(), file_.kind_name(key),
+                 "{}: its dict maps a {} to a {}, wanted {}", file_.name(), file_.kind_name(key),
                  file_.kind_name(value), kForms);
       const int64_t student = file_.as_int(file_.items(key)[0]);
       XRUN_CHECK(student >= 0 && student < students_,
@@ -118,8 +118,8 @@ class ProjectionImporter {
 
   void add(const ImportedEntry& entry, bool empty) {
     XRUN_CHECK(std::isfinite(entry.weight) && entry.weight >= 0,
-               "{}: the student token {} has a weight of {}, wanted a number from 0", file_.name(),
-               entry.student, entry.weight);
+               "{}: the student token {} has a weight of {}, wanted a number of at least 0",
+               file_.name(), entry.student, entry.weight);
     if (empty || entry.weight == 0) {
       ++result_.empty_entries;
       return;

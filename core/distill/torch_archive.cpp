@@ -126,7 +126,8 @@ TorchTensor tensor_over(const TorchStorage& storage, int64_t offset, std::vector
     return tensor;
   }
   // More elements than the storage has (a stride of 0) would ask for memory that the file lacks.
-  XRUN_CHECK(!overflows && last < elements && count <= elements, "a tensor is beyond its storage");
+  XRUN_CHECK(!overflows && last < elements && count <= elements,
+             "a tensor extends beyond its storage");
   return tensor;
 }
 

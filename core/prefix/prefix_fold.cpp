@@ -25,7 +25,7 @@ std::vector<TokenRange> node_ranges(std::span<const int64_t> lengths) {
     XRUN_CHECK(lengths[n] >= 0, "tree_slices: node_lengths[{}] is {}, wanted at least 0", n,
                lengths[n]);
     XRUN_CHECK(lengths[n] <= kMostTokens - begin,
-               "tree_slices: node_lengths[{}] is {}, after {} tokens; the most is 2^31 - 1", n,
+               "tree_slices: node_lengths[{}] is {}, after {} tokens; the maximum is 2^31 - 1", n,
                lengths[n], begin);
     ranges.push_back({begin, begin + lengths[n]});
     begin += lengths[n];
@@ -61,7 +61,8 @@ void check_paths(std::span<const std::vector<int64_t>> paths, size_t nodes) {
       above = node;
     }
   }
-  XRUN_CHECK(slices <= kMostSlices, "tree_slices: {} slices, the most is {}", slices, kMostSlices);
+  XRUN_CHECK(slices <= kMostSlices, "tree_slices: {} slices, the maximum is {}", slices,
+             kMostSlices);
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ FoldedRollouts fold_shared_prefix(const RolloutGroup& group, int64_t ignore_idx)
     XRUN_CHECK(!completion.empty(), "every completion must be non-empty.");
     tokens += std::ssize(completion);
   }
-  XRUN_CHECK(tokens <= kMostTokens, "fold_shared_prefix: {} tokens, the most is 2^31 - 1", tokens);
+  XRUN_CHECK(tokens <= kMostTokens, "fold_shared_prefix: {} tokens, the maximum is 2^31 - 1",
+             tokens);
   FoldedRollouts folded;
   folded.input_ids = group.prompt_ids;
   folded.labels.assign(group.prompt_ids.size(), ignore_idx);

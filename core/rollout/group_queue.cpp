@@ -105,8 +105,8 @@ void GroupQueue::give_up() const {
   throw Error(fmt::format(
       "{} groups in a row have equal rewards (a deviation of at most {:g}), so the batch cannot be "
       "filled: of {} groups sampled in this loop {} were valid and {} had zero variance; the mean "
-      "reward of the last {} is {}. Likely cause: {}{}\nhint: max_attempts = {} of xrun.rollouts "
-      "would try on",
+      "reward of the last {} is {}. Likely cause: {}{}\nhint: set max_attempts = {} in "
+      "xrun.rollouts to keep trying",
       s.groups, options_.eps, count_text(counts_.attempts), count_text(counts_.valid),
       count_text(counts_.zero_variance), s.groups, mean, cause, example,
       10 * options_.max_attempts));

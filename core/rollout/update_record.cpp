@@ -125,8 +125,8 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   const bool gradient = ratio || reinforced || micro.was_read("advantage");
   XRUN_CHECK(
       !gradient || ratio || stale_tokens == 0,
-      "these answers were sampled {} ago, and {}, so nothing makes up for the change of the "
-      "policy since then: make one update of a batch of rollouts, or {}",
+      "these answers were sampled {} ago, and {}, so nothing corrects for the policy's change "
+      "since then: make one update of a batch of rollouts, or {}",
       counted(oldest, "update"),
       reinforced ? "xrun.reinforce has no ratio to old_logprob"
                  : "the objective reads the advantage but not old_logprob",

@@ -46,7 +46,7 @@ bool share_stops(Ranks* ranks, std::string& stopped, bool& time_is_up) {
     int raised = 0;
     const char* const end = text.data() + std::min(space, text.size());
     XRUN_CHECK(std::from_chars(text.data(), end, raised).ptr == end && space != std::string::npos,
-               "the end of a step: another rank made another call");
+               "the end of a step: another rank made a different call");
     time_is_up = time_is_up || raised == kTimeIsUp;
     if (raised != 0 && raised != kTimeIsUp) request_interrupt(raised);
     agreed = agreed || (raised != 0 && raised != kTimeIsUp);

@@ -94,7 +94,7 @@ std::string limit_files_by_landlock(const FileAccess& access, int version) {
   XRUN_CHECK(failed == 0, "landlock: {}", std::strerror(code));
   if (version < 3) {
     return "this kernel's Landlock is older than Linux 6.2: it cannot keep the recipe's process "
-           "from shortening files, xrun alone does";
+           "from shortening files, only xrun does";
   }
   return "";
 }

@@ -89,7 +89,7 @@ class Child {
     int status = 0;
     const pid_t done = ::waitpid(pid_, &status, WNOHANG);
     if (done == 0 || (done < 0 && errno == EINTR)) return std::nullopt;
-    XRUN_CHECK(done == pid_, "a child process was lost");
+    XRUN_CHECK(done == pid_, "cannot wait for a child process: {}", std::strerror(errno));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 

@@ -178,7 +178,7 @@ std::string limit_system_calls() {
                              program.code().data()};
   if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0) return "";
   XRUN_CHECK(errno == ENOSYS || errno == EINVAL, "seccomp: {}", std::strerror(errno));
-  return "this kernel has no seccomp: Lua's lists alone keep the recipe from system calls";
+  return "this kernel has no seccomp: only Lua's lists keep the recipe from system calls";
 }
 
 }  // namespace xrun

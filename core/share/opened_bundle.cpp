@@ -181,10 +181,8 @@ std::vector<std::string> accept_bundle(const OpenedBundle& bundle, bool force) {
   if (bundle.differences.empty()) return notices;
   const std::string text = describe_differences(bundle.differences);
   if (!force) {
-    throw UsageError(
-        fmt::format("{}: this is not what the bundle's lock says:\n{}add --force to run it all the "
-                    "same",
-                    bundle.file, text));
+    throw UsageError(fmt::format(
+        "{}: differs from the bundle's lock:\n{}add --force to run it anyway", bundle.file, text));
   }
   notices.push_back(fmt::format("running by --force, not as the bundle's lock says:\n{}", text));
   return notices;

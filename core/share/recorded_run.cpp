@@ -65,7 +65,7 @@ void check_data(const RunFiles& run, const BundleLock& lock) {
               return std::any_of(one.files.begin(), one.files.end(),
                                  [&](const LockedFile& other) { return other.xxh3 == digest; });
             });
-        XRUN_CHECK(locked, "the run read {} with other bytes than it has now", name);
+        XRUN_CHECK(locked, "{} has changed since the run read it", name);
       }
     }
   }
@@ -117,13 +117,13 @@ LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
     const bool decides = notice.starts_with("config.json") || notice.starts_with("recipe.lua");
     XRUN_CHECK(!decides, "{}", notice);
   }
-  XRUN_CHECK(run.recipe == recipe_text, "its recipe.lua is another text than the recipe has now");
+  XRUN_CHECK(run.recipe == recipe_text, "the recipe has changed since the run");
   const auto settings =
       find_differences(deciding_settings(run.config), deciding_settings(lock.config), "config");
-  XRUN_CHECK(settings.empty(), "its settings are others:\n{}", describe_differences(settings));
+  XRUN_CHECK(settings.empty(), "its settings differ:\n{}", describe_differences(settings));
   const Json* binary = run.record.find("binary");
   const auto program = find_differences(binary == nullptr ? Json() : *binary, run_binary, "binary");
-  XRUN_CHECK(program.empty(), "another build of xrun trained it:\n{}",
+  XRUN_CHECK(program.empty(), "a different build of xrun trained it:\n{}",
              describe_differences(program));
   XRUN_CHECK(!is_interactive(run.record),
              "a prompt was opened in it, so its recipe alone does not give its numbers");

@@ -32,11 +32,11 @@ void check_options(const AdamWOptions& o) {
   check(o.lr > 0 && std::isfinite(o.lr), "lr", o.lr, "a number above 0");
   check(o.warmup >= 0 && std::isfinite(o.warmup), "warmup", o.warmup,
         "a number of steps, or a share of them below 1");
-  check(o.beta1 >= 0 && o.beta1 < 1, "betas[1]", o.beta1, "a number from 0 to below 1");
-  check(o.beta2 >= 0 && o.beta2 < 1, "betas[2]", o.beta2, "a number from 0 to below 1");
-  check(o.eps >= 0 && std::isfinite(o.eps), "eps", o.eps, "a number from 0");
+  check(o.beta1 >= 0 && o.beta1 < 1, "betas[1]", o.beta1, "a number of at least 0 and below 1");
+  check(o.beta2 >= 0 && o.beta2 < 1, "betas[2]", o.beta2, "a number of at least 0 and below 1");
+  check(o.eps >= 0 && std::isfinite(o.eps), "eps", o.eps, "a number of at least 0");
   check(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "weight_decay", o.weight_decay,
-        "a number from 0");
+        "a number of at least 0");
   check(o.clip >= 0 && std::isfinite(o.clip), "clip", o.clip, "a norm above 0, or 0 for none");
 }
 

@@ -19,7 +19,7 @@ constexpr const char* kPrefix = "ema.";
 
 std::shared_ptr<Ema> Ema::of(std::shared_ptr<AdamW> adamw, double decay) {
   if (!(decay >= 0 && decay < 1)) {
-    throw UsageError(fmt::format("decay is {}, wanted a number from 0 to below 1", decay));
+    throw UsageError(fmt::format("decay is {}, wanted a number of at least 0 and below 1", decay));
   }
   std::shared_ptr<Ema> ema(new Ema(adamw, decay));
   adamw->add_average(ema);
@@ -28,7 +28,7 @@ std::shared_ptr<Ema> Ema::of(std::shared_ptr<AdamW> adamw, double decay) {
 
 void Ema::before_update(const AdamWState& weights) {
   XRUN_CHECK(!in_use_,
-             "an update inside ema:use, while the weights are the average; train outside of it");
+             "cannot update inside ema:use, where the weights are the average; train outside it");
   // The average starts at the weights before the first update, which load at the first forward.
   if (!average_.empty()) return;
   const at::NoGradGuard no_grad;
@@ -75,7 +75,8 @@ std::vector<TensorRange> Ema::ranges() const {
 }
 
 Json Ema::state() const {
-  XRUN_CHECK(!in_use_, "a checkpoint inside ema:use, while the weights are the average");
+  XRUN_CHECK(!in_use_,
+             "cannot save a checkpoint inside ema:use, where the weights are the average");
   Json state = Json::object();
   state.set("updates", updates_);
   state.set("has_average", !average_.empty());

@@ -52,7 +52,7 @@ int read_undefined(lua_State* L) {
 
 int write_undefined(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) {
-    throw Error(fmt::format("{} is not a name of a global", describe_value(L, 2)));
+    throw Error(fmt::format("{} is not a valid name of a global", describe_value(L, 2)));
   }
   throw Error(fmt::format("`{}` is not declared\nhint: write local {} = ... where it begins",
                           lua_tostring(L, 2), lua_tostring(L, 2)));

@@ -67,7 +67,7 @@ local function refuse(message, level)
   refused()
   error(message, level + 1)
 end
--- Tables and functions have an address for a text, which is another one in every state.
+-- The text of a table or a function is its address, which differs in every state.
 local function text_of(value)
   local text = raw_tostring(value)
   if type(value) ~= "string" and find(text, "^%a+: 0x") then
@@ -79,7 +79,7 @@ function tostring(value) return (text_of(value)) end
 function string.format(form, ...)
   local is_text = type(form) == "string"
   if is_text and find(form, "p", 1, true) and find(gsub(form, "%%%%", ""), "%%[-+ #%d.]*p") then
-    refuse("format: \"%p\" writes an address, which is another one in every run", 2)
+    refuse("format: \"%p\" writes an address, which differs in every run", 2)
   end
   local values, count = { ... }, select("#", ...)
   for i = 1, count do
@@ -124,7 +124,7 @@ for _, name in ipairs { "string", "table", "math", "bit" } do
   local library = _G[name]
   _G[name] = setmetatable({}, {
     __index = library,
-    __newindex = function() refuse("a function over rows changes no library", 2) end,
+    __newindex = function() refuse("a function over rows may not change a library", 2) end,
     __metatable = false,
   })
 end
@@ -134,7 +134,7 @@ setmetatable(_G, {
            "arguments and Lua's own string, table and math", 2)
   end,
   __newindex = function(_, name)
-    refuse("a function over rows sets no global `" .. tostring(name) .. "`; say local", 2)
+    refuse("a function over rows may not set the global `" .. tostring(name) .. "`; say local", 2)
   end,
   __metatable = false,
 })

@@ -31,8 +31,8 @@ c10::IValue argument_of(const OpOverload& overload, const torch::jit::Stack& arg
 
 void check_repeats(const OpOverload& overload, const torch::jit::Stack& arguments) {
   XRUN_CHECK(argument_of(overload, arguments, "output_size").isNone(),
-             "output_size is not taken: a wrong one would write beyond the result; leave it out, "
-             "the repeats give the size");
+             "output_size is not accepted: a wrong one would write past the end of the result; "
+             "leave it out, the repeats give the size");
 }
 
 at::Tensor as_tensor(const c10::IValue& value) {

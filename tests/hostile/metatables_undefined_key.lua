@@ -1,2 +1,2 @@
--- expect: error is not a name of a global
+-- expect: error is not a valid name of a global
 _G[{}] = 1

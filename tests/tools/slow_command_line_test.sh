@@ -45,12 +45,12 @@ wants 2 'xrun tokenize --json' "$xrun" --json tokenize
 wants 2 'xrun RECIPE.lua --resume' "$xrun" --resume
 
 # Numbers: the error gives the value and the expected range in readable digits.
-wants 2 '--steps: got 0, wanted a whole number from 1' dpo --steps 0
-wants 2 '--steps: got abc, wanted a whole number from 1' dpo --steps abc
+wants 2 '--steps: got 0, wanted a whole number of at least 1' dpo --steps 0
+wants 2 '--steps: got abc, wanted a whole number of at least 1' dpo --steps abc
 wants 2 '--threads: got 2, wanted at most 1' dpo --threads 1 --threads 2
 wants 2 '--threads: got 99999, wanted a whole number from 1 to' dpo --threads 99999
-wants 2 '--batch: got 0, wanted a whole number from 1' "$xrun" sample --model tiny --batch 0
-wants 2 '--max-new-tokens: got -1, wanted a whole number from 0' \
+wants 2 '--batch: got 0, wanted a whole number of at least 1' "$xrun" sample --model tiny --batch 0
+wants 2 '--max-new-tokens: got -1, wanted a whole number of at least 0' \
   "$xrun" sample --model tiny --max-new-tokens -1
 echo '{"ids":[1,2]}' >ids
 wants 0 'threads on a machine that runs' "$xrun" score --model tiny --json --threads 64 ids
@@ -63,8 +63,8 @@ CUDA_VISIBLE_DEVICES='' wants 2 '; use --device cpu' dpo --device cuda --run dev
 wants 0 'steps' dpo --device cpu --run device --steps 1
 
 # An option that names something impossible is bad usage: status 2, and nothing is created.
-wants 2 '--layers: got 0, wanted a whole number from 1' "$xrun" init-model new --layers 0
-wants 2 '--seed: got -1, wanted a whole number from 0' "$xrun" init-model new --seed -1
+wants 2 '--layers: got 0, wanted a whole number of at least 1' "$xrun" init-model new --layers 0
+wants 2 '--seed: got -1, wanted a whole number of at least 0' "$xrun" init-model new --seed -1
 wants 2 'is not a multiple of' "$xrun" init-model new --layers 1 --hidden 33 --heads 2
 wants 2 "unknown dtype 'int8'" "$xrun" init-model new --dtype int8
 wants 2 "unknown dtype 'int8'" "$xrun" score --model tiny --dtype int8 ids

@@ -284,7 +284,7 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
 
 CLI::Validator whole_number(int64_t lowest) {
   return whole_number_within(lowest, std::numeric_limits<int64_t>::max(),
-                             fmt::format("a whole number from {}", lowest));
+                             fmt::format("a whole number of at least {}", lowest));
 }
 
 int64_t most_threads() { return std::max(kAnyMachine, 4 * hardware_threads()); }

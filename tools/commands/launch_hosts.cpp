@@ -68,7 +68,8 @@ HostProcess start_host(const LaunchHost& host, const HostRanks& ranks,
   std::string name = host.name;
   char* argv[] = {program.data(), name.data(), line.data(), nullptr};
   int ends[2] = {-1, -1};
-  XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for {}: {}", host.name, std::strerror(errno));
+  XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "cannot create a pipe for {}: {}", host.name,
+             std::strerror(errno));
   HostProcess out;
   out.commands = Socket(ends[1]);
   out.pid = ::fork();
@@ -114,7 +115,7 @@ HostProcesses::HostProcesses(const std::vector<LaunchHost>& hosts,
   // A host that is gone makes write() fail instead of ending this process.
   ::signal(SIGPIPE, SIG_IGN);
   signals_ = Socket(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
-  XRUN_CHECK(signals_.open(), "signals cannot be read: {}", std::strerror(errno));
+  XRUN_CHECK(signals_.open(), "cannot read signals: {}", std::strerror(errno));
   HostRanks ranks;
   for (const LaunchHost& host : hosts) ranks.size += host.ranks;
   // Rank 0 is on the first host, under the name by which ssh reaches it.

@@ -105,10 +105,9 @@ RankProcesses::RankProcesses(const RankProcessOptions& options)
   // Shared memory survives a crash of the rank: the report can say what it did last.
   slots_fd_ = ::memfd_create("xrun-ranks", 0);  // inherited by the ranks
   XRUN_CHECK(slots_fd_ >= 0 && ::ftruncate(slots_fd_, static_cast<off_t>(bytes)) == 0,
-             "no memory can be shared with the ranks: {}", std::strerror(errno));
+             "cannot share memory with the ranks: {}", std::strerror(errno));
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, slots_fd_, 0);
-  XRUN_CHECK(memory != MAP_FAILED, "no memory can be shared with the ranks: {}",
-             std::strerror(errno));
+  XRUN_CHECK(memory != MAP_FAILED, "cannot share memory with the ranks: {}", std::strerror(errno));
   slots_ = static_cast<FlightRecord::Slot*>(memory);
   for (size_t i = 0; i < ranks_.size(); ++i) new (&slots_[i]) FlightRecord::Slot;
   // Before the first fork, so that no orphan of a rank escapes to init.
@@ -120,7 +119,7 @@ RankProcesses::RankProcesses(const RankProcessOptions& options)
   sigaddset(&mask, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &mask, &old_mask_);
   signals_ = Socket(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
-  XRUN_CHECK(signals_.open(), "signals cannot be read: {}", std::strerror(errno));
+  XRUN_CHECK(signals_.open(), "cannot read signals: {}", std::strerror(errno));
   for (int64_t i = 0; i < options_.local_size; ++i) start(i);
   // The ranks have their copies; mmap keeps this process's memory.
   ::close(slots_fd_);
@@ -136,7 +135,7 @@ void RankProcesses::start(int64_t local_rank) {
   int ends[2] = {-1, -1};
   // Rank 0 has the terminal itself, for its colours and status line.
   if (process.rank != 0) {
-    XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for rank {}: {}", process.rank,
+    XRUN_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "cannot create a pipe for rank {}: {}", process.rank,
                std::strerror(errno));
     process.output = RankOutput(process.rank, Socket(ends[0]));
   }

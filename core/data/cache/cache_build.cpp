@@ -97,7 +97,7 @@ class Build {
       // Reads every committed page once: a torn shard must not end up in a finished cache.
       manifest_ = read_interrupted_build(dir_);
       columns_.restore(manifest_.summary);
-      XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns differ");
+      XRUN_CHECK(columns_.columns() == manifest_.columns, "its columns have changed");
       bad_rows_.emplace(dir_ / kBadRowsName, manifest_.bad_rows);
       open_at_cursor();
     } catch (const Error& error) {
@@ -119,7 +119,8 @@ class Build {
     // Of the last shard: rows after it were read but never committed.
     cursor_ = manifest_.shards.back().cursor;
     const int32_t files = static_cast<int32_t>(source_.files.size());
-    XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files, "its cursor is in no file");
+    XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files,
+               "its cursor does not point into any file");
     if (cursor_.file == files) return;
     const std::string& name = source_.files[static_cast<size_t>(cursor_.file)].name;
     splitter_ = RowSplitter::open(name, name, cursor_.at);

@@ -192,7 +192,7 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   const bool whole = body > 0 && view.substr(body, kTailBegin.size()) == kTailBegin &&
                      view.ends_with(kTailEnd) &&
                      view.substr(body + kTailBegin.size(), 32) == hash_hex(view.substr(0, body));
-  XRUN_CHECK(whole, "{}: is damaged: its bytes do not give its checksum; {}", path, kRebuildHint);
+  XRUN_CHECK(whole, "{}: is damaged: its checksum does not match; {}", path, kRebuildHint);
   CacheManifest manifest;
   try {
     manifest = decode_manifest(parse_json(text, path));

@@ -169,7 +169,7 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
   header.columns.resize(columns.size());
   // Before any field is read.
   XRUN_CHECK(bytes.size() >= header.column_table_end(),
-             "{}: is cut short: {} bytes, its header has {}", name, bytes.size(),
+             "{}: is truncated: {} bytes, its header has {}", name, bytes.size(),
              header.column_table_end());
   std::memcpy(&file, bytes.data(), sizeof(file));
   XRUN_CHECK(std::memcmp(file.magic, kMagic, sizeof(kMagic)) == 0, "{}: is not a shard of a cache",

@@ -207,7 +207,7 @@ std::vector<std::vector<int64_t>> list_packs(std::span<const int32_t> pack_of, s
 // Item i goes to the open pack with the least room that holds it, larger items first.
 std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> sizes,
                                                       int64_t capacity) {
-  XRUN_CHECK(sizes.size() < (size_t{1} << 31), "packing: {} items, the most is 2^31 - 1",
+  XRUN_CHECK(sizes.size() < (size_t{1} << 31), "packing: {} items, the maximum is 2^31 - 1",
              sizes.size());
   int64_t largest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {

@@ -201,7 +201,7 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
              "batch: a segment of {} tokens with {} trained flags; wanted as many, at least one",
              ids.size(), trained.size());
   XRUN_CHECK(tokens.size() + ids.size() <= std::numeric_limits<int32_t>::max(),
-             "batch: {} tokens in one pack, the most is 2^31 - 1; lower max_tokens",
+             "batch: {} tokens in one pack, the maximum is 2^31 - 1; lower max_tokens",
              tokens.size() + ids.size());
   const int32_t begin = cu_seqlens.back();
   const int32_t index = static_cast<int32_t>(segment_count());

@@ -232,9 +232,9 @@ SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t
   size_t tokens = 0;
   for (const TokenList list : lists) {
     tokens += list.size();
-    XRUN_CHECK(tokens <= kMost, "folding: {} tokens, the most is 2^31 - 1", tokens);
+    XRUN_CHECK(tokens <= kMost, "folding: {} tokens, the maximum is 2^31 - 1", tokens);
   }
-  XRUN_CHECK(lists.size() <= kMost / 4, "folding: {} segments, the most is {}", lists.size(),
+  XRUN_CHECK(lists.size() <= kMost / 4, "folding: {} segments, the maximum is {}", lists.size(),
              kMost / 4);
   SortedLists sorted;
   sorted.order.resize(lists.size());

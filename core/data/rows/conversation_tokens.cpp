@@ -123,7 +123,7 @@ void untrain_answers(ChatTokens& tokens, const ConversationStyle& style, const J
   const bool any = std::find(excluded.begin(), excluded.end(), 1) != excluded.end();
   if (any) {
     XRUN_CHECK(style.chat_template.marks_generation(),
-               "a turn asks not to be trained, and the template has no generation marks");
+               "a turn is excluded from training, but the template has no generation marks");
     train_turns(tokens, trained_turns(excluded, tokens, style, messages, kwargs));
     // The mask of the excluded answers, inverted.
     for (uint8_t& flag : tokens.mask) flag = !flag;

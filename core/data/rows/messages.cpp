@@ -187,7 +187,7 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
       throw RowRefusal(
           "columns_differ",
           fmt::format("{} {}", where,
-                      content == nullptr ? "has a content beside from, wanted a value"
+                      content == nullptr ? "has from and content; with from the text is in value"
                                          : "has a value and a content, and they differ"));
     }
     const bool is_call_key = member.first == "tool_calls" || member.first == "function_call";

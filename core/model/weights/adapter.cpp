@@ -133,7 +133,7 @@ void check_adapter_options(const AdapterOptions& options, const ModelConfig& con
   }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     throw UsageError(
-        fmt::format("lora.dropout is {}, it must be from 0 to below 1", options.dropout));
+        fmt::format("lora.dropout is {}, it must be at least 0 and below 1", options.dropout));
   }
   if (options.targets.empty()) {
     throw UsageError("lora.targets is empty; name linear maps, or \"all\" for all of them");

@@ -16,7 +16,7 @@ struct AdapterOptions {
   int64_t rank = 16;
   double alpha = 32;
   bool by_root = false;  // scale = alpha / sqrt(rank), PEFT's use_rslora; else alpha / rank
-  double dropout = 0;    // of x, in training, from 0 to below 1
+  double dropout = 0;    // of x, in training, at least 0 and below 1
   // roles of modules: "q_proj", "c_attn"; "all": every linear map of the blocks
   std::vector<std::string> targets = {"all"};
   // false: B starts at 0 and A uniform in +-1/sqrt(in), as in the paper and PEFT; true: A starts at

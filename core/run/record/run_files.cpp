@@ -157,7 +157,7 @@ void check_run_format(const Json& record, const fs::path& dir) {
   const Json* format = record.find("format");
   if (format == nullptr) return;
   XRUN_CHECK(format->is_int() && format->as_int() > 0,
-             "{}: its format is {}, wanted a whole number from 1; the file is damaged",
+             "{}: its format is {}, wanted a whole number of at least 1; the file is damaged",
              (dir / "run.json").string(), dump_json(*format, {.ascii = true}));
   if (format->as_int() <= kRunFormat) return;
   throw UsageError(

@@ -105,10 +105,11 @@ CompanionPack FrozenModel::tokens_of(const MicroBatch& micro) const {
   check_head(/*classifier=*/false);
   if (const CompanionPack* const companion = companion_of(micro)) return *companion;
   const CompanionPack* const other = micro.pack().companion.get();
-  XRUN_CHECK(other == nullptr || reads_tokens_of(micro),
-             "{}: the data are aligned with another vocabulary (fingerprint {}) than this model's "
-             "({}); align them with this model, data:align(teacher)",
-             dir_.string(), other->fingerprint, fingerprint());
+  XRUN_CHECK(
+      other == nullptr || reads_tokens_of(micro),
+      "{}: the data are aligned with a different vocabulary (fingerprint {}; this model's is "
+      "{}); align them with this model, data:align(teacher)",
+      dir_.string(), other->fingerprint, fingerprint());
   check_tokens(micro);
   return own_tokens(micro.pack());
 }

@@ -87,9 +87,9 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   // A wrong tokenizer would give plausible numbers for the wrong tokens.
   if (own != nullptr && own != tokenizer) {
     XRUN_CHECK(vocabulary_fingerprint(*own) == frozen->fingerprint(),
-               "{}: this model has another vocabulary ({} ids, fingerprint {}) than the tokenizer "
-               "given for it, {} ({} ids, fingerprint {}); leave tokenizer out, or name a model of "
-               "that vocabulary",
+               "{}: this model's vocabulary ({} ids, fingerprint {}) differs from that of the "
+               "tokenizer given for it, {} ({} ids, fingerprint {}); leave tokenizer out, or name "
+               "a model of that vocabulary",
                dir.string(), own->vocab_size(), vocabulary_fingerprint(*own), named.string(),
                tokenizer->vocab_size(), frozen->fingerprint());
   }
@@ -181,8 +181,8 @@ void FrozenModel::check_head(bool classifier) const {
 
 void FrozenModel::check_device(const MicroBatch& micro) const {
   XRUN_CHECK(options_.settings.device == micro.device(),
-             "{} is on {} and the batch on {}: there it gives what xrun.kd reads, logprob and "
-             "chunk_logprob; leave its device out",
+             "{} is on {}, but the batch is on {}; across devices only xrun.kd, logprob and "
+             "chunk_logprob work; leave out its device",
              dir_.string(), options_.settings.device.str(), micro.device().str());
 }
 

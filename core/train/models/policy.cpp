@@ -94,8 +94,8 @@ void Policy::check_train() const {
   if (options_.train.empty()) return;
   if (trains_adapter()) {
     throw UsageError(
-        "train chooses among the weights, which are frozen beside an adapter; leave out train, or "
-        "lora, whose targets choose its maps");
+        "train selects weights, but under lora all base weights are frozen; leave out train or "
+        "lora");
   }
   if (sharding_ranks(options_.dist, 3) != nullptr) {
     throw UsageError(
@@ -238,7 +238,9 @@ void Policy::write_snapshot(const std::filesystem::path& dir) {
 }
 
 std::shared_ptr<Reference> Policy::reference() {
-  XRUN_CHECK(!averaged_, "a reference of the weights inside ema:use; take it outside");
+  XRUN_CHECK(!averaged_,
+             "cannot take a reference inside ema:use, where the weights are the average; take it "
+             "outside");
   const size_t k = taken_.size();
   TakenReference taken{update_count(), ""};
   if (k < restored_.size()) {

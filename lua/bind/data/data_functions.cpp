@@ -162,8 +162,8 @@ DataFunctions DataFunctions::for_other_files(size_t sources) const {
   for (const auto& [option, functions] : kFunctionOptions) {
     const SourceFunctions& own = this->*functions;
     XRUN_CHECK(sources == 1 || own.of.empty(),
-               "valid.data: {0} is given by source, and these are other files; open them as a set "
-               "of their own: xrun.chat(valid_data, policy, {{ {0} = ... }})",
+               "{0} is given per source, but valid.data has other files; open them as a set of "
+               "their own: xrun.chat(valid_data, policy, {{ {0} = ... }})",
                option);
     (result.*functions).all = sources == 1 ? own.for_source(1) : own.all;
   }

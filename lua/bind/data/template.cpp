@@ -78,7 +78,7 @@ void push_writer(lua_State* L) {
                  {},
                  "Refused: nothing of one row may stay for the next."},
                 [](lua_State*) -> int {
-                  throw UsageError("a template sets no field of its first argument");
+                  throw UsageError("a template may not assign to its first argument");
                 });
   lua_setfield(L, -2, "__newindex");
   set_hidden_metatable(L);

@@ -178,7 +178,7 @@ std::shared_ptr<Batch> draw_rollouts(lua_State* L, RunLoop& run, const StepLoop&
                                      StepSource& source, int64_t step) {
   run.seed_random(L, kRewardStream);
   BodyRollouts* const body = body_rollouts(L);
-  XRUN_CHECK(body != nullptr, "rollouts are drawn outside a body");
+  XRUN_CHECK(body != nullptr, "rollouts can only be drawn inside a body");
   const TakenGroups taken = source.queue->take(source.data->policy->update_count(),
                                                PromptSampling(L, loop, source, step));
   record_groups(taken, source.queue->waiting(), *body);

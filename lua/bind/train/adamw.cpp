@@ -223,7 +223,7 @@ int make_ema(lua_State* L) {
 
 int use(Ema& ema, lua_State* L) {
   arg<LuaRef>(L, 2, "f");
-  XRUN_CHECK(!ema.in_use(), "ema:use inside ema:use; the weights are the average already");
+  XRUN_CHECK(!ema.in_use(), "ema:use cannot be nested; the weights are the average already");
   XRUN_CHECK(
       open_micro(L) == nullptr,
       "ema:use inside an objective: it exchanges all weights, which the backward needs; call "

@@ -109,7 +109,7 @@ TEST(BundleFile, NamesThatLeaveTheBundleAreRefused) {
 TEST(BundleFile, DuplicateSwappedAndForeignMembersAreRefused) {
   Members twice = members_of(small_bundle());
   twice.push_back(twice.back());
-  EXPECT_EQ(error_with(archive_of(twice)), "a.xrb: its member recipe/a.lua is there twice");
+  EXPECT_EQ(error_with(archive_of(twice)), "a.xrb: its member recipe/a.lua occurs twice");
   Members swapped = members_of(small_bundle());
   std::swap(swapped[1].second, swapped[2].second);
   EXPECT_EQ(error_with(archive_of(swapped)),

@@ -185,9 +185,9 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
   EXPECT_EQ(error(config("over_length = 'skip'")),
             "dpo.lua:2: over_length: got \"skip\", wanted \"raise\", \"drop\" or \"cut\"");
   EXPECT_EQ(error(config("valid = { fraction = 2 }")),
-            "dpo.lua:2: valid.fraction: got 2, wanted a number from 0 to below 1");
+            "dpo.lua:2: valid.fraction: got 2, wanted a number of at least 0 and below 1");
   EXPECT_EQ(error(config("valid = { fraction = 1 }")),
-            "dpo.lua:2: valid.fraction: got 1, wanted a number from 0 to below 1");
+            "dpo.lua:2: valid.fraction: got 1, wanted a number of at least 0 and below 1");
   EXPECT_EQ(error(config("epochs = 0.5")),
             "dpo.lua:2: epochs: got 0.5, wanted a whole number of at least 1");
   EXPECT_EQ(error(config("data = {}")),
@@ -196,8 +196,9 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
             "dpo.lua:2: data.1.keep: got [1], wanted a list of text, { \"...\" }");
   EXPECT_EQ(error(config("data = { { path = 'a', fields = { prompt = 1 } } }")),
             "dpo.lua:2: data.1.fields: got {\"prompt\":1}, wanted a table of name = \"text\"");
-  EXPECT_EQ(error(config("optim = { lr = 1, betas = { 0.9, 1 } }")),
-            "dpo.lua:2: optim.betas: got [0.9,1], wanted a list of 2 numbers from 0 to below 1");
+  EXPECT_EQ(
+      error(config("optim = { lr = 1, betas = { 0.9, 1 } }")),
+      "dpo.lua:2: optim.betas: got [0.9,1], wanted a list of 2 numbers of at least 0 and below 1");
   EXPECT_EQ(error(config("max_length = 1.5")),
             "dpo.lua:2: max_length: got 1.5, wanted a whole number of at least 1");
   EXPECT_EQ(error(config("data = 'a.jsonl'")),
@@ -352,7 +353,7 @@ TEST(RecipeConfig, SetRefusesUnknownKeys) {
             "--set optim.lrr=2: there is no key `optim.lrr`; did you mean `optim.lr`?");
   EXPECT_EQ(error(text, {"beta"}), "--set beta: wanted key=value, as in --set beta=0.2");
   EXPECT_EQ(error(text, {"valid.fraction=3"}),
-            "--set: valid.fraction: got 3, wanted a number from 0 to below 1");
+            "--set: valid.fraction: got 3, wanted a number of at least 0 and below 1");
   EXPECT_EQ(error(text, {"data.3.path=x"}), "--set data.3.path=x: there is no key `data.3`");
   EXPECT_EQ(error(text, {"data.path=x"}),
             "--set data.path=x: there is no key `data.path`; elements of a list have numbers: "

@@ -299,8 +299,8 @@ TEST_F(KdView, DataAlignedWithAnotherTeacherAreRefused) {
   const auto some = batch(aligned_packs(4, "0123"));
   const KdPair pair{*student_, *other, {.loss = KdLoss::kUld}};
   EXPECT_EQ(message_of<Error>([&] { kd_loss_of(some->micros()[0]->all(), pair); }),
-            fmt::format("{}: the data are aligned with another vocabulary (fingerprint 0123) than "
-                        "this model's ({}); align them with this model, data:align(teacher)",
+            fmt::format("{}: the data are aligned with a different vocabulary (fingerprint 0123; "
+                        "this model's is {}); align them with this model, data:align(teacher)",
                         other->dir().string(), other->fingerprint()));
   const auto good = batch(aligned_packs(4, other->fingerprint()));
   EXPECT_EQ(message_of<Error>([&] { kd_loss_of(good->micros()[0]->chosen(), pair); }),

@@ -94,9 +94,9 @@ TEST(ImportProjection, OtherContentsAreNamed) {
     });
   };
   EXPECT_EQ(message("good"),
-            "good: its dict has a str with a tensor, wanted \"indices\" and \"likelihoods\", or "
+            "good: its dict maps a str to a tensor, wanted \"indices\" and \"likelihoods\", or "
             "counts by pairs of token ids");
-  EXPECT_NE(message("inside_itself").find("its dict has a int with a dict"), std::string::npos);
+  EXPECT_NE(message("inside_itself").find("its dict maps a int to a dict"), std::string::npos);
 }
 
 TEST(ProjectionReports, CountRowsAndNumerals) {

@@ -191,7 +191,7 @@ TEST(TreeSlices, NameFieldIndexAndValueOfBadInput) {
   };
   EXPECT_EQ(error({1, -3}, {{0}}), "tree_slices: node_lengths[1] is -3, wanted at least 0");
   EXPECT_EQ(error({int64_t{1} << 30, int64_t{1} << 30}, {{0}}),
-            "tree_slices: node_lengths[1] is 1073741824, after 1073741824 tokens; the most is "
+            "tree_slices: node_lengths[1] is 1073741824, after 1073741824 tokens; the maximum is "
             "2^31 - 1");
   EXPECT_EQ(error({1}, {{0}, {}}), "tree_slices: sample_paths[1] has no nodes");
   EXPECT_EQ(error({1, 2}, {{0, 2}}),
@@ -212,7 +212,7 @@ TEST(TreeSlices, NameFieldIndexAndValueOfBadInput) {
             "node has one parent");
   List chain(6000), ones(6000, 1);
   for (size_t n = 0; n < chain.size(); ++n) chain[n] = static_cast<int64_t>(n);
-  EXPECT_EQ(error(ones, {chain}), "tree_slices: 18003000 slices, the most is 16777216");
+  EXPECT_EQ(error(ones, {chain}), "tree_slices: 18003000 slices, the maximum is 16777216");
 }
 
 }  // namespace

@@ -99,8 +99,9 @@ TEST(Ema, AReferenceKeepsItsOwnWeights) {
   ema->swap();
   EXPECT_TRUE(at::allclose(second->logprob(*t.batch()), wanted, 1e-5, 1e-4));
   EXPECT_FALSE(at::allclose(t.policy->logprob(*t.batch()), wanted, 1e-5, 1e-4));
-  EXPECT_EQ(error_of([&] { t.policy->reference(); }),
-            "a reference of the weights inside ema:use; take it outside");
+  EXPECT_EQ(
+      error_of([&] { t.policy->reference(); }),
+      "cannot take a reference inside ema:use, where the weights are the average; take it outside");
   ema->swap();
   EXPECT_TRUE(at::equal(second->logprob(*t.batch()), wanted));
 }
@@ -112,16 +113,16 @@ TEST(Ema, AnUpdateOrACheckpointWhileItIsUsedIsAnError) {
   step(t, 0);
   ema->swap();
   EXPECT_EQ(error_of([&] { step(t, 1); }),
-            "an update inside ema:use, while the weights are the average; train outside of it");
+            "cannot update inside ema:use, where the weights are the average; train outside it");
   EXPECT_EQ(error_of([&] { ema->state(); }),
-            "a checkpoint inside ema:use, while the weights are the average");
+            "cannot save a checkpoint inside ema:use, where the weights are the average");
 }
 
 TEST(Ema, RejectsADecayOutOfRange) {
   const TinyFolder folder;
   const Trained t = open_trained(folder);
   EXPECT_EQ(error_of([&] { Ema::of(t.adamw, 1); }),
-            "decay is 1, wanted a number from 0 to below 1");
+            "decay is 1, wanted a number of at least 0 and below 1");
 }
 
 // Only its trained weights have an average.

@@ -146,7 +146,7 @@ TEST_F(RecipeRun, UndefinedNamesAreErrors) {
       "test.lua:1: `pirnt` is not defined\n     1 | local a = pirnt\n"
       "       |           ^^^^^\n  hint: did you mean `print`?");
   has(run("a = 1"), "`a` is not declared\n");
-  has(run("_G[{}] = 1"), "is not a name of a global");
+  has(run("_G[{}] = 1"), "is not a valid name of a global");
   has(run("xrun.ones(2)"), "begin with local xrun = require \"xrun\"");
   has(run("local xrun = require 'xrun'\nxrun.beta = 2"), "the module xrun is read-only");
 }

@@ -22,7 +22,7 @@ TEST(PrefixTrie, RefusesListsOf2To31Tokens) {
   const Ids tokens(size_t{1} << 20, 7);
   const std::vector<TokenList> lists(2048, TokenList(tokens));
   EXPECT_EQ(error_of([&] { sort_lists(lists); }),
-            "folding: 2147483648 tokens, the most is 2^31 - 1");
+            "folding: 2147483648 tokens, the maximum is 2^31 - 1");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST(Split, CountsLikeTheReference) {
 
 TEST(Split, RefusesAFractionOutsideItsRange) {
   EXPECT_EQ(error_of([] { held_out_count(10, 1.0); }),
-            "valid.fraction is 1, wanted a number from 0 to below 1");
+            "valid.fraction is 1, wanted a number of at least 0 and below 1");
   EXPECT_NE(error_of([] { held_out_count(10, -0.1); }), "");
   EXPECT_NE(error_of([] { held_out_count(10, std::nan("")); }), "");
 }

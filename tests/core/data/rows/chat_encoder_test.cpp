@@ -251,10 +251,11 @@ TEST_F(ChatEncoder, AMessageOfBothSpellingsMustAgree) {
   EXPECT_EQ(trained(chat(head + R"("content":"b"}]})")), "b<|im_end|>");
   EXPECT_EQ(refusal(RowKind::kChat, head + R"("content":"c"}]})"),
             "columns_differ: conversations[1] has a value and a content, and they differ");
-  EXPECT_EQ(refusal(RowKind::kChat,
-                    R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","content":"b",)"
-                    R"("tool_calls":[{"function":{"name":"f","arguments":{}}}]}]})"),
-            "columns_differ: conversations[1] has a content beside from, wanted a value");
+  EXPECT_EQ(
+      refusal(RowKind::kChat,
+              R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","content":"b",)"
+              R"("tool_calls":[{"function":{"name":"f","arguments":{}}}]}]})"),
+      "columns_differ: conversations[1] has from and content; with from the text is in value");
 }
 
 TEST_F(ChatEncoder, ColumnsIgnoredForAnotherSpellingAreNoted) {

@@ -87,9 +87,10 @@ TEST(RunFiles, ANewerFormatIsRefused) {
                 ": is a run of format 2, this xrun reads formats up to 1; use the xrun that made "
                 "it, or a newer one");
   put_text(folder / "run.json", R"({"format":"x\u001b"})");
-  EXPECT_EQ(message_of<Error>([&] { read_run_files(folder.path()); }),
-            (folder / "run.json").string() +
-                ": its format is \"x\\u001b\", wanted a whole number from 1; the file is damaged");
+  EXPECT_EQ(
+      message_of<Error>([&] { read_run_files(folder.path()); }),
+      (folder / "run.json").string() +
+          ": its format is \"x\\u001b\", wanted a whole number of at least 1; the file is damaged");
 }
 
 TEST(RunFiles, RunsOfOneNameAreNamedByTheirPaths) {

@@ -299,11 +299,11 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
       "filter: returned 0, wanted true (keep) or false");
   has(open("filter = function(r) return os.time() > 0 end"), "there is no `os` here");
   has(open("filter = function(r) return r.m.x end"), "attempt to index field 'm'");
-  has(open("filter = function(r) count = 1 return true end"), "sets no global `count`");
-  has(open("filter = function(r) string.n = 1 return true end"), "changes no library");
+  has(open("filter = function(r) count = 1 return true end"), "may not set the global `count`");
+  has(open("filter = function(r) string.n = 1 return true end"), "may not change a library");
   has(open("filter = function(r) rawset(_G, 'n', 1) return true end"), "there is no `rawset` here");
   has(open("template = function(t) t.n = 1 end, laws = { bos = false }"),
-      "a template sets no field of its first argument");
+      "a template may not assign to its first argument");
 }
 
 }  // namespace xrun::data_sets_test

@@ -173,7 +173,7 @@ TEST_F(SetUse, ValidationFilesIgnoreStagesAndRefuseFunctionsOfSingleSources) {
                    " }):split(cfg.valid)\nassert(valid:row(0).text:find('x', 1, true))\n",
                "r", true);
   };
-  has(open("two"), "valid.data: map is given by source, and these are other files");
+  has(open("two"), "map is given per source, but valid.data has other files");
   EXPECT_EQ(open("cfg.data"), "");
 }
 

@@ -66,7 +66,7 @@ TEST_F(BatchSchedule, SlowAPartOfTheWeightsTrainsAndResumes) {
   expect_same_when_resumed(text, {2}, {"train={ \"*.mlp.*\" }"});
   has(run(text, "u", false, {}, {"train={ \"*.mpl.*\" }"}), "did you mean \"*.mlp.*\"?");
   has(run(text, "v", false, {}, {"train={ \"*.mlp.*\" }", "lora={ rank = 2 }"}),
-      "train chooses among the weights, which are frozen beside an adapter");
+      "train selects weights, but under lora all base weights are frozen");
 }
 
 // 20 pairs train.

@@ -46,7 +46,7 @@ for step, batch in run:steps(train, cfg.batch) do
   if step == 1 then ema:use(function() adamw:step(batch, dpo) end) end
 end
 )";
-  has(run(text, "r"), "an update inside ema:use, while the weights are the average");
+  has(run(text, "r"), "cannot update inside ema:use, where the weights are the average");
 }
 
 TEST_F(EmaBinding, InsideAnObjectiveIsRefused) {
