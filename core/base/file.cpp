@@ -4,24 +4,19 @@
 #include "core/base/file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <chrono>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
-#include <thread>
+#include <memory>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/file_access.h"
-#include "core/base/file_update.h"
+#include "core/base/file_fault.h"
 #include "core/base/folder.h"
 #include "core/base/open_file.h"
 
@@ -30,45 +25,7 @@ namespace xrun {
 namespace {
 
 constexpr uint64_t kBufferBytes = 1 << 20;
-// Bytes per write. The page cache holds a new file in pieces as large as its writes and maps whole
-// pieces: 32 scattered rows of a mapped cache took 226 MB of memory with writes of 1 MiB, 38 MB
-// with these.
-constexpr uint64_t kWriteBytes = 1 << 16;
 constexpr uint64_t kFirstReadBytes = 64 << 20;  // a stated size that is not true costs no more
-constexpr auto kLockPoll = std::chrono::milliseconds(50);
-
-// Fault injection of tests, XRUN_FILE_FAULT=OPERATION:N or set_file_fault: the N-th call of the
-// operation and every later one fail. A value of another form injects nothing.
-struct FileFault {
-  std::string operation;
-  int64_t nth = 0;
-  std::atomic<int64_t> seen = 0;
-
-  FileFault() {
-    const char* text = std::getenv("XRUN_FILE_FAULT");
-    if (text == nullptr) return;
-    const std::string_view view(text);
-    const size_t colon = view.find(':');
-    if (colon == std::string_view::npos) return;
-    operation = view.substr(0, colon);
-    std::from_chars(view.data() + colon + 1, view.data() + view.size(), nth);
-  }
-};
-
-FileFault& file_fault() {
-  static FileFault fault;
-  return fault;
-}
-
-// Returns true if the operation must fail, with errno set to `code`.
-bool fails_here(const char* operation, int code = ENOSPC) {
-  FileFault& fault = file_fault();
-  if (fault.nth == 0 || fault.operation != operation) return false;
-  // The later ones fail too: a full disk stays full.
-  if (++fault.seen < fault.nth) return false;
-  errno = code;
-  return true;
-}
 
 bool is_in_cache(const std::filesystem::path& path) {
   try {
@@ -78,8 +35,9 @@ bool is_in_cache(const std::filesystem::path& path) {
   }
 }
 
-// Reads errno, so it must be the first call after the failure.
-[[noreturn]] void fail(const std::filesystem::path& path, const char* what) {
+}  // namespace
+
+void throw_file_error(const std::filesystem::path& path, const char* what) {
   const int code = errno;
   std::string hint = code == ENOSPC ? "; free some space" : "";
   // A recipe that is not trusted is not told where it is.
@@ -95,8 +53,6 @@ bool is_in_cache(const std::filesystem::path& path) {
       code, fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
 }
 
-}  // namespace
-
 // Without waiting: only a signal would end the open of a pipe that nobody writes to.
 int open_to_read(const std::filesystem::path& path) {
   check_read(path);
@@ -109,23 +65,16 @@ int open_to_read(const std::filesystem::path& path) {
   throw Error(fmt::format("{}: is not a regular file", path.string()));
 }
 
-void set_file_fault(std::string_view operation, int64_t nth) {
-  FileFault& fault = file_fault();
-  fault.operation = operation;
-  fault.nth = nth;
-  fault.seen = 0;
-}
-
 bool path_exists(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) return true;
   // A folder that may not be entered hides its files; it does not prove that they are absent.
-  if (errno != ENOENT && errno != ENOTDIR) fail(path, "be examined");
+  if (errno != ENOENT && errno != ENOTDIR) throw_file_error(path, "be examined");
   return false;
 }
 
 int64_t read_open_file(int fd, char* to, size_t size) {
-  if (fails_here("read", EIO)) return -1;
+  if (injected_fault("read", EIO)) return -1;
   size_t total = 0;
   while (total < size) {
     // One read may stop short: at a signal, and at 2 GiB on Linux.
@@ -152,12 +101,12 @@ bool is_file(const std::filesystem::path& path) {
 
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   const int fd = open_to_read(path);
-  if (fd < 0) fail(path, "be opened");
+  if (fd < 0) throw_file_error(path, "be opened");
   // One byte more than the file has shows its end. A string zeroes what it grows by, so a small
   // file does not begin with a large buffer.
   struct stat status {};
   const bool sized = ::fstat(fd, &status) == 0 && status.st_size > 0;
-  const auto asked = sized ? static_cast<uint64_t>(status.st_size) + 1 : kWriteBytes;
+  const auto asked = sized ? static_cast<uint64_t>(status.st_size) + 1 : FileWriter::kWriteBytes;
   std::string bytes(std::min(asked, kFirstReadBytes), '\0');
   uint64_t size = 0;
   // Read to the end rather than to the size that stat gives: a pipe and /proc have none.
@@ -167,7 +116,7 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       ::close(fd);
-      fail(path, "be read");
+      throw_file_error(path, "be read");
     }
     if (n == 0) break;
     size += static_cast<uint64_t>(n);
@@ -183,18 +132,36 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   return bytes;
 }
 
+void read_file_pieces(const std::filesystem::path& path,
+                      const std::function<void(std::string_view piece, uint64_t total)>& each) {
+  const int fd = open_to_read(path);
+  // Closed even if `each` throws.
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
+                                                       &std::fclose);
+  XRUN_CHECK(file, "{}: cannot be read: {}", path.string(), std::strerror(errno));
+  std::string buffer(1 << 20, '\0');
+  uint64_t total = 0;
+  // A pipe or a shorter file gives a short read; 0 is the end or an error, told apart below.
+  while (size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    total += n;
+    each({buffer.data(), n}, total);
+  }
+  XRUN_CHECK(!std::ferror(file.get()), "{}: cannot be read: {}", path.string(),
+             std::strerror(errno));
+}
+
 namespace {
 
 // An error names `what`: the user may not know the folder of a file that is named without one.
 void sync_folder(const std::filesystem::path& dir, const std::filesystem::path& what) {
   const int fd = ::open(dir.empty() ? "." : dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) fail(dir, "be opened");
-  const bool failed = fails_here("fsync") || ::fsync(fd) != 0;
+  if (fd < 0) throw_file_error(dir, "be opened");
+  const bool failed = injected_fault("fsync") || ::fsync(fd) != 0;
   const int code = errno;
-  // close() may change errno, which fail() reports.
+  // close() may change errno, which throw_file_error() reports.
   ::close(fd);
   errno = code;
-  if (failed) fail(what, "be synced");
+  if (failed) throw_file_error(what, "be synced");
 }
 
 }  // namespace
@@ -205,8 +172,8 @@ void sync_dir(const std::filesystem::path& dir) { sync_folder(dir, dir); }
 void rename_durable(const std::filesystem::path& from, const std::filesystem::path& to) {
   check_write(from);
   check_write(to);
-  if (fails_here("rename") || ::rename(from.c_str(), to.c_str()) != 0) {
-    fail(to, "be renamed into place");
+  if (injected_fault("rename") || ::rename(from.c_str(), to.c_str()) != 0) {
+    throw_file_error(to, "be renamed into place");
   }
   // The new name is an entry of the folder and survives a power cut only with it.
   sync_folder(to.parent_path(), to);
@@ -248,7 +215,7 @@ FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(pat
   buffer_.reserve(kBufferBytes);  // before there is a descriptor that nobody would close
   const int flags = mode == Mode::kTruncate ? O_TRUNC : O_APPEND;
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
-  if (fd_ < 0) fail(path, "be opened for writing");
+  if (fd_ < 0) throw_file_error(path, "be opened for writing");
 }
 
 // Without a flush: a writer that an exception abandons must not write the rest of a file that
@@ -278,11 +245,11 @@ void FileWriter::write(std::string_view bytes) {
 
 void FileWriter::write_through(const char* data, uint64_t size) {
   while (size > 0) {
-    if (fails_here("write")) fail(path_, "be written");
+    if (injected_fault("write")) throw_file_error(path_, "be written");
     // write may take fewer bytes than asked, so the rest is offered again.
     const ssize_t n = ::write(fd_, data, std::min(size, kWriteBytes));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(path_, "be written");
+    if (n < 0) throw_file_error(path_, "be written");
     data += n;
     size -= static_cast<uint64_t>(n);
   }
@@ -297,7 +264,7 @@ void FileWriter::flush() {
 
 void FileWriter::sync() {
   flush();
-  if (fails_here("fsync") || ::fsync(fd_) != 0) fail(path_, "be synced");
+  if (injected_fault("fsync") || ::fsync(fd_) != 0) throw_file_error(path_, "be synced");
 }
 
 void FileWriter::close() {
@@ -305,123 +272,7 @@ void FileWriter::close() {
   // The descriptor is gone even if close fails; the destructor must not close it again.
   const int fd = std::exchange(fd_, -1);
   // Network file systems may report a failed write only here.
-  if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
+  if (fd >= 0 && ::close(fd) != 0) throw_file_error(path_, "be closed");
 }
-
-FileUpdate::FileUpdate(const std::filesystem::path& path) : path_(path) {
-  check_write(path);
-  fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd_ < 0) fail(path, "be opened for writing");
-}
-
-FileUpdate::~FileUpdate() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void FileUpdate::write(uint64_t offset, std::string_view bytes) {
-  while (!bytes.empty()) {
-    if (fails_here("write")) fail(path_, "be written");
-    const ssize_t n = ::pwrite(fd_, bytes.data(), std::min<uint64_t>(bytes.size(), kWriteBytes),
-                               static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(path_, "be written");
-    bytes.remove_prefix(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
-}
-
-void FileUpdate::sync() {
-  if (fails_here("fsync") || ::fsync(fd_) != 0) fail(path_, "be synced");
-}
-
-void FileUpdate::close() {
-  const int fd = std::exchange(fd_, -1);
-  if (fd >= 0 && ::close(fd) != 0) fail(path_, "be closed");
-}
-
-MappedFile::MappedFile(const std::filesystem::path& path) {
-  check_read(path);
-  // A pipe would block until somebody writes to it.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail(path, "be opened");
-  struct stat info {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(fd);
-    throw Error(fmt::format("{}: is not a regular file", path.string()));
-  }
-  size_ = static_cast<uint64_t>(info.st_size);
-  void* address = nullptr;
-  // mmap refuses 0 bytes. The map outlives its descriptor.
-  if (size_ > 0) address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-  const int code = errno;
-  ::close(fd);
-  errno = code;
-  if (address == MAP_FAILED) fail(path, "be mapped");
-  data_ = static_cast<const char*>(address);
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
-}
-
-// Clean pages of a file are dropped and read again at the next access; the map stays valid.
-void MappedFile::forget() const {
-  if (data_ != nullptr) ::madvise(const_cast<char*>(data_), size_, MADV_DONTNEED);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  // The other one unmaps the memory that this one had.
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-FileLock::FileLock(const std::filesystem::path& path, bool wait,
-                   const std::function<void()>& waiting) {
-  try {
-    // Polled, not blocked in flock: `waiting` may throw, and the path may name another file by
-    // then.
-    while (!try_lock(path) && wait) {
-      if (waiting) waiting();
-      std::this_thread::sleep_for(kLockPoll);
-    }
-  } catch (...) {
-    close_file();
-    throw;
-  }
-}
-
-// Takes the lock if nobody holds it. The holder may have removed the file meanwhile: the lock
-// counts only if the path still names the locked file.
-bool FileLock::try_lock(const std::filesystem::path& path) {
-  check_write(path);
-  if (path.has_parent_path()) make_dirs(path.parent_path());
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd_ < 0 && errno == ENOENT) return false;  // the folder was removed just now
-  if (fd_ < 0) fail(path, "be opened for a lock");
-  int result = 0;
-  do {
-    // flock belongs to the open file and not to the process: it also excludes other threads, and
-    // closing the descriptor releases it.
-    result = ::flock(fd_, LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  if (result != 0 && errno != EWOULDBLOCK) fail(path, "be locked");
-  struct stat ours {};
-  struct stat named {};
-  held_ = result == 0 && ::fstat(fd_, &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
-          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
-  if (!held_) close_file();
-  return held_;
-}
-
-void FileLock::close_file() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
-FileLock::~FileLock() { close_file(); }
 
 }  // namespace xrun

@@ -7,12 +7,9 @@
 #include <xxhash.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/open_file.h"
+#include "core/base/file.h"
 
 namespace xrun {
 
@@ -67,20 +64,11 @@ std::string hash_file(const std::filesystem::path& path) {
 
 std::string hash_file_pieces(const std::filesystem::path& path,
                              const std::function<void(uint64_t bytes)>& each) {
-  const int fd = open_to_read(path);
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
-                                                       &std::fclose);
-  XRUN_CHECK(file, "{}: cannot be read: {}", path.string(), std::strerror(errno));
   Hasher hasher;
-  std::string buffer(1 << 20, '\0');
-  uint64_t bytes = 0;
-  // A pipe or a shorter file gives a short read; 0 is the end or an error, told apart below.
-  while (size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
-    hasher.bytes({buffer.data(), n});
-    each(bytes += n);
-  }
-  XRUN_CHECK(!std::ferror(file.get()), "{}: cannot be read: {}", path.string(),
-             std::strerror(errno));
+  read_file_pieces(path, [&](std::string_view piece, uint64_t total) {
+    hasher.bytes(piece);
+    each(total);
+  });
   return hasher.hex();
 }
 

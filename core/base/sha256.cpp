@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 
 #include "core/base/error.h"
-#include "core/base/open_file.h"
+#include "core/base/file.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -159,20 +156,11 @@ std::string sha256_hex(std::string_view data) { return Sha256().bytes(data).hex(
 
 std::string sha256_file(const std::filesystem::path& path,
                         const std::function<void(uint64_t bytes)>& each) {
-  const int fd = open_to_read(path);
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
-                                                       &std::fclose);
-  XRUN_CHECK(file, "{}: cannot be read: {}", path.string(), std::strerror(errno));
   Sha256 hash;
-  std::string buffer(1 << 20, '\0');
-  uint64_t bytes = 0;
-  while (size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
-    hash.bytes({buffer.data(), n});
-    bytes += n;
-    if (each) each(bytes);
-  }
-  XRUN_CHECK(!std::ferror(file.get()), "{}: cannot be read: {}", path.string(),
-             std::strerror(errno));
+  read_file_pieces(path, [&](std::string_view piece, uint64_t total) {
+    hash.bytes(piece);
+    if (each) each(total);
+  });
   return hash.hex();
 }
 

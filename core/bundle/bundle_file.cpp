@@ -9,7 +9,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "core/base/mapped_file.h"
 #include "core/base/sha256.h"
 #include "core/base/zip_archive.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/file.h"
+#include "core/base/mapped_file.h"
 #include "core/bundle/bundle_lock.h"
 
 namespace xrun {

@@ -13,6 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/file_update.h"
 #include "core/base/hash.h"
+#include "core/base/mapped_file.h"
 #include "core/dist/agreement.h"
 #include "core/dist/ranks.h"
 #include "core/train/models/saveable.h"

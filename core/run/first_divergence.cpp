@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/mapped_file.h"
 #include "core/base/strings.h"
 #include "core/model/weights/safetensors.h"
 #include "core/run/checkpoint.h"

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file_access.h"
+#include "core/base/file_lock.h"
 #include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/file_lock.h"
 #include "core/base/json.h"
 #include "core/data/rows/ledger.h"
 #include "core/run/resume.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/file_lock.h"
 #include "core/base/strings.h"
 #include "core/console/page/html_page.h"
 #include "core/console/page/plot.h"

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/json.h"
+#include "core/base/mapped_file.h"
 #include "core/data/rows/ledger.h"
 
 namespace xrun {

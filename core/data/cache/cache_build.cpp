@@ -17,6 +17,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_lock.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/bad_row_log.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/file.h"
+#include "core/base/mapped_file.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/shard.h"
 

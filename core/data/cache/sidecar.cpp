@@ -16,6 +16,7 @@
 #include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_lock.h"
 #include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"

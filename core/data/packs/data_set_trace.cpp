@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/interrupt.h"
 #include "core/data/packs/data_set_state.h"
 #include "core/data/rows/byte_stream.h"

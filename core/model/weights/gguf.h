@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/mapped_file.h"
 
 namespace xrun {
 

@@ -8,6 +8,7 @@
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_lock.h"
 #include "core/base/folder.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/file.h"
+#include "core/base/mapped_file.h"
 
 namespace xrun {
 

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/file_access.h"
+#include "core/base/file_lock.h"
 #include "core/base/folder.h"
 #include "core/base/interrupt.h"
 #include "core/model/weights/adapter_files.h"

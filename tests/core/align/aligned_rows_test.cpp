@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/file.h"
+#include "core/base/file_fault.h"
 #include "core/base/hash.h"
 #include "tests/core/align/two_tokenizers.h"
 #include "tests/error_of.h"

@@ -5,7 +5,10 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/file_fault.h"
+#include "core/base/file_lock.h"
 #include "core/base/hash.h"
+#include "core/base/mapped_file.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

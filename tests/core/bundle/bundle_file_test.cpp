@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/file_fault.h"
 #include "core/base/sha256.h"
 #include "core/base/zip_archive.h"
 #include "tests/archive_of.h"

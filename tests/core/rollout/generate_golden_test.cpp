@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/ops/moe_routing.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/file_fault.h"
 #include "tests/core/run/toy_run.h"
 #include "tests/scratch_folder.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file_fault.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::metrics_log_test {

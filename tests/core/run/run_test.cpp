@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "core/base/error.h"
+#include "core/base/file_fault.h"
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
 #include "core/config/config_field.h"

@@ -21,6 +21,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
+#include "core/base/mapped_file.h"
 #include "core/base/sha256.h"
 #include "core/sandbox/landlock.h"
 #include "core/sandbox/seccomp.h"

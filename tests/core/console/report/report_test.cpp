@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "core/base/file.h"
+#include "core/base/file_lock.h"
 #include "core/console/report/report_sections.h"
 #include "tests/core/console/count_of.h"
 #include "tests/scratch_folder.h"

@@ -13,6 +13,7 @@
 #include <map>
 #include <thread>
 
+#include "core/base/file_fault.h"
 #include "core/base/interrupt.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/cache_reader.h"

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/base/file_lock.h"
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
 #include "tests/core/data/rows/toy_rows.h"

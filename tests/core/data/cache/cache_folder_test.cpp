@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/file_fault.h"
+#include "core/base/file_lock.h"
 #include "core/data/cache/cache_reader.h"
 #include "core/data/cache/sidecar.h"
 #include "tests/core/data/rows/toy_rows.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/file_fault.h"
 #include "core/data/cache/cache_build.h"
 #include "core/data/cache/cache_manifest.h"
 #include "tests/core/data/rows/toy_rows.h"

@@ -12,6 +12,8 @@
 #include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_fault.h"
+#include "core/base/file_lock.h"
 #include "core/base/interrupt.h"
 #include "tests/scratch_folder.h"
 

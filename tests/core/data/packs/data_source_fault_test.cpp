@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/file_fault.h"
 #include "core/data/packs/data_source.h"
 #include "tests/core/data/cache/killed_process.h"
 #include "tests/core/data/rows/toy_rows.h"

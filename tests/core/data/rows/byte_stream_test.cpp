@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/file_fault.h"
 #include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/scratch_folder.h"
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/base/file_fault.h"
 #include "core/base/folder.h"
 #include "core/model/weights/hf_config.h"
 

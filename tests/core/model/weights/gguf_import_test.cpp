@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_fault.h"
 #include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/model/model.h"

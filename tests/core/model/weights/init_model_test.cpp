@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_fault.h"
 #include "core/model/model.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"

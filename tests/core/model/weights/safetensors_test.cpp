@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_fault.h"
 #include "core/base/philox.h"
 #include "tests/scratch_folder.h"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/file_fault.h"
 #include "core/train/adamw.h"
 #include "core/train/models/policy.h"
 #include "core/train/models/reference.h"

@@ -1,5 +1,6 @@
 // Data sets of every kind from Lua: their rows, their ledgers and their resumes.
 
+#include "core/base/file_fault.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::data_sets_test {
