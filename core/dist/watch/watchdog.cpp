@@ -16,12 +16,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 
 #include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
 #include "core/dist/watch/process_work.h"
+#include "core/dist/watch/watch_message.h"
 
 namespace xrun {
 
@@ -43,38 +43,6 @@ constexpr int64_t kOutsideCheckMs = 2000;
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
 // Tables grow with the square of the ranks.
 constexpr int64_t kTableBytesPerMs = 10000;
-
-// Bodies of frames, as bytes in memory: all ranks run one build of one machine type (rendezvous.h).
-struct Hello {
-  int64_t rank;
-  int64_t status_bytes;
-  int64_t unix_ms;
-};
-
-// The text of a verdict follows its head and ends with the frame.
-struct VerdictHead {
-  int64_t rank;
-  int32_t status;
-  int32_t reported;
-};
-
-struct TableRow {
-  RankStatus status;
-  int32_t closed;
-  int32_t left;
-};
-
-template <class Value>
-std::string bytes_of(const Value& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
-template <class Value>
-bool read_bytes(const std::string& bytes, size_t index, Value& out) {
-  if (bytes.size() < (index + 1) * sizeof out) return false;
-  std::memcpy(static_cast<void*>(&out), bytes.data() + index * sizeof out, sizeof out);
-  return true;
-}
 
 int64_t unix_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -115,8 +83,8 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
     listener_ = std::move(socket);
   } else {
     peers_.push_back({FrameStream(std::move(socket)), 0});
-    const Hello hello = {world.rank, sizeof(RankStatus), unix_ms()};
-    peers_[0].stream.send(FrameKind::kHello, bytes_of(hello));
+    const WatchHello hello = {world.rank, sizeof(RankStatus), unix_ms()};
+    peers_[0].stream.send(FrameKind::kHello, message_bytes(hello));
   }
   // The new thread inherits the mask, so it is set around the start.
   // The main thread handles signals.
@@ -259,9 +227,10 @@ void Watchdog::receive(Peer& peer) {
 void Watchdog::take(Peer& peer, const Frame& frame) {
   const int64_t now_ms = monotonic_ms();
   if (frame.kind == FrameKind::kHello && peer.rank < 0) {
-    Hello hello{};
+    WatchHello hello{};
+    if (!read_message_bytes(frame.body, 0, hello)) return;
     // Rank 0 has no connection to itself, so a hello with its number is not of this run.
-    if (!read_bytes(frame.body, 0, hello) || hello.rank <= 0 || hello.rank >= world_.size) return;
+    if (hello.rank <= 0 || hello.rank >= world_.size) return;
     peer.rank = hello.rank;
     const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
     if (off_ms > kClockMs) {
@@ -277,25 +246,18 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kStatus: {
       RankStatus status;
-      if (!read_bytes(frame.body, 0, status)) return;
+      if (!read_message_bytes(frame.body, 0, status)) return;
       sender.update(aged(status, now_ms), now_ms);
       return;
     }
     case FrameKind::kFailure:
-      if (!read_bytes(frame.body, 0, sender.failure_status)) return;
+      if (!read_message_bytes(frame.body, 0, sender.failure_status)) return;
       sender.failure = frame.body.substr(sizeof(int));
       return;
     case FrameKind::kLeave: sender.left = true; return;
     case FrameKind::kTable: take_table(frame.body); return;
     case FrameKind::kVerdict: {
-      RankVerdict verdict;
-      VerdictHead head{};
-      if (!read_bytes(frame.body, 0, head)) return;
-      verdict.rank = head.rank;
-      verdict.status = head.status;
-      verdict.reported = head.reported != 0;
-      verdict.text = frame.body.substr(sizeof head);
-      settle(verdict, /*reports=*/false);
+      if (const auto verdict = read_verdict(frame.body)) settle(*verdict, /*reports=*/false);
       return;
     }
     case FrameKind::kHello: return;
@@ -304,8 +266,8 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
 
 void Watchdog::take_table(const std::string& body) {
   const int64_t now_ms = monotonic_ms();
-  TableRow row;
-  for (size_t r = 0; r < ranks_.size() && read_bytes(body, r, row); ++r) {
+  WatchTableRow row;
+  for (size_t r = 0; r < ranks_.size() && read_message_bytes(body, r, row); ++r) {
     // This rank knows its own status better than rank 0 does.
     if (static_cast<int64_t>(r) == world_.rank) continue;
     ranks_[r].update(aged(row.status, now_ms), now_ms);
@@ -337,7 +299,7 @@ RankStatus Watchdog::own_status() {
 std::string Watchdog::table() const {
   std::string out;
   for (const RankView& rank : ranks_) {
-    out += bytes_of(TableRow{aged(rank.status, last_ms_), rank.closed, rank.left});
+    out += message_bytes(WatchTableRow{aged(rank.status, last_ms_), rank.closed, rank.left});
   }
   return out;
 }
@@ -348,8 +310,9 @@ void Watchdog::send_failure() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (own_failure_status_ == 0) return;
   // The report names the step of the error, not that of the last beat.
-  peers_[0].stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
-  peers_[0].stream.send(FrameKind::kFailure, bytes_of(own_failure_status_) + own_failure_);
+  peers_[0].stream.send(FrameKind::kStatus,
+                        message_bytes(aged(ranks_[world_.rank].status, last_ms_)));
+  peers_[0].stream.send(FrameKind::kFailure, message_bytes(own_failure_status_) + own_failure_);
   own_failure_status_ = 0;
 }
 
@@ -357,11 +320,12 @@ void Watchdog::send_beat() {
   beat_ms_ = last_ms_;
   if (world_.rank != 0) {
     if (peers_.empty()) return;
-    peers_[0].stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
+    peers_[0].stream.send(FrameKind::kStatus,
+                          message_bytes(aged(ranks_[world_.rank].status, last_ms_)));
     return;
   }
   // n ranks receive n rows each, so with many ranks the table goes out less often than the beat.
-  const int64_t bytes = static_cast<int64_t>(sizeof(TableRow)) * world_.size * world_.size;
+  const int64_t bytes = static_cast<int64_t>(sizeof(WatchTableRow)) * world_.size * world_.size;
   const bool due = last_ms_ - table_ms_ >= std::max<int64_t>(kBeatMs, bytes / kTableBytesPerMs);
   const std::string body = due ? table() : "";
   if (due) table_ms_ = last_ms_;
@@ -401,8 +365,8 @@ void Watchdog::decide() {
     ranks_[0].failure_status = own_failure_status_;
   }
   if (const auto found = judge(ranks_, limits_, last_ms_)) {
-    const VerdictHead head = {found->rank, found->status, found->reported};
-    for (Peer& peer : peers_) peer.stream.send(FrameKind::kVerdict, bytes_of(head) + found->text);
+    const std::string body = verdict_message(*found);
+    for (Peer& peer : peers_) peer.stream.send(FrameKind::kVerdict, body);
     settle(*found, /*reports=*/true);
     return;
   }
@@ -472,7 +436,8 @@ void Watchdog::leave() {
   last_ms_ = monotonic_ms();
   for (Peer& peer : peers_) {
     if (world_.rank != 0) {
-      peer.stream.send(FrameKind::kStatus, bytes_of(aged(ranks_[world_.rank].status, last_ms_)));
+      peer.stream.send(FrameKind::kStatus,
+                       message_bytes(aged(ranks_[world_.rank].status, last_ms_)));
     } else {
       peer.stream.send(FrameKind::kTable, table());
     }
