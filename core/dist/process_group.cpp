@@ -1,155 +1,64 @@
-// Every collective is made of two of c10d's: all-to-all and broadcast. Tensors travel as bytes. A
-// text travels in a block of fixed size if it fits, followed by a second collective if it does not.
-// A gathered block begins with the hash of its label: all gathers look alike to c10d, so ranks in
-// different ones would take each other's texts.
+// Every collective is made of two of c10d's: all-to-all and broadcast. Tensors travel as bytes.
 
 #include "core/dist/process_group.h"
 
-#include <ATen/ops/empty.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <optional>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
-#include <vector>
 
 #include "core/base/error.h"
-#include "core/base/hash.h"
 #include "core/dist/gloo_backend.h"
 #include "core/dist/rendezvous.h"
-#include "core/dist/watch/flight_record.h"
-#include "core/dist/watch/socket.h"
-#include "core/dist/watch/watchdog.h"
 
 namespace xrun {
 
 namespace {
 
-// Most texts are short (errors, counts): one block each spares a collective for their lengths.
-constexpr int64_t kBlockBytes = 512;
-constexpr int64_t kTextBytes = kBlockBytes - static_cast<int64_t>(sizeof(int64_t));
-// Of a gather: the length and the label stand before the text.
-struct GatherHead {
-  int64_t length;
-  uint64_t label;
-};
-constexpr int64_t kGatherBytes = kBlockBytes - static_cast<int64_t>(sizeof(GatherHead));
 // The host wakes this often to see whether the watchdog has found a failed rank.
 constexpr std::chrono::milliseconds kPoll{200};
 constexpr double kVerdictS = 12;  // a rank that stopped is found after 8 s
-constexpr double kWatchS = 60;
-
-using Work = c10::intrusive_ptr<c10d::Work>;
-
-int64_t total(const std::vector<int64_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-}
-
-// Returns the tensor's bytes as a flat view, outside of autograd.
-at::Tensor bytes_of(const at::Tensor& tensor) {
-  return tensor.detach().reshape({-1}).view(at::kByte);
-}
-
-at::Tensor empty_bytes(int64_t size) { return at::empty({size}, at::kByte); }
-
-std::string shape_text(const at::Tensor& tensor) {
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
-                     fmt::join(tensor.sizes(), ", "));
-}
-
-char* text_data(const at::Tensor& bytes) { return static_cast<char*>(bytes.mutable_data_ptr()); }
-
-class ProcessGroup final : public Ranks {
- public:
-  // Connects to the others, through the addresses that `store` exchanges.
-  ProcessGroup(const World& world, const JoinOptions& options,
-               c10::intrusive_ptr<c10d::Store> store, Socket watched);
-  ~ProcessGroup() override;
-
-  int64_t rank() const override { return world_.rank; }
-  int64_t size() const override { return world_.size; }
-
-  std::vector<std::string> gather(std::string_view label, const std::string& text) override;
-  std::string broadcast(std::string_view label, const std::string& text, int64_t root) override;
-  void broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) override;
-  std::unique_ptr<PendingCollective> exchange(std::string_view label, const at::Tensor& out,
-                                              const std::vector<int64_t>& out_sizes,
-                                              const at::Tensor& in,
-                                              const std::vector<int64_t>& in_sizes) override;
-  std::unique_ptr<PendingCollective> all_gather(std::string_view label, const at::Tensor& out,
-                                                const std::vector<int64_t>& sizes,
-                                                const at::Tensor& in) override;
-  void barrier(std::string_view label) override;
-  bool fails_together() override { return watchdog_.fails_together(); }
-  void fail(int status, const std::string& message) override { watchdog_.fail(status, message); }
-
-  // Waits for a call that has begun.
-  struct Call {
-    int64_t number;
-    std::string label;
-    int64_t bytes;
-    bool on_device = false;  // its end orders the stream, and the host does not wait
-    CollectiveTimes::Clock::time_point begun = {};
-    std::shared_ptr<std::atomic<CollectiveTimes::Clock::rep>> complete = {};  // 0: not yet
-  };
-  void finish(const Call& call, const std::vector<Work>& works);
-
- private:
-  // Notes a call. With options.check, compares `arguments` over ranks first.
-  Call begin(std::string_view label, int64_t bytes, std::string_view arguments);
-  void check_arguments(const Call& call, std::string_view arguments);
-  void check_verdict() const;
-  // Throws for a connection that broke, with what the watchdog finds out: which rank is gone, why.
-  [[noreturn]] void explain_break(const std::exception& error) const;
-  void wait(const Call& call, const Work& work);
-  // Notes when a call that runs beside the caller's work is complete.
-  void watch(Call& call, const std::vector<Work>& works) const;
-  c10d::Backend& backend_of(const at::Tensor& tensor);
-  void check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
-                   const std::vector<int64_t>& in_sizes);
-  Work send_from(const at::Tensor& bytes, int64_t root);
-  // `bytes` [sum of sizes]; this rank's piece is in place.
-  std::vector<Work> gather_pieces(const at::Tensor& bytes, const std::vector<int64_t>& sizes);
-  std::vector<std::string> gather_texts(const Call& call, const std::string& text,
-                                        std::string_view label);
-  // For ranks that have met in different calls: throws what the watchdog finds.
-  [[noreturn]] void explain_difference(const Call& call, int64_t other);
-
-  const World world_;
-  const bool check_;
-  CollectiveTimes* const times_;
-  FlightRecord& record_;
-  c10::intrusive_ptr<c10d::Store> store_;
-  Watchdog watchdog_;
-  c10::intrusive_ptr<c10d::Backend> host_;
-  c10::intrusive_ptr<c10d::Backend> device_;  // made by the first collective on a GPU
-};
 
 class Pending final : public PendingCollective {
  public:
-  Pending(ProcessGroup& group, ProcessGroup::Call call, std::vector<Work> works)
+  Pending(ProcessGroup& group, ProcessGroup::Call call, std::vector<ProcessGroup::Work> works)
       : group_(group), call_(std::move(call)), works_(std::move(works)) {}
   void wait() override { group_.finish(call_, std::exchange(works_, {})); }
 
  private:
   ProcessGroup& group_;
   ProcessGroup::Call call_;
-  std::vector<Work> works_;
+  std::vector<ProcessGroup::Work> works_;
 };
 
-// On rank 0 the watchdog's socket listens, on the others it is connected to it.
-Socket watch_rank_0(c10d::Store& store, const World& world) {
-  const std::vector<uint8_t> text = store.get("watch/port");
-  return connect_to(world.one_machine() ? kLoopback : world.address,
-                    std::atoi(std::string(text.begin(), text.end()).c_str()), kWatchS);
+// Returns the sizes in bytes after checking them.
+std::vector<int64_t> byte_sizes(std::string_view label, const at::Tensor& tensor,
+                                const std::vector<int64_t>& sizes, int64_t ranks) {
+  XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a collective needs contiguous tensors", label);
+  XRUN_CHECK(static_cast<int64_t>(sizes.size()) == ranks, "\"{}\": got {} sizes for {} ranks",
+             label, sizes.size(), ranks);
+  XRUN_CHECK(total_size(sizes) == tensor.numel(),
+             "\"{}\": the pieces have {} elements, the tensor {}", label, total_size(sizes),
+             tensor.numel());
+  std::vector<int64_t> out = sizes;
+  for (int64_t& size : out) size *= static_cast<int64_t>(tensor.element_size());
+  return out;
+}
+
+}  // namespace
+
+int64_t total_size(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+}
+
+at::Tensor byte_view(const at::Tensor& tensor) {
+  return tensor.detach().reshape({-1}).view(at::kByte);
 }
 
 ProcessGroup::ProcessGroup(const World& world, const JoinOptions& options,
@@ -265,31 +174,11 @@ void ProcessGroup::watch(Call& call, const std::vector<Work>& works) const {
   });
 }
 
-Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root) {
+ProcessGroup::Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root) {
   c10d::BroadcastOptions options;
   options.rootRank = root;
   std::vector<at::Tensor> tensors = {bytes};
   return backend_of(bytes).broadcast(tensors, options);
-}
-
-std::vector<Work> ProcessGroup::gather_pieces(const at::Tensor& bytes,
-                                              const std::vector<int64_t>& sizes) {
-  std::vector<Work> works;
-  // Every rank has the same sizes, so all of them skip the collective.
-  if (total(sizes) == 0) return works;
-  // NCCL makes one operation of the broadcasts.
-  c10d::Backend& backend = backend_of(bytes);
-  const bool together = backend.supportsCoalescing();
-  if (together) backend.startCoalescing();
-  int64_t begin = 0;
-  for (int64_t r = 0; r < size(); ++r) {
-    const int64_t count = sizes[r];
-    // One broadcast by each rank, since pieces may differ in size.
-    if (count != 0) works.push_back(send_from(bytes.narrow(0, begin, count), r));
-    begin += count;
-  }
-  if (together) works = {backend.endCoalescing()};
-  return works;
 }
 
 // The watchdog reports which calls they are.
@@ -299,95 +188,6 @@ void ProcessGroup::explain_difference(const Call& call, int64_t other) {
   check_verdict();
   throw Error(fmt::format("rank {} is in a different call than \"{}\" (collective {})", other,
                           call.label, call.number));
-}
-
-std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std::string& text,
-                                                    std::string_view label) {
-  const GatherHead head = {static_cast<int64_t>(text.size()), hash_u64(label)};
-  const int64_t length = head.length;
-  const at::Tensor blocks = empty_bytes(kBlockBytes * size());
-  at::Tensor own = blocks.narrow(0, kBlockBytes * rank(), kBlockBytes);
-  std::memcpy(text_data(own), &head, sizeof head);
-  std::memcpy(text_data(own) + sizeof head, text.data(), std::min(length, kGatherBytes));
-  finish(call, gather_pieces(blocks, std::vector<int64_t>(size(), kBlockBytes)));
-
-  std::vector<int64_t> lengths(size());
-  std::vector<int64_t> rests(size());
-  std::vector<std::string> out(size());
-  for (int64_t r = 0; r < size(); ++r) {
-    const char* const block = text_data(blocks) + r * kBlockBytes;
-    GatherHead of{};
-    std::memcpy(&of, block, sizeof of);
-    // Before the length is believed: in another call the block means something else.
-    if (of.label != head.label) explain_difference(call, r);
-    lengths[r] = of.length;
-    XRUN_CHECK(lengths[r] >= 0, "\"{}\": rank {} made a different call", call.label, r);
-    const int64_t inside = std::min(lengths[r], kGatherBytes);
-    out[r].assign(block + sizeof of, inside);
-    rests[r] = lengths[r] - inside;
-  }
-  if (total(rests) == 0) return out;
-  // All ranks have all heads now and agree on whether there is a second collective.
-  const at::Tensor rest = empty_bytes(total(rests));
-  const int64_t begin = std::accumulate(rests.begin(), rests.begin() + rank(), int64_t{0});
-  std::memcpy(text_data(rest) + begin, text.data() + length - rests[rank()], rests[rank()]);
-  finish(call, gather_pieces(rest, rests));
-  const char* at = text_data(rest);
-  for (int64_t r = 0; r < size(); ++r) {
-    out[r].append(at, rests[r]);
-    at += rests[r];
-  }
-  return out;
-}
-
-std::vector<std::string> ProcessGroup::gather(std::string_view label, const std::string& text) {
-  const Call call = begin(label, static_cast<int64_t>(text.size()), "gather of texts");
-  return gather_texts(call, text, label);
-}
-
-std::string ProcessGroup::broadcast(std::string_view label, const std::string& text, int64_t root) {
-  const Call call = begin(label, static_cast<int64_t>(text.size()),
-                          fmt::format("broadcast of a text from rank {}", root));
-  auto length = static_cast<int64_t>(text.size());
-  const at::Tensor block = empty_bytes(kBlockBytes);
-  if (rank() == root) {
-    std::memcpy(text_data(block), &length, sizeof length);
-    std::memcpy(text_data(block) + sizeof length, text.data(), std::min(length, kTextBytes));
-  }
-  finish(call, {send_from(block, root)});
-  std::memcpy(&length, text_data(block), sizeof length);
-  const int64_t inside = std::min(length, kTextBytes);
-  std::string out(text_data(block) + sizeof length, inside);
-  // The length came with the block, so the receivers know whether more follows.
-  if (length == inside) return out;
-  const at::Tensor rest = empty_bytes(length - inside);
-  if (rank() == root) std::memcpy(text_data(rest), text.data() + inside, length - inside);
-  finish(call, {send_from(rest, root)});
-  out.append(text_data(rest), length - inside);
-  return out;
-}
-
-void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) {
-  XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a broadcast needs a contiguous tensor", label);
-  const at::Tensor bytes = bytes_of(tensor);
-  Call call = begin(label, bytes.numel(),
-                    fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
-  call.on_device = !tensor.device().is_cpu();
-  // Empty on every rank, or the ranks differ in shape, which `check` reports.
-  if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});
-}
-
-// Returns the sizes in bytes after checking them.
-std::vector<int64_t> byte_sizes(std::string_view label, const at::Tensor& tensor,
-                                const std::vector<int64_t>& sizes, int64_t ranks) {
-  XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a collective needs contiguous tensors", label);
-  XRUN_CHECK(static_cast<int64_t>(sizes.size()) == ranks, "\"{}\": got {} sizes for {} ranks",
-             label, sizes.size(), ranks);
-  XRUN_CHECK(total(sizes) == tensor.numel(), "\"{}\": the pieces have {} elements, the tensor {}",
-             label, total(sizes), tensor.numel());
-  std::vector<int64_t> out = sizes;
-  for (int64_t& size : out) size *= static_cast<int64_t>(tensor.element_size());
-  return out;
 }
 
 // Each rank gives the sizes that it sends, then those that it expects.
@@ -424,8 +224,8 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
   std::vector<int64_t> out_bytes = byte_sizes(label, out, out_sizes, size());
   std::vector<int64_t> in_bytes = byte_sizes(label, in, in_sizes, size());
   XRUN_CHECK(out.scalar_type() == in.scalar_type(), "\"{}\": in and out differ in dtype", label);
-  at::Tensor to = bytes_of(out);
-  at::Tensor from = bytes_of(in);
+  at::Tensor to = byte_view(out);
+  at::Tensor from = byte_view(in);
   // The sizes differ by rank; those of a pair must agree, which every rank checks for its column.
   Call call = begin(label, to.numel() + from.numel(),
                     fmt::format("exchange of {}", c10::toString(in.scalar_type())));
@@ -450,7 +250,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   // gather_pieces sends from the place in `out`, so the own piece goes there first.
   // Callers may pass a range of `out` itself, which is in place already.
   if (own.data_ptr() != from.data_ptr()) own.copy_(from);
-  const at::Tensor all = bytes_of(out);
+  const at::Tensor all = byte_view(out);
   Call call = begin(label, all.numel(),
                     fmt::format("all_gather of {}, sizes {}", c10::toString(out.scalar_type()),
                                 fmt::join(sizes, " ")));
@@ -462,33 +262,6 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
 
 void ProcessGroup::barrier(std::string_view label) {
   gather_texts(begin(label, 0, "barrier"), "", label);
-}
-
-// Moves the record to the memory that `xrun launch` reads, if it started this process.
-void share_record(FlightRecord& record, const World& world) {
-  const char* const text = std::getenv("XRUN_RANK_RECORDS");
-  if (text == nullptr || &record != &flight_record()) return;
-  const int fd = std::atoi(text);
-  record.share(fd, world.local_rank);
-  ::unsetenv("XRUN_RANK_RECORDS");  // neither is for the programs that this process starts
-  ::close(fd);
-}
-
-}  // namespace
-
-std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options) {
-  share_record(*options.record, world);
-  auto store = open_store(world);
-  Socket watched;
-  if (world.rank == 0) {
-    // The system chooses the port; the store tells it to the others.
-    watched = listen_on(0, world.one_machine());
-    store->set("watch/port", std::to_string(port_of(watched)));
-  }
-  meet(*store, world, options.program);
-  options.record->join();
-  if (world.rank != 0) watched = watch_rank_0(*store, world);
-  return std::make_unique<ProcessGroup>(world, options, std::move(store), std::move(watched));
 }
 
 }  // namespace xrun

@@ -1,31 +1,100 @@
 #pragma once
 // The ranks of a run over c10d: Gloo for host memory, NCCL for GPUs where the CUDA plug-in is
-// loaded.
+// loaded. Only this room includes it; others call join_ranks (join_ranks.h).
 
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 #include "core/dist/collective_times.h"
+#include "core/dist/join_ranks.h"
 #include "core/dist/ranks.h"
 #include "core/dist/watch/flight_record.h"
-#include "core/dist/watch/judge.h"
+#include "core/dist/watch/socket.h"
 #include "core/dist/watch/watchdog.h"
 #include "core/dist/watch/world.h"
 
 namespace xrun {
 
-struct JoinOptions {
-  std::string program;  // lines "name value" that tell builds apart
-  FlightRecord* record = &flight_record();
-  bool check = false;  // compare label, shapes and dtypes of every call over ranks before it runs
-  CollectiveTimes* times = nullptr;  // of the calls of host memory, if set; outlives the group
-  WatchdogHooks hooks;
-  WatchLimits limits = watch_limits();
+class ProcessGroup final : public Ranks {
+ public:
+  using Work = c10::intrusive_ptr<c10d::Work>;
+
+  // Connects to the others, through the addresses that `store` exchanges.
+  ProcessGroup(const World& world, const JoinOptions& options,
+               c10::intrusive_ptr<c10d::Store> store, Socket watched);
+  ~ProcessGroup() override;
+
+  int64_t rank() const override { return world_.rank; }
+  int64_t size() const override { return world_.size; }
+
+  std::vector<std::string> gather(std::string_view label, const std::string& text) override;
+  std::string broadcast(std::string_view label, const std::string& text, int64_t root) override;
+  void broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) override;
+  std::unique_ptr<PendingCollective> exchange(std::string_view label, const at::Tensor& out,
+                                              const std::vector<int64_t>& out_sizes,
+                                              const at::Tensor& in,
+                                              const std::vector<int64_t>& in_sizes) override;
+  std::unique_ptr<PendingCollective> all_gather(std::string_view label, const at::Tensor& out,
+                                                const std::vector<int64_t>& sizes,
+                                                const at::Tensor& in) override;
+  void barrier(std::string_view label) override;
+  bool fails_together() override { return watchdog_.fails_together(); }
+  void fail(int status, const std::string& message) override { watchdog_.fail(status, message); }
+
+  // Waits for a call that has begun.
+  struct Call {
+    int64_t number;
+    std::string label;
+    int64_t bytes;
+    bool on_device = false;  // its end orders the stream, and the host does not wait
+    CollectiveTimes::Clock::time_point begun = {};
+    std::shared_ptr<std::atomic<CollectiveTimes::Clock::rep>> complete = {};  // 0: not yet
+  };
+  void finish(const Call& call, const std::vector<Work>& works);
+
+ private:
+  // Notes a call. With options.check, compares `arguments` over ranks first.
+  Call begin(std::string_view label, int64_t bytes, std::string_view arguments);
+  void check_arguments(const Call& call, std::string_view arguments);
+  void check_verdict() const;
+  // Throws for a connection that broke, with what the watchdog finds out: which rank is gone, why.
+  [[noreturn]] void explain_break(const std::exception& error) const;
+  void wait(const Call& call, const Work& work);
+  // Notes when a call that runs beside the caller's work is complete.
+  void watch(Call& call, const std::vector<Work>& works) const;
+  c10d::Backend& backend_of(const at::Tensor& tensor);
+  void check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
+                   const std::vector<int64_t>& in_sizes);
+  Work send_from(const at::Tensor& bytes, int64_t root);
+  // `bytes` [sum of sizes]; this rank's piece is in place.
+  std::vector<Work> gather_pieces(const at::Tensor& bytes, const std::vector<int64_t>& sizes);
+  std::vector<std::string> gather_texts(const Call& call, const std::string& text,
+                                        std::string_view label);
+  // For ranks that have met in different calls: throws what the watchdog finds.
+  [[noreturn]] void explain_difference(const Call& call, int64_t other);
+
+  const World world_;
+  const bool check_;
+  CollectiveTimes* const times_;
+  FlightRecord& record_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  Watchdog watchdog_;
+  c10::intrusive_ptr<c10d::Backend> host_;
+  c10::intrusive_ptr<c10d::Backend> device_;  // made by the first collective on a GPU
 };
 
-// Joins the other processes of `world`; returns when all have come. Each call is noted in
-// the record, which must outlive the group. Throws Error if they do not meet (rendezvous.h).
-std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options);
+int64_t total_size(const std::vector<int64_t>& sizes);
+
+// Returns the tensor's bytes as a flat view, outside of autograd.
+at::Tensor byte_view(const at::Tensor& tensor);
 
 }  // namespace xrun

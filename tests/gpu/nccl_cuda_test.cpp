@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "core/dist/process_group.h"
+#include "core/dist/join_ranks.h"
 #include "core/dist/watch/socket.h"
 #include "tests/gpu/plugin.h"
 

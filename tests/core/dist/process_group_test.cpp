@@ -1,7 +1,5 @@
 // Worlds of threads: each joins as a rank of its own, over the loopback interface.
 
-#include "core/dist/process_group.h"
-
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -14,6 +12,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/dist/join_ranks.h"
 #include "core/dist/watch/socket.h"
 
 namespace xrun {

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/folder.h"
 #include "core/console/terminal/shown_text.h"
-#include "core/dist/process_group.h"
+#include "core/dist/join_ranks.h"
 #include "lua/bind/session.h"
 #include "lua/state/interruption.h"
 
