@@ -87,10 +87,10 @@ class RunLoop {
   int64_t next_evaluation();
   void forget_evaluation() { --evaluations_; }  // the last one failed and will be repeated
 
-  // run.state of Lua as JSON; set by the binding. Throws Error that names a value that cannot be
+  // run.state of Lua as JSON; set by tie_state. Throws Error that names a value that cannot be
   // saved.
   std::function<Json()> read_state = [] { return Json(); };
-  std::function<void(const Json&)> write_state;  // the inverse; set by the binding
+  std::function<void(const Json&)> write_state;  // the inverse; set by tie_state
   std::shared_ptr<LuaRef> state_ref;             // the table that holds it
   std::shared_ptr<StepLoop> current_loop;        // the loop that a `for` asked last
   std::optional<FirstSteps> first_steps;         // of a bundle that recorded some
