@@ -2,6 +2,7 @@
 
 #include "core/text/tokenizer/tokenizer.h"
 
+#include "core/base/error.h"
 #include "core/text/tokenizer/decode_stream.h"
 #include "core/text/tokenizer/tokenizer_pipeline.h"
 
@@ -75,6 +76,14 @@ std::vector<int32_t> Tokenizer::leading_bos() const {
   std::vector<int32_t> ids;
   if (state_->stages.post_processor) state_->stages.post_processor->leading(ids);
   return ids;
+}
+
+void check_vocabulary_fits(const std::filesystem::path& dir, const Tokenizer& tokenizer,
+                           int64_t rows) {
+  XRUN_CHECK(tokenizer.vocab_size() <= rows,
+             "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
+             "config.json); this tokenizer belongs to another model",
+             dir.string(), tokenizer.vocab_size(), rows);
 }
 
 }  // namespace xrun

@@ -125,4 +125,8 @@ class Tokenizer {
   std::unique_ptr<const State> state_;
 };
 
+// Throws Error that names `dir` if the tokenizer has more ids than the model's embedding has rows.
+void check_vocabulary_fits(const std::filesystem::path& dir, const Tokenizer& tokenizer,
+                           int64_t rows);
+
 }  // namespace xrun

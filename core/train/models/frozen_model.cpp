@@ -93,10 +93,7 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
                dir.string(), own->vocab_size(), vocabulary_fingerprint(*own), named.string(),
                tokenizer->vocab_size(), frozen->fingerprint());
   }
-  XRUN_CHECK(tokenizer->vocab_size() <= frozen->vocab(),
-             "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
-             "config.json); this tokenizer belongs to another model",
-             (named.empty() ? dir : named).string(), tokenizer->vocab_size(), frozen->vocab());
+  check_vocabulary_fits(named.empty() ? dir : named, *tokenizer, frozen->vocab());
   return frozen;
 }
 

@@ -81,10 +81,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
   }
   if (!tokenizer_files(base).empty()) {
     policy->tokenizer_ = Tokenizer::load(base);
-    XRUN_CHECK(policy->tokenizer_->vocab_size() <= config.vocab,
-               "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
-               "config.json); this tokenizer belongs to another model",
-               base.string(), policy->tokenizer_->vocab_size(), config.vocab);
+    check_vocabulary_fits(base, *policy->tokenizer_, config.vocab);
   }
   return policy;
 }
@@ -392,9 +389,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
       continue;
     }
     const at::Tensor saved = tensor(parameter.name);
-    XRUN_CHECK(saved.sizes() == parameter.master.sizes(),
-               "the saved weight {} has {} elements, wanted {}: it belongs to another model",
-               parameter.name, saved.numel(), parameter.master.numel());
+    check_saved_shape(parameter.name, saved.sizes(), parameter.master.sizes());
     parameter.master.detach().copy_(saved);
   }
   // References compare this count: they share the policy's forward until it changes.

@@ -14,8 +14,7 @@ void check_saved_shape(const std::string& name, at::IntArrayRef saved, at::IntAr
     return product;
   };
   throw Error(
-      fmt::format("the saved optimizer state {} has {} elements, wanted {}: it belongs to another "
-                  "model",
+      fmt::format("the saved tensor {} has {} elements, wanted {}: it belongs to another model",
                   name, elements(saved), elements(wanted)));
 }
 

@@ -91,9 +91,7 @@ void Scorer::restore(const TensorSource& tensor, const Json& state) {
   if (!state.at("scored").as_bool()) return;
   const at::Tensor saved = tensor(kName);
   const at::NoGradGuard no_grad;
-  XRUN_CHECK(saved.sizes() == weight().sizes(),
-             "the saved weight {} has {} elements, wanted {}: it belongs to another model", kName,
-             saved.numel(), weight().numel());
+  check_saved_shape(kName, saved.sizes(), weight().sizes());
   weight().detach().copy_(saved);
 }
 

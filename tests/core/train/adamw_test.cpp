@@ -194,7 +194,7 @@ TEST(AdamW, RefusesSavedStateOfAnotherShape) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "the saved optimizer state exp_avg.a has 2 elements, wanted 4: it belongs to "
+                 "the saved tensor exp_avg.a has 2 elements, wanted 4: it belongs to "
                  "another model");
   }
 }

@@ -61,10 +61,7 @@ std::shared_ptr<Model> open_model(ModelArguments& arguments) {
 std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
                                                 const Model& model) {
   auto tokenizer = Tokenizer::load(arguments.dir);
-  XRUN_CHECK(tokenizer->vocab_size() <= model.config().vocab,
-             "{}: the tokenizer has {} ids, the model's embedding {} rows (vocab_size in "
-             "config.json); this tokenizer belongs to another model",
-             arguments.dir.string(), tokenizer->vocab_size(), model.config().vocab);
+  check_vocabulary_fits(arguments.dir, *tokenizer, model.config().vocab);
   return tokenizer;
 }
 

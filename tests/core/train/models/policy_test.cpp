@@ -190,7 +190,7 @@ TEST(Policy, ASavedWeightOfAnotherShapeIsRefused) {
     policy->restore([](const std::string&) { return at::ones({3, 2}); }, policy->state());
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find("the saved weight " + first + " has 6 elements, "), 0u)
+    EXPECT_EQ(std::string(error.what()).find("the saved tensor " + first + " has 6 elements, "), 0u)
         << error.what();
     EXPECT_NE(std::string(error.what()).find("it belongs to another model"), std::string::npos);
   }

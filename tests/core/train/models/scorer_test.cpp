@@ -116,7 +116,7 @@ TEST_F(ScorerTest, RestoresToTheSameScores) {
     FAIL() << "a head of two numbers fits no model of 32";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "the saved weight score.weight has 2 elements, wanted 32: it belongs to another "
+                 "the saved tensor score.weight has 2 elements, wanted 32: it belongs to another "
                  "model");
   }
 }
