@@ -55,9 +55,9 @@ std::vector<Difference> input_differences(const Json& before, const Json& now);
 
 // The items that a resume compares; resume.cpp has the table of their effects. A resume also fails
 // for a run of a newer format (run_files.h), a damaged checkpoint, objects of other names
-// (checkpoint.h), weights whose files have changed (policy.cpp, reference.cpp, frozen_model.cpp), a
-// reference taken at another update (policy.cpp), and a setting the recipe no longer has
-// (resumed_options.cpp).
+// (checkpoint.h), weights whose files have changed (policy_saving.cpp, reference.cpp,
+// frozen_model.cpp), a reference taken at another update (policy_saving.cpp), and a setting the
+// recipe no longer has (resumed_options.cpp).
 enum class ResumeItem {
   kRecipe,       // a recipe of another name and another text; compared before its settings are read
   kIdentity,     // recipe, configuration, binary; compared when the folder is opened
