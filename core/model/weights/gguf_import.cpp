@@ -15,6 +15,7 @@
 #include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/model/weights/gguf.h"
+#include "core/model/weights/gguf_keys.h"
 #include "core/model/weights/gguf_tokenizer.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/new_folder.h"

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/tokenizer_json_entries.h"
 #include "core/model/weights/gguf.h"
+#include "core/model/weights/gguf_keys.h"
 
 namespace xrun {
 
