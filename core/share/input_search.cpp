@@ -15,6 +15,7 @@
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
 #include "core/data/cache/data_files.h"
+#include "core/share/missing_input.h"
 
 namespace xrun {
 
@@ -24,7 +25,6 @@ namespace fs = std::filesystem;
 
 // The limit that bundle_file.cpp has for a lock, so that every extracted one is read.
 constexpr uint64_t kMostLockOfFolder = uint64_t{64} << 20;
-constexpr size_t kMostNamed = 8;  // files of one input in a command
 
 bool may_read(const fs::path& file) {
   try {
@@ -35,14 +35,11 @@ bool may_read(const fs::path& file) {
   }
 }
 
-// Files compared with the locked ones, from worst to best.
-enum class Match { kAbsent, kOther, kRefused, kLocked };
-
-Match match(const fs::path& file, const LockedFile& locked) {
-  if (!is_file(file)) return Match::kAbsent;
-  if (file_bytes(file) != locked.bytes) return Match::kOther;
-  if (!may_read(file)) return Match::kRefused;
-  return file_sha256(file) == locked.sha256 ? Match::kLocked : Match::kOther;
+InputMatch match(const fs::path& file, const LockedFile& locked) {
+  if (!is_file(file)) return InputMatch::kAbsent;
+  if (file_bytes(file) != locked.bytes) return InputMatch::kOther;
+  if (!may_read(file)) return InputMatch::kRefused;
+  return file_sha256(file) == locked.sha256 ? InputMatch::kLocked : InputMatch::kOther;
 }
 
 // The files in the extracted bundles that have a digest.
@@ -69,7 +66,7 @@ std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFold
   // A name or an old digest is only a hint: the file may have changed, so it is hashed again.
   const auto first = [&](const std::vector<fs::path>& files) -> std::optional<fs::path> {
     for (const fs::path& file : files) {
-      if (match(file, locked) == Match::kLocked) return fs::absolute(file);
+      if (match(file, locked) == InputMatch::kLocked) return fs::absolute(file);
     }
     return std::nullopt;
   };
@@ -78,22 +75,6 @@ std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFold
   if (auto file = first(bundled_files(locked.sha256))) return file;
   if (auto file = first(files_read_before(locked))) return file;
   return first(cached);
-}
-
-// The best find below a path: the files in the order of wanted_files.
-struct NearFiles {
-  Match match = Match::kAbsent;
-  std::vector<fs::path> files;
-  std::vector<std::string> others = {};  // locked names of the files that are not the locked ones
-};
-
-// The files of an input that the bundle does not have.
-std::vector<const LockedFile*> wanted_files(const LockedInput& input) {
-  std::vector<const LockedFile*> wanted;
-  for (const LockedFile& file : input.files) {
-    if (file.member.empty()) wanted.push_back(&file);
-  }
-  return wanted;
 }
 
 // The folder of the input's name, "" if it has none; of a model the name itself.
@@ -105,9 +86,9 @@ fs::path named_folder(const LockedInput& input) {
 
 // The input is as good as the worst of its files: half an input would fail later, with a worse
 // message.
-Match worst_match(const std::vector<fs::path>& files,
-                  const std::vector<const LockedFile*>& locked) {
-  Match worst = Match::kLocked;
+InputMatch worst_match(const std::vector<fs::path>& files,
+                       const std::vector<const LockedFile*>& locked) {
+  InputMatch worst = InputMatch::kLocked;
   for (size_t i = 0; i < files.size(); ++i) worst = std::min(worst, match(files[i], *locked[i]));
   return worst;
 }
@@ -116,12 +97,12 @@ NearFiles files_in(const fs::path& folder, const LockedInput& input) {
   NearFiles found;
   const std::vector<const LockedFile*> wanted = wanted_files(input);
   // The match of nothing; every file can only lower it.
-  found.match = Match::kLocked;
+  found.match = InputMatch::kLocked;
   for (const LockedFile* locked : wanted) {
     found.files.push_back(folder / locked->name);
-    const Match own = match(found.files.back(), *locked);
+    const InputMatch own = match(found.files.back(), *locked);
     found.match = std::min(found.match, own);
-    if (own != Match::kLocked) found.others.push_back(locked->name);
+    if (own != InputMatch::kLocked) found.others.push_back(locked->name);
   }
   return found;
 }
@@ -149,16 +130,6 @@ NearFiles files_below(const fs::path& root, const LockedInput& input) {
   // Tried last, so that of two equal finds the one under the input's own folders stays.
   take(files_in(root, input));
   return best;
-}
-
-const char* match_text(Match match) {
-  switch (match) {
-    case Match::kAbsent: return "no such file";
-    case Match::kOther: return "has other bytes";
-    case Match::kRefused: return "is there, but a recipe that is not trusted may not read it";
-    case Match::kLocked: return "found";
-  }
-  return "";
 }
 
 // Replaces a link by one rename, so that another process never misses it.
@@ -221,67 +192,6 @@ void add_unlocked(const LockedInput& input, std::vector<Difference>& out) {
   }
 }
 
-// The paths that --read has to name for an input. A lock of a stranger chooses the names, so that
-// is each file, where a link leads, and of folders only one that has a model's weights.
-std::vector<std::string> paths_to_read(const LockedInput& input,
-                                       const std::vector<fs::path>& files) {
-  std::vector<std::string> paths;
-  std::error_code none;
-  for (const fs::path& file : files) {
-    const fs::path path = fs::weakly_canonical(file, none);
-    if (input.kind == InputKind::kModel && path.extension() == ".safetensors") {
-      return {path.parent_path().string()};
-    }
-    paths.push_back(path.string());
-  }
-  return paths;
-}
-
-// Collects where a missing input was looked for.
-class MissingText {
- public:
-  explicit MissingText(const LockedInput& input) : input_(input) {}
-
-  void add(const std::string& location, const NearFiles& near) {
-    const size_t others = near.others.size(), all = wanted_files(input_).size();
-    // Naming the odd files helps only where some of the others were found.
-    if (others == 0 || others == all || near.match == Match::kRefused) {
-      return add(location, near.match, near.files);
-    }
-    if (lacking_.empty()) lacking_ = near.others.front();
-    add_line(location,
-             fmt::format("{}: {}; it has the other {} of {} files", listed(near.others, kMostNamed),
-                         match_text(near.match), all - others, all));
-  }
-  void add(const std::string& location, Match match, const std::vector<fs::path>& files) {
-    if (match == Match::kAbsent) return add_line(location, match_text(match));
-    const std::vector<std::string> paths = paths_to_read(input_, files);
-    add_line(listed(paths, kMostNamed), match_text(match));
-    if (match == Match::kRefused && allow_.empty() && paths.size() <= kMostNamed) allow_ = paths;
-  }
-  void add_line(const std::string& location, const std::string& what) {
-    looked_ += fmt::format("\n  {}: {}", location, what);
-  }
-
-  void write(FoundInput& out) const {
-    const std::vector<const LockedFile*> wanted = wanted_files(input_);
-    const LockedFile& file = *wanted.front();
-    const std::string digest = input_.kind == InputKind::kModel ? ""
-                               : wanted.size() > 1 ? fmt::format(", {} files", wanted.size())
-                                                   : ", SHA-256 " + file.sha256;
-    out.missing = fmt::format("{} \"{}\" ({}{}) is not in the bundle and was not found:{}",
-                              input_kind_name(input_.kind), input_.name,
-                              format_bytes(static_cast<double>(input_.bytes())), digest, looked_);
-    out.allow = allow_;
-    out.file = lacking_.empty() ? file.name : lacking_;
-  }
-
- private:
-  const LockedInput& input_;
-  std::string looked_, lacking_;
-  std::vector<std::string> allow_;
-};
-
 // Links the files, in the order of wanted_files, into the bundle's folder.
 FoundInput linked(const LockedInput& input, const fs::path& own, const std::vector<fs::path>& files,
                   std::string where) {
@@ -295,7 +205,7 @@ FoundInput linked(const LockedInput& input, const fs::path& own, const std::vect
 // True if the input's name leads to the locked bytes; else `found` has the differences, and
 // `missing` is told.
 bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInput& found,
-                  MissingText& missing) {
+                  MissingInput& missing) {
   const fs::path name = input.name;
   const std::string location =
       name.is_relative() ? input.name + " in the current folder" : input.name;
@@ -310,8 +220,8 @@ bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInp
   for (const LockedFile& file : input.files) locked.push_back(&file);
   try {
     // Only files of the locked sizes are worth a --read.
-    if (worst_match(files, locked) == Match::kRefused) {
-      missing.add(location, Match::kRefused, files);
+    if (worst_match(files, locked) == InputMatch::kRefused) {
+      missing.add(location, InputMatch::kRefused, files);
       return false;
     }
     found.differences = differences_of(input, files);
@@ -322,7 +232,7 @@ bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInp
     return false;
   }
   if (!found.differences.empty()) {
-    missing.add(location, Match::kAbsent, {});
+    missing.add(location, InputMatch::kAbsent, {});
     return false;
   }
   found.where = "by its name";
@@ -336,7 +246,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   const fs::path own = input_folder(input, search.folder);
   if (input.bundled()) return {.path = path_in(input, own), .where = "in the bundle"};
   FoundInput found;
-  MissingText missing(input);
+  MissingInput missing(input);
   // The name comes first: on the author's machine nothing is searched.
   if (find_by_name(input, search.models, found, missing)) return found;
 
@@ -346,7 +256,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   for (const fs::path& path : search.named) locations.emplace_back(path.string(), path);
   for (const auto& [location, root] : locations) {
     const NearFiles near = files_below(root, input);
-    if (near.match == Match::kLocked) {
+    if (near.match == InputMatch::kLocked) {
       return linked(input, own, near.files, fmt::format("found in {}", root.string()));
     }
     missing.add(location, near);
@@ -363,7 +273,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   if (files.size() == wanted_files(input).size()) {
     return linked(input, own, files, fmt::format("found by digest: {}", files.front().string()));
   }
-  missing.add_line("the caches and files read before, by SHA-256", match_text(Match::kAbsent));
+  missing.add_line("the caches and files read before, by SHA-256", match_text(InputMatch::kAbsent));
 
   // Nothing has the name if every file is absent.
   const bool none = std::all_of(found.differences.begin(), found.differences.end(),
