@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
+#include "core/data/rows/row_formats.h"
 
 namespace xrun {
 
@@ -35,11 +36,6 @@ bool is_beyond_exact(const Json& number) {
   if (number.is_int()) return number.as_int() > kExactInteger || number.as_int() < -kExactInteger;
   const double value = number.as_double();
   return std::floor(value) == value && std::fabs(value) > static_cast<double>(kExactInteger);
-}
-
-// Linear: a row's formats have a dozen names.
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // "a, b, c and 4 more"
@@ -74,87 +70,19 @@ std::string suggestion(const std::string& name, const Json& row) {
   return near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near);
 }
 
-// A spelling of rows that is recognised. All columns are needed.
-struct RowFormat {
-  RowKind kind;
-  std::vector<std::string> columns;
-};
-
-const std::vector<RowFormat>& known_row_formats() {
-  static const std::vector<RowFormat> formats = {
-      {RowKind::kPreference, {"prompt", "chosen", "rejected"}},
-      {RowKind::kPreference, {"chosen", "rejected"}},
-      {RowKind::kPreference, {"conversations", "chosen", "rejected"}},
-      {RowKind::kChat, {"messages"}},
-      {RowKind::kChat, {"conversations"}},
-      {RowKind::kChat, {"instruction", "output"}},
-      {RowKind::kChat, {"prompt", "completion"}},
-      {RowKind::kFeedback, {"prompt", "completion", "label"}},
-      {RowKind::kFeedback, {"messages", "label"}},
-      {RowKind::kText, {"text"}},
-      {RowKind::kPrompts, {"prompt"}},
-      {RowKind::kTokens, {"input_ids"}},
-      {RowKind::kTokens, {"input_ids", "labels"}},
-  };
-  return formats;
-}
-
-// Nulls were left out by the caller, so a null column does not match.
-bool has_all(const RowFormat& format, const std::vector<std::string>& columns) {
-  return std::all_of(format.columns.begin(), format.columns.end(),
-                     [&](const std::string& column) { return contains(columns, column); });
-}
-
-// The share of a format's columns that the row has; a misspelt one counts half.
-double match(const RowFormat& format, const std::vector<std::string>& columns) {
-  double found = 0;
-  for (const std::string& wanted : format.columns) {
-    if (contains(columns, wanted)) {
-      found += 1;
-    } else if (!nearest_name(wanted, columns).empty()) {
-      found += 0.5;
-    }
-  }
-  return found / static_cast<double>(format.columns.size());
-}
-
-// The format of a kind that the columns match best; the first one if none matches.
-const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& columns) {
-  const RowFormat* nearest = nullptr;
-  for (const RowFormat& format : known_row_formats()) {
-    if (format.kind != kind) continue;
-    // A tie goes to the format listed first.
-    if (nearest == nullptr || match(format, columns) > match(*nearest, columns)) nearest = &format;
-  }
-  return *nearest;
-}
-
-// The format of another kind with the most columns, all of them in the row; nullptr without one. A
-// single column proves little, since rows of any kind may have a "text" or a "prompt": such a
-// format counts only if the row has no other column.
-const RowFormat* other_format(RowKind kind, const std::vector<std::string>& columns) {
-  const RowFormat* largest = nullptr;
-  for (const RowFormat& format : known_row_formats()) {
-    const bool tells = format.columns.size() > 1 || columns.size() == 1;
-    if (format.kind == kind || !tells || !has_all(format, columns)) continue;
-    if (largest == nullptr || format.columns.size() > largest->columns.size()) largest = &format;
-  }
-  return largest;
-}
-
 }  // namespace
 
 RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings)
     : kind_(kind), ours_(std::move(ours)), fields_(settings.fields), keep_(settings.keep) {
   for (const auto& [name, theirs] : fields_) {
-    if (contains(ours_, name)) continue;
+    if (has_name(ours_, name)) continue;
     const std::string near = nearest_name(name, ours_);
     throw UsageError(fmt::format("data.fields has \"{}\"{}; the fields of a {} row are {}", name,
                                  near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
                                  row_kind_name(kind_), fmt::join(ours_, ", ")));
   }
   for (const std::string& name : keep_) {
-    if (!contains(kBatchFields, name)) continue;
+    if (!has_name(kBatchFields, name)) continue;
     throw UsageError(fmt::format(
         "data.keep has \"{0}\", which is a field of every batch; keep the column under another "
         "name: map = function(row) row.my_{0} = row.{0} return row end",
@@ -227,7 +155,7 @@ void RowFields::refuse_format(const Json& row) const {
   const std::string missing = missing_fields(row);
   text += missing;
   const RowFormat& nearest = nearest_format(kind_, columns);
-  const double fit = match(nearest, columns);
+  const double fit = format_fit(nearest, columns);
   // fit == 1: the row has every column of a format, but `fields` renamed them, so the missing names
   // are the whole explanation.
   if (!missing.empty() && (fit == 0 || fit == 1)) throw RowRefusal("unknown_format", text);
@@ -242,7 +170,7 @@ void RowFields::refuse_format(const Json& row) const {
   } else if (fit > 0) {
     const auto lacking =
         std::find_if(nearest.columns.begin(), nearest.columns.end(),
-                     [&](const std::string& column) { return !contains(columns, column); });
+                     [&](const std::string& column) { return !has_name(columns, column); });
     if (lacking != nearest.columns.end()) text += other_columns(row, *lacking);
   } else if (row.find(nearest.columns[0]) == nullptr) {
     text += fmt::format("; name them, for example fields = {{ {} = \"...\" }}", nearest.columns[0]);
@@ -255,14 +183,14 @@ std::string RowFields::likely_fields(const std::vector<std::string>& columns) co
   std::string text;
   std::vector<std::string> known = columns;
   for (const auto& [theirs, ours] : kOtherNames) {
-    if (!contains(columns, theirs) || !contains(ours_, ours) || contains(known, ours)) continue;
+    if (!has_name(columns, theirs) || !has_name(ours_, ours) || has_name(known, ours)) continue;
     add_item(text, fmt::format("{} = \"{}\"", ours, theirs));
     known.emplace_back(ours);
   }
   const std::vector<RowFormat>& formats = known_row_formats();
   // Only names that make the row complete.
   const bool whole = std::any_of(formats.begin(), formats.end(), [&](const RowFormat& format) {
-    return format.kind == kind_ && has_all(format, known);
+    return format.kind == kind_ && has_format(format, known);
   });
   return whole ? text : "";
 }
@@ -271,7 +199,7 @@ std::string RowFields::likely_fields(const std::vector<std::string>& columns) co
 bool RowFields::is_unread(const std::string& column) const {
   return std::none_of(ours_.begin(), ours_.end(),
                       [&](const std::string& ours) { return spelled(ours) == column; }) &&
-         !contains(keep_, column);
+         !has_name(keep_, column);
 }
 
 std::string RowFields::other_columns(const Json& row, const std::string& ours) const {

@@ -1,0 +1,36 @@
+#pragma once
+// The column names of rows that are recognised, by kind.
+
+#include <string>
+#include <vector>
+
+#include "core/data/rows/row.h"
+
+namespace xrun {
+
+// A spelling of rows that is recognised. All columns are needed.
+struct RowFormat {
+  RowKind kind;
+  std::vector<std::string> columns;
+};
+
+const std::vector<RowFormat>& known_row_formats();
+
+// Linear: a row's formats have a dozen names.
+bool has_name(const std::vector<std::string>& names, const std::string& name);
+
+// True if all of a format's columns are among those of a row, which the caller gives without nulls.
+bool has_format(const RowFormat& format, const std::vector<std::string>& columns);
+
+// Returns the share of a format's columns that the row has; a misspelt one counts half.
+double format_fit(const RowFormat& format, const std::vector<std::string>& columns);
+
+// Returns the format of a kind that the columns match best; the first one if none matches.
+const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& columns);
+
+// Returns the format of another kind with the most columns, all of them in the row; nullptr without
+// one. A single column proves little, since rows of any kind may have a "text" or a "prompt": such
+// a format counts only if the row has no other column.
+const RowFormat* other_format(RowKind kind, const std::vector<std::string>& columns);
+
+}  // namespace xrun
