@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/error.h"
 #include "lua/state/args.h"
 #include "lua/state/builtin_modules.h"
 #include "lua/state/call_worker_state.h"
