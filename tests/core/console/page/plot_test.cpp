@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/console/page/plot_points.h"
 #include "tests/core/console/count_of.h"
 
 namespace xrun::plot_test {
