@@ -119,19 +119,20 @@ std::vector<int64_t> first_rows(const at::Tensor& chunk, int64_t chunks, const c
   const at::Tensor host = chunk.cpu().contiguous();
   const int64_t* const id = host.const_data_ptr<int64_t>();
   std::vector<int64_t> first;
+  const auto check_next = [&](int64_t chunk) {
+    XRUN_CHECK(chunk == std::ssize(first),
+               "{}: chunk {} has no row of the {}; leave out chunks that have one side only", kKd,
+               first.size(), name);
+  };
   for (int64_t r = 0; r < host.size(0); ++r) {
     XRUN_CHECK(r == 0 || id[r] >= id[r - 1],
                "{}: {}[{}] is {} after {}; the rows of a chunk must be neighbours, in rising order",
                kKd, field, r, id[r], id[r - 1]);
     if (r > 0 && id[r] == id[r - 1]) continue;
-    XRUN_CHECK(id[r] == std::ssize(first),
-               "{}: chunk {} has no row of the {}; leave out chunks that have one side only", kKd,
-               first.size(), name);
+    check_next(id[r]);
     first.push_back(r);
   }
-  XRUN_CHECK(std::ssize(first) == chunks,
-             "{}: chunk {} has no row of the {}; leave out chunks that have one side only", kKd,
-             first.size(), name);
+  check_next(chunks);
   first.push_back(host.size(0));
   return first;
 }

@@ -60,13 +60,6 @@ ChunkRows chunk_rows(const PackedBatch& pack, bool aligned) {
   return rows;
 }
 
-void check_whole(const View& view, bool by_row) {
-  XRUN_CHECK(view.rows().everything || by_row,
-             "xrun.kd of the view {}: chunks are those of the whole micro-batch; give it the "
-             "objective's argument",
-             view.name());
-}
-
 // Ids of the batch's tokens; the embedding may have more rows.
 int64_t student_columns(const MicroBatch& micro, const Policy& student) {
   const auto& tokenizer = micro.info().tokenizer.tokenizer;
@@ -206,7 +199,7 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
   const CompanionPack tokens = pair.teacher.tokens_of(micro);
   const bool aligned = !tokens.fingerprint.empty();
   const ChunkRows rows = chunk_rows(micro.pack(), aligned);
-  check_whole(view, rows.by_row);
+  if (!rows.by_row) view.check_whole("xrun.kd");
   if (pair.student.is_replaced()) {
     return {stand_in_loss(view, pair, aligned, rows.by_row), rows.by_row};
   }
@@ -267,7 +260,7 @@ at::Tensor kd_loss_of(Batch& batch, const KdPair& pair) {
 ChunkColumns chunk_columns(const View& view, FrozenModel& teacher, int64_t k, double temperature) {
   MicroBatch& micro = view.micro();
   const CompanionPack tokens = teacher.tokens_of(micro);
-  check_whole(view, /*by_row=*/false);
+  view.check_whole("xrun.kd");
   const HeadResult head = teacher.row_columns(micro, tokens, {.k = k, .temperature = temperature});
   return {head.logprob, head.lse, head.top_logprob, head.top_id,
           on_device(int64_tensor(tokens.chunk), micro.device())};

@@ -229,6 +229,11 @@ Recipe::~Recipe() = default;
 
 RecipeContext& Recipe::context() { return recipe_context(*state_); }
 
+void Recipe::refuse_yield() {
+  throw Error(fmt::format("{}: coroutine.yield outside a coroutine of the recipe's own",
+                          context().options.recipe));
+}
+
 bool Recipe::ended_early() { return context().ended_early; }
 
 bool Recipe::resume() {

@@ -117,6 +117,8 @@ class Recipe {
   // Runs on until the recipe ends (false) or yields (true). Throws LuaError, UsageError (a LuaError
   // that is bad usage), Interrupted.
   bool resume();
+  // Throws Error for a resume() that yielded to nobody.
+  [[noreturn]] void refuse_yield();
   bool done() const { return done_; }  // it has ended, by itself or by an error
   // The error that ended it, or null.
   const std::exception_ptr& failure() const { return failure_; }

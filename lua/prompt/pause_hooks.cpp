@@ -228,9 +228,7 @@ void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
   hooks.plan.before_step = repl_at.value_or(-1);
   bool paused = false;
   while (!recipe.done() && hooks.resume()) {
-    XRUN_CHECK(hooks.pause() != nullptr,
-               "{}: coroutine.yield outside a coroutine of the recipe's own",
-               recipe.context().options.recipe);
+    if (hooks.pause() == nullptr) recipe.refuse_yield();
     hooks.session().run->report().end_progress();
     paused = true;
     open(hooks);

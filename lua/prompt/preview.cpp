@@ -92,9 +92,7 @@ bool Preview::resume() {
   bool paused = false;
   error_ = error_of([&] {
     paused = hooks_->resume();
-    XRUN_CHECK(!paused || pause() != nullptr || hooks_->at_end(),
-               "{}: coroutine.yield outside a coroutine of the recipe's own",
-               recipe_->context().options.recipe);
+    if (paused && pause() == nullptr && !hooks_->at_end()) recipe_->refuse_yield();
   });
   return paused && pause() != nullptr;
 }

@@ -134,6 +134,10 @@ class Prompt {
   std::vector<std::string> script_inputs_;
 };
 
+// The error of a command or verb that works on a paused recipe.
+inline constexpr const char* kNeedsPausedRecipe =
+    "this needs a recipe paused at its loop: xrun repl RECIPE.lua";
+
 // Adds the commands of every prompt: help, doc, ops, type, time, prof, mem, src, save, quit, and
 // set, batch and reload, which are errors without a recipe.
 void add_prompt_commands(Prompt& prompt);

@@ -181,9 +181,7 @@ std::string quit(Prompt& prompt, std::string_view) {
   return "";
 }
 
-std::string needs_paused_recipe(Prompt&, std::string_view) {
-  throw Error("this needs a recipe paused at its loop: xrun repl RECIPE.lua");
-}
+std::string needs_paused_recipe(Prompt&, std::string_view) { throw Error(kNeedsPausedRecipe); }
 
 }  // namespace
 

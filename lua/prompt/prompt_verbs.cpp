@@ -175,7 +175,7 @@ DocEntry doc_of(const PromptVerb& verb) {
 
 PausedRun& paused_run_of(lua_State* L) {
   const auto paused = LuaState::of(L).service<PausedRunSlot>().paused.lock();
-  XRUN_CHECK(paused != nullptr, "this needs a recipe paused at its loop: xrun repl RECIPE.lua");
+  if (paused == nullptr) throw Error(kNeedsPausedRecipe);
   return *paused;
 }
 

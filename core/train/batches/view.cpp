@@ -123,6 +123,13 @@ at::Tensor View::chunk_sum(const at::Tensor& x) const {
   return group_by(ids).sum(x);
 }
 
+void View::check_whole(const char* what) const {
+  XRUN_CHECK(rows().everything,
+             "{} of the view {}: chunks are those of the whole micro-batch; give it the "
+             "objective's argument",
+             what, name());
+}
+
 at::Tensor View::select_rows(const at::Tensor& micro_rows) const {
   check_open();
   if (rows_->everything) return micro_rows;

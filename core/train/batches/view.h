@@ -82,6 +82,9 @@ class View {
 
   // Throws Error with "closed" if the micro-batch has closed since this view was made.
   void check_open() const;
+  // Throws Error that names the function `what`, which reads chunks, unless the view is of the
+  // whole micro-batch.
+  void check_whole(const char* what) const;
 
  private:
   void check_members(const char* method, const char* member, int64_t count,

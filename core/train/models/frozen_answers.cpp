@@ -8,7 +8,6 @@
 
 #include <vector>
 
-#include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/model/ops/linear.h"
 #include "core/train/batches/batch.h"
@@ -35,10 +34,7 @@ at::Tensor FrozenModel::chunk_logprob(const View& view) {
   const PackedBatch& pack = micro.pack();
   const bool aligned = !tokens.fingerprint.empty();
   if (is_by_row(pack, tokens)) return token_logprob(view);
-  XRUN_CHECK(view.rows().everything,
-             "chunk_logprob of the view {}: chunks are those of the whole micro-batch; give it the "
-             "objective's argument",
-             view.name());
+  view.check_whole("chunk_logprob");
   if (!aligned) return view.chunk_sum(token_logprob(view));
   if (is_replaced()) {  // a dry run has no log-probs of these tokens: one nat for each
     return group_by(tokens.chunk).sum(at::full({tokens.row_count()}, -1.0F));

@@ -216,9 +216,8 @@ void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
 void run_to_end(Recipe& recipe, const Drive& drive) {
   if (drive) {
     drive(recipe);
-  } else {
-    XRUN_CHECK(!recipe.resume(), "{}: coroutine.yield outside a coroutine of the recipe's own",
-               recipe.context().options.recipe);
+  } else if (recipe.resume()) {
+    recipe.refuse_yield();
   }
   Session& session = session_of(recipe.state());
   if (recipe.ended_early() || session.run == nullptr) return;

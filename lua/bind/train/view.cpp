@@ -62,16 +62,13 @@ int set_batch_field(Batch& batch, const std::string& name, lua_State* L) {
   return 1;  // handled
 }
 
-template <at::Tensor (View::*F)(const at::Tensor&) const>
-int view_reduce(View& view, lua_State* L) {
-  push(L, (view.*F)(arg<at::Tensor>(L, 2, "x")));
-  return 1;
-}
-
-template <at::Tensor (View::*F)(const at::Tensor&) const>
+const View& reduced_view(const View& view) { return view; }
 // Over every sequence, so x is of micro.all, for pairs of both sides.
-int micro_reduce(MicroBatch& micro, lua_State* L) {
-  push(L, (micro.all().*F)(arg<at::Tensor>(L, 2, "x")));
+View reduced_view(MicroBatch& micro) { return micro.all(); }
+
+template <typename T, at::Tensor (View::*F)(const at::Tensor&) const>
+int view_reduce(T& self, lua_State* L) {
+  push(L, (reduced_view(self).*F)(arg<at::Tensor>(L, 2, "x")));
   return 1;
 }
 
@@ -126,23 +123,30 @@ std::string describe_batch_handle(const Batch& batch) {
                      counted(std::ssize(batch.micros()), "micro-batch", "es"));
 }
 
-void register_view(lua_State* L) {
-  Class<View>(L, "View",
-              "Some sequences of a micro-batch. Fields by name: length, tokens, row, source, pair, "
-              "group, weight, extra columns (strings as a list, whole numbers as i64, others as "
-              "f32), and what was assigned to the batch.")
-      .method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, view_reduce<&View::sum>)
-      .method("mean", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kMeanDoc, view_reduce<&View::mean>)
+// The methods of a view that a micro-batch has too.
+template <typename T>
+void add_reductions(Class<T>& handle) {
+  handle.method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, view_reduce<T, &View::sum>)
+      .method("mean", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kMeanDoc, view_reduce<T, &View::mean>)
       .method("spread", {{"x", "Tensor"}}, {{"Tensor", "[R]"}}, kSpreadDoc,
-              view_reduce<&View::spread>)
+              view_reduce<T, &View::spread>)
       .method("group_sum", {{"x", "Tensor"}}, {{"Tensor", "[groups]"}}, kGroupSumDoc,
-              view_reduce<&View::group_sum>)
+              view_reduce<T, &View::group_sum>)
       .method("chunk_sum", {{"x", "Tensor"}}, {{"Tensor", "[chunks]"}}, kChunkSumDoc,
-              view_reduce<&View::chunk_sum>)
+              view_reduce<T, &View::chunk_sum>)
       .method("truncated_ratio", {{"cap", "number"}, {"over?", "string"}},
               {{"Tensor", "[R] or [n]"}}, kRatioDoc,
-              [](View& self, lua_State* L) { return push_truncated_ratio(self, L); })
-      .property("size", "number", "Sequences of this view, n.",
+              [](T& self, lua_State* L) { return push_truncated_ratio(reduced_view(self), L); });
+}
+
+void register_view(lua_State* L) {
+  Class<View> view(
+      L, "View",
+      "Some sequences of a micro-batch. Fields by name: length, tokens, row, source, pair, "
+      "group, weight, extra columns (strings as a list, whole numbers as i64, others as "
+      "f32), and what was assigned to the batch.");
+  add_reductions(view);
+  view.property("size", "number", "Sequences of this view, n.",
                 [](View& self, lua_State* L) {
                   push(L, self.size());
                   return 1;
@@ -159,9 +163,11 @@ void register_view(lua_State* L) {
 }
 
 void register_micro(lua_State* L) {
-  Class<MicroBatch>(L, "Micro",
-                    "The argument of an objective: one packed micro-batch. For pairs, p.chosen "
-                    "and p.rejected are its two views and fields have one value a pair.")
+  Class<MicroBatch> micro(
+      L, "Micro",
+      "The argument of an objective: one packed micro-batch. For pairs, p.chosen "
+      "and p.rejected are its two views and fields have one value a pair.");
+  micro
       .property("chosen", "View", "The chosen side of each pair.",
                 [](MicroBatch& self, lua_State* L) { return push_side(self.chosen(), L); })
       .property("rejected", "View", "The rejected side of each pair.",
@@ -172,20 +178,9 @@ void register_micro(lua_State* L) {
                 [](MicroBatch& self, lua_State* L) {
                   push(L, unit_view(self).size());
                   return 1;
-                })
-      .method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, micro_reduce<&View::sum>)
-      .method("mean", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kMeanDoc, micro_reduce<&View::mean>)
-      .method("spread", {{"x", "Tensor"}}, {{"Tensor", "[R]"}}, kSpreadDoc,
-              micro_reduce<&View::spread>)
-      .method("group_sum", {{"x", "Tensor"}}, {{"Tensor", "[groups]"}}, kGroupSumDoc,
-              micro_reduce<&View::group_sum>)
-      .method("chunk_sum", {{"x", "Tensor"}}, {{"Tensor", "[chunks]"}}, kChunkSumDoc,
-              micro_reduce<&View::chunk_sum>)
-      .method("truncated_ratio", {{"cap", "number"}, {"over?", "string"}},
-              {{"Tensor", "[R] or [n]"}}, kRatioDoc,
-              [](MicroBatch& self, lua_State* L) { return push_truncated_ratio(self.all(), L); })
-      .fallback(push_micro_field)
-      .tostring(describe_micro);
+                });
+  add_reductions(micro);
+  micro.fallback(push_micro_field).tostring(describe_micro);
 }
 
 void register_batch(lua_State* L) {
