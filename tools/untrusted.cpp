@@ -100,8 +100,8 @@ int run_untrusted(const TrustOptions& options, char** argv) {
 void enter_untrusted(const TrustOptions& options) {
   const int64_t parent = std::atoll(std::getenv(kChild));
   ::unsetenv(kChild);
-  // Of OpenMP, which would bind its threads one by one: the filter of system calls refuses that,
-  // since it cannot tell them from those of other processes.
+  // OpenMP's settings: it would bind its threads one by one, which the seccomp filter refuses,
+  // since it cannot tell them from other processes.
   for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}) ::unsetenv(name);
   FileAccess access = options.named;
   const fs::path self = program_path();

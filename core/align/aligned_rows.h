@@ -31,7 +31,7 @@ class AlignedRows : public CompanionSource {
   // Writes what is not yet on disk. Throws Error as Sidecar::flush does.
   void flush() const;
 
-  SidecarCounts counts() const;  // of documents
+  SidecarCounts counts() const;  // counts documents
 
  private:
   std::vector<size_t> read_cached(const std::vector<Document>& documents,
@@ -39,7 +39,7 @@ class AlignedRows : public CompanionSource {
                                   std::vector<CompanionTokens>& out) const;
 
   std::shared_ptr<const CompanionMaker> maker_;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards the members below
   std::unique_ptr<Sidecar> sidecar_;
   mutable SidecarCounts counts_;
 };

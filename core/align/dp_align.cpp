@@ -73,7 +73,7 @@ class Trigrams {
 
   const CanonicalTokens& s_;
   std::vector<TrigramSlot> slots_;  // open addressing, at most half full
-  std::vector<int32_t> teacher_;    // of each student token
+  std::vector<int32_t> teacher_;    // by student token
 };
 
 std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalTokens& t) {

@@ -131,7 +131,7 @@ int byte_of(uint32_t character) {
   if (character < 0x100) return static_cast<int>(character);
   struct ByteBlock {
     uint32_t first, last;
-    int byte;  // of the first
+    int byte;  // the byte of `first`
   };
   constexpr std::array<ByteBlock, 4> kBlocks = {
       {{0x11C, 0x11F, 28}, {0x122, 0x123, 162}, {0x125, 0x144, 128}, {0x196, 0x1A4, 241}}};

@@ -19,7 +19,7 @@
 namespace xrun {
 namespace {
 
-constexpr int32_t kUnit = 16;  // of F in a key
+constexpr int32_t kUnit = 16;  // one unit of F in a key; the bits below hold the move
 constexpr int32_t kDiagonal = 15, kUp = 14, kLeft = 13;
 constexpr int kMostCombined = 7;
 // Ranks of combinations fall with k: students 12 to 7, teachers 6 to 1.
@@ -51,8 +51,8 @@ void DpTable::find_joined(const DpSpan& stretch) {
   t_single_.clear();
   t_joined_.clear();
   t_sizes_ = 0;
-  // Of its student tokens: most joined tokens have another size than all of these, and sizes cost
-  // less than texts.
+  // The sizes of its student tokens: most joined tokens have none of them, and comparing sizes is
+  // cheaper than comparing texts.
   uint64_t s_sizes = 0;
   for (int32_t n = stretch.s_begin; n < stretch.s_end; ++n) s_sizes |= size_bit(s_.text_size(n));
   for (int32_t column = 1; column <= stretch.teachers(); ++column) {

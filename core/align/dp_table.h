@@ -52,7 +52,7 @@ class DpTable {
   // Teacher tokens of the current stretch, and joined runs of them that spell a token; both sorted
   // by id.
   std::vector<JoinedTokens> t_single_, t_joined_;
-  uint64_t t_sizes_ = 0;           // of its teacher tokens alone
+  uint64_t t_sizes_ = 0;           // size bits of the teacher tokens alone
   std::vector<int32_t> rows_;      // the current row and max_combination before it
   std::vector<int32_t> combined_;  // keys of the row's combinations
   size_t row_size_ = 0;

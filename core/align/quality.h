@@ -34,7 +34,7 @@ class AlignmentQuality {
     int64_t row = 0;
     bool lost = false;  // false: a correct pair of many tokens
     int64_t tokens = 0;
-    std::string text;                           // of the student, in UTF-8
+    std::string text;                           // the student's text, in UTF-8
     std::vector<std::string> student, teacher;  // by token; a special one as its role or name
   };
 

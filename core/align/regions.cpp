@@ -1,6 +1,6 @@
-// A message's own text is what the rendering's spans say it wrote (Origin::kMessage) inside its
-// range. The pieces of both sides are matched by a longest common subsequence of equal texts, and
-// between two matches a piece may be found inside the other side's.
+// A message's own text is the bytes inside its range that the rendering marks as Origin::kMessage.
+// The pieces of both sides are matched by a longest common subsequence of equal texts, and between
+// two matches a piece may be found inside the other side's.
 
 #include "core/align/regions.h"
 

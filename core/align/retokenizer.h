@@ -84,8 +84,8 @@ class Retokenizer {
   bool same_vocabulary_;
   RetokenizerOptions options_;
   std::unordered_map<int32_t, int32_t> teacher_special_;  // by role, the lowest id
-  std::array<int32_t, 256> byte_token_;  // of one byte, the last of several; -1: there is none
-  std::vector<int32_t> leading_;         // before every text of the teacher
+  std::array<int32_t, 256> byte_token_;                   // the last token of one byte; -1: none
+  std::vector<int32_t> leading_;                          // before every text of the teacher
 };
 
 }  // namespace xrun

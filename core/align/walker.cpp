@@ -16,7 +16,7 @@ namespace xrun {
 namespace {
 
 constexpr uint32_t kNowhere = UINT32_MAX;
-constexpr size_t kMostTokens = size_t{1} << 27;  // of 15 bytes each, and a long one, fit uint32
+constexpr size_t kMostTokens = size_t{1} << 27;  // 15 bytes each, plus a long one, fit uint32
 constexpr uint64_t kMostBytes = uint64_t{1} << 31;
 
 void check_tokens(size_t tokens) {
@@ -94,7 +94,7 @@ void read_offsets(const TokenTable& table, const Encoding& encoding, WalkSide& s
   uint32_t* ends = side.ends.get(count);
   side.specials.clear();
   side.covering.clear();
-  uint32_t next_begin = kNowhere;  // of the tokens after k
+  uint32_t next_begin = kNowhere;  // where the tokens after k begin
   for (size_t k = count; k-- > 0;) {
     const ByteRange range = encoding.offsets[k];
     const bool covers = range.begin < range.end;

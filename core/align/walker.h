@@ -64,7 +64,7 @@ struct WalkSide {
   std::vector<int32_t> specials;  // indices of tokens that have no place in the text
   std::vector<int32_t> covering;  // indices of special tokens that cover text: unknown characters
   ReusedBuffer<char> bytes;       // the text, if it was spelled
-  uint32_t size = 0;              // of it, in bytes
+  uint32_t size = 0;              // of the text, in bytes
 };
 
 // Walks one document after the other with the same buffers. Not thread-safe: one per thread.

@@ -1,4 +1,4 @@
-// The words come from the kernel, so that no caller has to hand main's arguments down.
+// The arguments come from /proc, so that no caller has to pass main's argv down.
 
 #include "core/base/called_as.h"
 

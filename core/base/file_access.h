@@ -1,5 +1,5 @@
 #pragma once
-// The paths that this process may open, in a process that works for a recipe that is not trusted.
+// The paths that a process running an untrusted recipe may open.
 
 #include <filesystem>
 #include <string>

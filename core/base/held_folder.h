@@ -1,5 +1,6 @@
 #pragma once
-// A folder that several processes use, and that the first of them may have made.
+// A folder shared by several processes; its creator removes it if it is empty and nobody else holds
+// it.
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// Listed once, before the limits of a stranger's recipe hold.
+// The folders are listed once, before the limits on an untrusted recipe take effect.
 
 #include "core/base/hub_models.h"
 

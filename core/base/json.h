@@ -108,7 +108,7 @@ struct JsonStyle {
   std::string_view key_separator = ":";
 };
 
-// Of files that people read.
+// For files that people read.
 inline constexpr JsonStyle kIndentedJson{.indent = 2};
 
 // Writes a value. Doubles take the shortest form that reads back equal; NaN and infinities become

@@ -1,5 +1,5 @@
 #pragma once
-// Opening of files that others may have made.
+// Opens files that other users may have created.
 
 #include <filesystem>
 

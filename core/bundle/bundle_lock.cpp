@@ -123,7 +123,7 @@ LockedFile read_locked_file(const LockReader& reader) {
   return file;
 }
 
-// In ascending order of names, so that a name is there once.
+// In ascending order of names, so that no name occurs twice.
 std::vector<LockedFile> read_locked_files(const LockReader& reader, const char* name) {
   std::vector<LockedFile> files;
   for (const Json& entry : reader.list(name)) {

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a text that a person wrote; larger is a mistaken path.
+// A hand-written file; anything larger is a mistaken path.
 constexpr uint64_t kMostBaseBytes = uint64_t{16} << 20;
 
 std::string type_of(const Literal& value) {
@@ -165,7 +165,7 @@ class BaseMerge {
     recipe_.bases.push_back({file, ""});
     chain_.push_back({file, "", 0});
     return literal_of(lock.config, "", [&](const std::string& key) {
-      // Of a list of plain values the first element has the origin.
+      // A list of plain values has its origin at its first element.
       std::string origin = text_member(lock.origins, key);
       if (origin.empty()) origin = text_member(lock.origins, key + ".1");
       return origin.empty() ? file : fmt::format("{} ({})", file, origin);

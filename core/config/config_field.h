@@ -44,13 +44,13 @@ struct ConfigField {
   Json default_value;  // null: none, the key is then absent
   std::string doc;
   std::vector<std::string> foreign = {};  // its names in TRL, Transformers and Axolotl
-  double least = -std::numeric_limits<double>::infinity();  // of a list: of its elements
+  double least = -std::numeric_limits<double>::infinity();  // for a list, bounds its elements
   double most = std::numeric_limits<double>::infinity();
   bool above_least = false;               // least itself is excluded
   bool below_most = false;                // most itself is excluded
-  std::vector<std::string> choices = {};  // of kText (empty: any) and kFlagOrText
+  std::vector<std::string> choices = {};  // for kText (empty: any) and kFlagOrText
   bool required = false;                  // if its table is given or read
-  size_t elements = 0;                    // of a list: how many there must be; 0: any number
+  size_t elements = 0;                    // required length of a list; 0: any
   bool of_data_set = false;               // also an option of xrun.chat and the other openers
 };
 

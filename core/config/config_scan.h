@@ -60,7 +60,7 @@ struct ScannedRecipe {
   int config_line = 0;
   Literal config = {};  // a table
   std::vector<ConfigRead> reads = {};
-  // Of scan_with_bases, nearest first.
+  // Filled by scan_with_bases, nearest base first.
   std::vector<ConfigSource> bases = {};
   std::vector<ReplacedValue> replaced = {};
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The origin of a value of a config.
+// Finds the source of a config value: recipe line, base, --set or default (xrun explain --where).
 
 #include <string>
 #include <vector>

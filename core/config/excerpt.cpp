@@ -1,5 +1,5 @@
-// Columns are bytes; tabs are copied below a line, so that a mark stands under its word whatever
-// their width.
+// Columns are bytes. Tabs are copied into the line of carets, so that the carets stay under the
+// word at any tab width.
 
 #include "core/config/excerpt.h"
 
@@ -22,11 +22,9 @@ std::string_view line_of(std::string_view text, int line) {
   return text;
 }
 
-// The columns are bytes; [begin, end) gets the carets.
 std::string excerpt_text(std::string_view source_line, int line, size_t begin, size_t end) {
   if (source_line.find_first_not_of(" \t") == std::string_view::npos) return "";
   std::string below;
-  // Tabs are copied, so that the mark is under its word whatever their width.
   for (size_t i = 0; i < std::min(begin, source_line.size()); ++i) {
     below += source_line[i] == '\t' ? '\t' : ' ';
   }

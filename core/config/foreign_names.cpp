@@ -1,5 +1,5 @@
-// The names of TRL 1.16, Transformers and Axolotl that need a sentence, by name: no key of the
-// engine replaces them, or the key alone would not be enough.
+// Names of TRL 1.16, Transformers and Axolotl that need a sentence: no engine key replaces them, or
+// naming the key is not enough.
 
 #include "core/config/foreign_names.h"
 

@@ -35,7 +35,7 @@ class KdBlocks {
 
   // Returns the teacher's logits of the block's rows; undefined for cached columns.
   at::Tensor teacher_logits(const KdBlock& block) const;
-  // Those of chunk c of the block.
+  // Returns the logits of chunk c of the block.
   ChunkLogits<T> teacher_chunk(int64_t c, const KdBlock& block, const at::Tensor& logits) const;
 
   // multiply, then compare.

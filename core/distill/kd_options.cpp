@@ -34,7 +34,7 @@ const std::array<KdLossName, 7>& kd_loss_table() {
 
 const KdLossName& kd_loss_entry(KdLoss loss) { return kd_loss_table()[static_cast<size_t>(loss)]; }
 
-// As the head's: below the minimum a softmax tells nothing about its row but the largest logit.
+// The head's bounds: below the minimum, a softmax reveals only its row's largest logit.
 constexpr double kLeastTemperature = 1e-6, kMostTemperature = 1e30;
 
 }  // namespace

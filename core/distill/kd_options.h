@@ -22,8 +22,8 @@ enum class KdLoss {
 
 // The mean of a chunk's distributions over its tokens. With one token all three are its softmax.
 enum class ChunkMean {
-  kArithmetic,  // of probabilities
-  kGeometric,   // of log-probabilities, not normalised again
+  kArithmetic,  // the mean of probabilities
+  kGeometric,   // the mean of log-probabilities, not normalised again
   kChain,       // that of the first token, times the probabilities of the later tokens of the text
 };
 
@@ -34,7 +34,7 @@ struct KdOptions {
   double temperature = 1;
   int64_t top_k = 8192;  // columns of p-kl and topk; of the sorted rest of gold and h-kl
   bool reverse = false;  // KL(student || teacher); not for uld and hybrid
-  std::optional<ChunkMean> mean = {};  // of both sides; empty: the means of the published form
+  std::optional<ChunkMean> mean = {};  // on both sides; empty: the published form's
   double beta = 0.5;       // of hybrid's JSD: 0 is KL(teacher || student), 1 the reverse
   int64_t head_mb = 1024;  // MiB of gradients of logits that a call keeps; others are
                            // recomputed

@@ -45,7 +45,7 @@ ChunkLoss<float>& LabelledBlocks::worker() {
 }
 
 at::Tensor LabelledBlocks::spare(at::Tensor& buffer, const KdBlock& block) const {
-  // Of the widest block, so that one buffer serves all of them.
+  // Sized for the widest block, so that one buffer serves all of them.
   if (!buffer.defined()) buffer = scratch_matrix(widest_, vocab_);
   return buffer.narrow(0, 0, block.student_end - block.student);
 }

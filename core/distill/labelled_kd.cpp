@@ -45,7 +45,7 @@ class LabelledKdFunction : public torch::autograd::Function<LabelledKdFunction> 
     const auto call =
         c10::static_intrusive_pointer_cast<KdCall>(ctx->saved_data["call"].toCapsule());
     SavedRows saved{variables[2], variables[3], variables[4], {}};
-    // Of a graph that is kept for another backward.
+    // If the graph is kept for another backward, the first one has overwritten the logits.
     saved.has_logits = ctx->saved_data.count("overwritten") == 0;
     if (const auto support = ctx->saved_data.find("support"); support != ctx->saved_data.end()) {
       saved.support =

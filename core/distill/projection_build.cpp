@@ -213,7 +213,7 @@ void pair_specials(const SpelledVocabulary& student, const SpelledVocabulary& te
 // One row from its summed counts, of the largest top_k shares. `twin` is the token of equal bytes.
 void add_row(std::span<const ProjectionCount> counts, int32_t twin, int64_t top_k,
              ProjectionRows& rows) {
-  // Of equal counts the lower teacher id comes first, as summed_counts ordered them.
+  // Among equal counts the lower teacher id stays first, as summed_counts ordered them.
   std::vector<ProjectionCount> row(counts.begin(), counts.end());
   std::stable_sort(row.begin(), row.end(), [](const ProjectionCount& a, const ProjectionCount& b) {
     return a.weight > b.weight;

@@ -131,7 +131,7 @@ class ProjectionImporter {
     entries_.push_back(entry);
   }
 
-  // Names of models and flags of the tools.
+  // Copies the file's scalar settings (model names, tool flags).
   void read_settings() {
     Json settings = Json::object();
     const std::span<const TorchFile::Value> items = file_.items(file_.root());

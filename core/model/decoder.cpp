@@ -91,7 +91,7 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
                      .replay = options.replay,
                      .routes = routes};
   if (routes != nullptr) routes->assign(index_.blocks.size(), {});
-  // Of every layer; held_tokens() has checked them.
+  // The number of held tokens is the same in every layer; held_tokens() has checked them.
   const int64_t first = options.held ? options.held->front().k.size(0) : 0;
   if (state.multiplicity.defined()) state.multiplicity = state.multiplicity.slice(0, first);
   if (config_.positions == Positions::kRotary) {

@@ -39,7 +39,7 @@ class Decoder {
   void keep_fetched(bool keep) { weights_.keep_fetched(keep); }
 
  private:
-  // Of the tokens from the first one that is computed on.
+  // Embeds the tokens from index `first` on.
   at::Tensor embed(const ForwardState& pass, const PackInput& input, int64_t first) const;
 
   const ModelConfig& config_;

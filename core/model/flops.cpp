@@ -13,7 +13,7 @@ namespace xrun {
 
 namespace {
 
-// Of all models of the process.
+// Summed over all models of the process.
 std::atomic<double> flops_since_start = 0;
 
 // Keys seen by the queries of a causal segment: 1 + 2 + ... + n, each at most `window` (0: all).

@@ -89,7 +89,7 @@ KvCache::Block KvCache::new_block() {
     --live_;
     delete block;
   };
-  // Of each head the keys as columns, [K, kKeyBlock], and the values as rows, [kKeyBlock, width_].
+  // Per head: keys as columns [K, kKeyBlock], values as rows [kKeyBlock, width_].
   return {new at::Tensor(at::empty({layers_, 2, groups_, kKeyBlock * width_}, type_)), release};
 }
 

@@ -57,8 +57,9 @@ struct Parameter {
 };
 
 struct LoadOptions {
-  // Of activations, copies and frozen weights: kFloat, kBFloat16, or kHalf if not trained. kDouble
-  // is the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting has it.
+  // Type of activations, copies and frozen weights: kFloat, kBFloat16, or kHalf if not trained.
+  // kDouble is the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting
+  // has it.
   at::ScalarType dtype = at::kFloat;
   GemmType gemm = GemmType::kStorage;  // compute type of products (linear.h)
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
@@ -206,7 +207,8 @@ class Model {
   std::vector<Parameter> trained_;  // those that require a gradient
   double trained_share_ = 0;        // of the base weights' elements
   std::shared_ptr<WeightShards> shards_;
-  // Of sharded weights as they were loaded, so that no fetch is needed; empty if unknown.
+  // Digests of sharded weights, taken when they were loaded, so that digest() fetches none; empty
+  // if unknown.
   struct LoadedDigests {
     std::string masters, rounded;
   };

@@ -1,5 +1,5 @@
 #pragma once
-// The types of masters and their digest, as loading makes them.
+// Types and digest of the master weights, as set by loading.
 
 #include <c10/core/ScalarType.h>
 

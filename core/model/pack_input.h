@@ -1,5 +1,5 @@
 #pragma once
-// Checks of the pack that a forward takes.
+// Checks the pack passed to a forward.
 
 #include "core/model/model.h"
 

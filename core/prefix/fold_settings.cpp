@@ -60,7 +60,7 @@ void weigh_shared_rows(std::vector<PackedBatch>& packs, const FoldSettings& sett
                    [](const auto& a, const auto& b) { return a.segment_id < b.segment_id; });
   // One logical pack of the whole step, whose loss rows point back into the packs by `weight`.
   PackedBatch step;
-  std::vector<float*> weight;  // of each of its loss rows, in the packs
+  std::vector<float*> weight;  // by loss row: its weight in the packs
   for (const StepSegment& entry : segments) {
     const SegmentTokens cut = entry.pack->segment_tokens(entry.segment);
     step.append({}, cut.ids, cut.trained);

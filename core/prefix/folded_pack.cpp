@@ -112,7 +112,7 @@ std::vector<std::pair<int32_t, int32_t>> same_targets(const FoldedPack& fold) {
 void write_edges(const PackedBatch& batch, FoldedPack& fold) {
   // Mark the targets, sort them by hidden row, number the edges.
   const std::vector<std::pair<int32_t, int32_t>> same = same_targets(fold);
-  std::vector<int32_t> edge_of(fold.tokens.size(), 0);  // of a target's slot; first: 1 if it is one
+  std::vector<int32_t> edge_of(fold.tokens.size(), 0);  // by slot: 1 for a target, later its edge
   for (const int32_t t : batch.rows.hidden) edge_of[at(fold.flat_of[at(t) + 1])] = 1;
   for (const auto& [slot, first] : same) {
     // Merges the mark into the first sibling's slot, so that the target is one edge.

@@ -15,7 +15,7 @@ struct ChoiceQuestion {
   std::vector<int64_t> bytes = {};            // [choices] bytes of their texts; empty: unknown
 };
 
-// Of one choice. The sum favours short choices; the other two correct for that.
+// The scores of one choice. The sum favours short choices; the other two correct for that.
 struct ChoiceScore {
   std::vector<float> logprobs;  // of each token, given the prompt and the tokens before
   double sum = 0;               // in double, in the order of the tokens
@@ -24,7 +24,7 @@ struct ChoiceScore {
 };
 
 struct ChoiceOptions {
-  int64_t max_tokens = 4096;  // of the questions that are computed together; one question at least
+  int64_t max_tokens = 4096;  // in one forward over questions; at least one question
   // Called before each forward; what it throws passes. By default a raised interrupt flag throws
   // Interrupted (interrupt.h).
   std::function<void()> poll = {};

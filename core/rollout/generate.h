@@ -16,7 +16,7 @@ struct GenerateOptions {
   std::vector<int32_t> stop_ids = {};  // a sequence ends with the first of these, which it includes
   int64_t batch = 64;                  // sequences decoded at once
   SamplingOptions sampling = {};
-  int64_t samples = 1;  // of each prompt
+  int64_t samples = 1;  // per prompt
   // The prompt numbers in draw keys; empty: 0, 1, 2, ...
   std::vector<uint64_t> prompt_names = {};
   int64_t cache_mb = 4096;  // SamplerOptions::cache_mb

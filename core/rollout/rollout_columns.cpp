@@ -1,5 +1,5 @@
-// Rollout i of a batch has the values of a segment of another batch: of its prompt, or of itself in
-// the batch that it was chosen from.
+// Rollout i copies the values of one segment of another batch: its prompt, or itself in the batch
+// it was chosen from.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/index_select.h>

@@ -135,7 +135,7 @@ void add_pass_rates(const BodyRollouts& body, Metrics& metrics) {
   metrics.emplace_back("rollout/groups_none_passed", none / static_cast<double>(counts.size()));
 }
 
-// Of a GroupQueue, in this body and since the loop began.
+// Adds the counts of a GroupQueue: in this body and since the loop began.
 void add_queue_counts(const BodyRollouts& body, Metrics& metrics) {
   const auto add = [&](const char* name, int64_t count) {
     metrics.emplace_back(std::string("rollout/") + name, static_cast<double>(count));

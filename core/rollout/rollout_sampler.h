@@ -30,7 +30,7 @@ struct RolloutOptions {
   DrawScope draws = DrawScope::kStep;
   // Gives drafts and receives the answers; null: no drafts. Changes no answer.
   AnswerHistory* history = nullptr;
-  // Of a mixture of experts: the policy takes the sampler's experts for these tokens in training.
+  // With a mixture of experts: in training the policy takes the sampler's experts for these tokens.
   bool replay_routes = false;
   EnvironmentOptions environment = {};
   // Called with the answers to each prompt once they and those to all prompts before it are

@@ -16,7 +16,7 @@ class SequenceSlots {
   struct HeldSequence {
     std::vector<int32_t> ids;  // the tokens of the slot
     int64_t slot;
-    uint64_t ticket;  // of the request, and the sample, whose answer it was
+    uint64_t ticket;  // the request whose answer it was, and its sample
     int64_t sample;
   };
   using Held = std::list<HeldSequence>::iterator;

@@ -44,7 +44,8 @@ void RatioSums::add(double difference) {
   distance_max = std::max(distance_max, size);
   ratio_sum += one;
   ratio_max = std::max(ratio_max, one);
-  // Of the distance, so that a token twice as likely and one half as likely count alike.
+  // The error uses the distance, so that a token twice as likely and one half as likely count
+  // alike.
   error_sum += std::exp(size);
   outside += one < kRatioLow || one > kRatioHigh ? 1 : 0;
 }

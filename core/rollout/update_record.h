@@ -82,7 +82,7 @@ class WatchedUpdate {
     int64_t tokens = 0, clipped = 0, corrected = 0, oldest = 0;
     RatioSums old = {}, sampler = {};
   };
-  using UnitCounts = std::vector<std::pair<Unit, int64_t>>;  // of the losses, in their order
+  using UnitCounts = std::vector<std::pair<Unit, int64_t>>;  // losses of each unit, in their order
 
   void measure(MicroBatch& micro, const ObjectiveResult& result);
   // Adds the tokens' ratios to old_logprob, if `on_path`, and those of `fresh` segments to the

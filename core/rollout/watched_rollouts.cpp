@@ -1,5 +1,5 @@
-// Every term of a step that trains rollouts is watched; of several the metrics are those of the
-// first, since a metric has one value a step.
+// Every term of a step that trains rollouts is watched. The metrics are those of the first, since a
+// metric has one value per step.
 
 #include "core/rollout/watched_rollouts.h"
 

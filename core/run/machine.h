@@ -16,7 +16,7 @@ Json run_environment();
 
 // Bytes that a run writes.
 struct DiskNeeds {
-  int64_t checkpoint = 0;   // of one
+  int64_t checkpoint = 0;   // size of one
   int64_t checkpoints = 1;  // the largest number that exist at the same time
   int64_t exported = 0;
   int64_t rollouts = 0;  // records of sampled answers

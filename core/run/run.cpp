@@ -343,7 +343,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
 }
 
 void Run::finish(const Json& state) {
-  // Of a resumed recipe that has fewer loops than before.
+  // For a resumed recipe with fewer loops than before.
   together("the run's folder", [&] { dir_.begin(); });
   if (in_body_) leave_loop(state);
   if (metrics_ != nullptr && !metrics_->empty()) {

@@ -207,7 +207,7 @@ class Run {
   int64_t earlier_phase_steps_ = 0;
   Json state_;
   Json body_state_;                               // run.state at the body's beginning
-  std::function<Json()> sources_, body_sources_;  // of the loop; the second at the body's beginning
+  std::function<Json()> sources_, body_sources_;  // the loop's; the second as the body began
   bool alone_ = false;  // in save_after_error, which the other ranks may not have reached
   bool in_body_ = false;
   int64_t updates_ = 0;  // of the open body

@@ -204,7 +204,7 @@ void RunDir::remove_temporaries() {
 void RunDir::write_identity() {
   // First: a kill after this line leaves the steps under their new name, never overwritten.
   if (!metrics_aside_.empty()) rename_durable(file("metrics.jsonl"), metrics_aside_);
-  ::unlink(file(kRunDigests).c_str());  // of an end that is passed
+  ::unlink(file(kRunDigests).c_str());  // they describe an earlier end of the run
   // The text that was loaded, not the file: an editor may have saved since.
   write_file_atomic(file("recipe.lua"), identity_.recipe_text);
   Json config = Json::object();

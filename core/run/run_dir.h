@@ -37,7 +37,7 @@ struct RunDirOptions {
 // --resume. Metrics are never overwritten: a resume that finds no checkpoint keeps those of the
 // first start as metrics.jsonl.1 (.2, ...) and begins again.
 //
-// Of several ranks the first opens, locks and writes the folder. The others get its run.json and
+// With several ranks, the first opens, locks and writes the folder. The others get its run.json and
 // may read the folder; what they would write is dropped.
 class RunDir {
  public:
@@ -114,7 +114,7 @@ class RunDir {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<FileWriter> log_;
   Json record_;
-  Json ledger_;  // of a resume that has not begun; null if none was given
+  Json ledger_;  // written when a resume begins; null: none was given
   std::vector<std::string> notices_;
   std::vector<Difference> changed_;  // under --force
   bool writes_ = true;

@@ -1,4 +1,4 @@
-// One recipe runs in a process with limits, and prints on one thread.
+// A limited process runs one recipe and prints from one thread, so the count needs no lock.
 
 #include "core/sandbox/print_limit.h"
 

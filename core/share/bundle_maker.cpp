@@ -1,5 +1,5 @@
-// Nothing of the day, the user or the folder enters a lock, so that two bundles of one recipe are
-// the same bytes: origins name members, inputs the spelling of the recipe.
+// A lock holds no date, user name or path, so two bundles of one recipe are byte-identical: origins
+// name members, and inputs keep the recipe's spelling.
 
 #include "core/share/bundle_maker.h"
 

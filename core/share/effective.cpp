@@ -46,7 +46,7 @@ std::string module_name(const std::string& member) {
   return member.starts_with(kCode) ? member.substr(kCode.size()) : member;
 }
 
-// Of all files of an input, by their names.
+// Digest over all files of an input, by name.
 std::string digest_of(const LockedInput& input) {
   std::string text;
   // Names and digests alone: where the files are differs by machine.
@@ -139,7 +139,7 @@ RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& noti
 
 // ---- cutting down
 
-// Of a run: every source of every set, by name and digests; modules by name.
+// Reduces a run to its sources (names and digests) and modules (names).
 RunFiles reduced(RunFiles run) {
   Json keys = Json::array(), modules = Json::object();
   const Json* inputs = run.record.find("inputs");

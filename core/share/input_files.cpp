@@ -1,4 +1,4 @@
-// A file is the locked one if its size and its SHA-256 are.
+// A file matches a locked one if size and SHA-256 are equal.
 
 #include "core/share/input_files.h"
 

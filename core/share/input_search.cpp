@@ -112,7 +112,7 @@ NearFiles files_in(const fs::path& folder, const LockedInput& input) {
 NearFiles files_below(const fs::path& root, const LockedInput& input) {
   NearFiles best;
   const std::vector<const LockedFile*> wanted = wanted_files(input);
-  // Of two with a missing file, the one that has more of the others.
+  // If both lack files, prefer the folder that has more of them.
   const auto take = [&](NearFiles found) {
     const size_t lacks = best.files.empty() ? wanted.size() : best.others.size();
     if (found.match > best.match || (found.match == best.match && found.others.size() < lacks)) {

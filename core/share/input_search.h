@@ -24,8 +24,8 @@ struct FoundInput {
   std::string path = {};                     // to open in place of the name; "": it is missing
   std::string where = {};                    // "in the bundle", "found in ...", "by its name"
   std::vector<Difference> differences = {};  // between the locked files and those of its name
-  // Of an input that was not found: the message with the places that were searched, the paths to
-  // give to --read if they are known, and the name of a missing file.
+  // If the input was not found: the message with the places searched, paths to pass to --read if
+  // known, and the name of a missing file.
   std::string missing = {};
   std::vector<std::string> allow = {};
   std::string file = {};

@@ -155,7 +155,7 @@ std::vector<double> AdamWState::own_sums_of_squares() const {
   const auto groups = static_cast<int64_t>(index_.groups().size());
   std::vector<double> sums;
   std::vector<GradientSlice> slices;
-  std::vector<size_t> position;  // of each slice among `sums`
+  std::vector<size_t> position;  // by slice: its index in `sums`
   for (int64_t g = 0; g < groups; ++g) {
     for (int64_t c = owned_.first_slice(g, rank_); c < owned_.end_slice(g, rank_); ++c) {
       const FlatSlice& slice = index_.slices()[static_cast<size_t>(c)];

@@ -67,7 +67,7 @@ class AdamWState {
   struct HeldRange {
     int64_t tensor = 0, group = 0;
     int64_t begin = 0, size = 0;  // of the weight
-    int64_t at = 0;               // of its first moment in the group's buffer
+    int64_t at = 0;               // where its first moment begins in the group's buffer
   };
   at::Tensor gradient_of(const HeldRange& held);    // flat
   std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient

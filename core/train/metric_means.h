@@ -17,14 +17,14 @@ struct MetricAddition {
     kLoss,        // weighted and divided already
     kUnitLoss,    // in one unit, whose whole weight is not known yet
     kSourceLoss,  // the same by source of a mixture
-    kPlain,       // of a metric whose weights are known
-    kByUnit,      // of a metric, as if it had this unit
+    kPlain,       // a metric whose weights are known
+    kByUnit,      // a metric, as if it had this unit
   };
   Kind kind = Kind::kPlain;
   int64_t micro = 0, rank = 0, term = 0;
   std::string name = {};  // of a metric
   Unit unit = Unit::kPair;
-  bool preferred = false;  // of the units that its value may have, the first
+  bool preferred = false;  // the first of the units that its value may have
   double term_weight = 1;  // of a source loss
   double sum = 0, weight = 0;
   double own_weight = 0;                 // of a metric with own weights, in place of `weight`

@@ -24,7 +24,7 @@ bool is_reserved(std::string_view name, const MicroBatch& micro) {
   for (const char* own : {"loss", "grad_norm", "lr", "perf", "skipped", "updates"}) {
     if (name == own) return true;
   }
-  // Of updates that train rollouts (WatchedUpdate::report).
+  // Updates that train rollouts write these (WatchedUpdate::report).
   for (const char* own :
        {"ratio_mean", "ratio_max", "path_on_policy", "path_clipped", "path_corrected"}) {
     if (name == own) return is_sampled(micro);

@@ -22,12 +22,12 @@ namespace xrun {
 namespace {
 
 constexpr double kStep = 1e-4, kNarrowStep = 1e-2;  // for float64 losses, and for others
-constexpr double kRoundings = 8;                    // of the last digit, while a loss is computed
+constexpr double kRoundings = 8;                    // in the last digit, while a loss is computed
 constexpr double kUnsure = 0.1;  // noise above this share of a slope leaves it undecided
 // Errors above these are more than rounding. Losses in float32 have 7 digits; a difference loses
 // most of them.
 constexpr double kAgrees = 1e-5, kAgreesNarrow = 1e-2;
-constexpr double kMove = 0.25;     // of a log-prob, to see which losses follow
+constexpr double kMove = 0.25;     // added to a log-prob, to see which losses follow
 constexpr double kFollows = 1e-5;  // relative; sums of fp32 losses may be taken in another order
 
 // All losses with their graph, and their weights; [n] float64 on the host.

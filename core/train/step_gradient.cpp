@@ -110,7 +110,7 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
     }
     const ExchangedItems exchanged{
         .count = static_cast<int64_t>(std::min(size, items.size() - first)),
-        // Alone in the step of one process an item needs no sum of its own.
+        // A single item on a single process needs no separate sum.
         .one_backward =
             !works || items[own].prefix == nullptr || (items.size() == 1 && ranks_ == nullptr),
         .last = first + size >= items.size()};

@@ -1,5 +1,5 @@
-// Ranges that ranks computed become whole on each of them: the sums of gradients at level 0, and
-// the weights after an update. Each group of the flat index is one collective.
+// Gathers on every rank the ranges that each rank computed: gradient sums at level 0, weights after
+// an update. Each group of the flat index is one collective.
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>

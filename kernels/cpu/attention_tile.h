@@ -166,7 +166,7 @@ __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKe
   // its own exponential.
   const float largest = max_of(most);
   const VF shift = VF{} + largest;
-  // Of the first block the old maximum is -inf, and the factor 0 clears an empty sum.
+  // Before the first block the old maximum is -inf, and the factor 0 clears an empty sum.
   const float factor = exp_of_nonpositive(splat(row.most) - shift)[0];
   VF sum = load(row.lanes) * factor;
   for (int64_t j = 0; j < width; j += kLanes) {

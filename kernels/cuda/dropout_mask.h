@@ -10,7 +10,7 @@ namespace xrun::kernels {
 // Element i is dropped if word i % 4 of Philox(key, i / 4) is below `limit`.
 struct CudaDropoutMask {
   uint64_t key;
-  uint64_t limit;  // of 2^32
+  uint64_t limit;  // out of 2^32
   float kept;      // the value of an element that stays
   float* mask;     // [count] out
   int64_t count;

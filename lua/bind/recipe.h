@@ -42,14 +42,14 @@ struct RecipeOptions {
   int threads = 0;            // 0: LibTorch's choice, or the run's of a resume
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
-  bool json = false;                 // of a purpose that prints
+  bool json = false;                 // for a purpose that prints
   bool profile = false;              // --profile: the run gets a profile.json
   lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
   std::string suffix = {};           // Lua appended to the text, unless that makes a syntax error
   lua_CFunction suffix_call = nullptr;    // the suffix gets it as `...`; null: nothing
   std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
-  // Of a recipe that came in a bundle, which others may have written; `recipe` is then its name in
-  // messages, and `sets` begin with the bundle's.
+  // The bundle that the recipe came in, which others may have written; `recipe` is then its name in
+  // messages, and `sets` begin with the bundle's. Null: it came in none.
   std::shared_ptr<const OpenedBundle> bundle = {};
 };
 

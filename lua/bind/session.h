@@ -52,7 +52,7 @@ struct SessionInputs {
 // The folder of the run, before and after xrun.run opens it.
 struct RunFolder {
   bool opens_early = false;               // at xrun.config, before any work
-  std::unique_ptr<TemporaryDir> scratch;  // of a preview: its run is in it
+  std::unique_ptr<TemporaryDir> scratch;  // a preview runs in it
   std::unique_ptr<RunDir> dir;            // from xrun.config until xrun.run takes it
 };
 

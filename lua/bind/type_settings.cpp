@@ -93,7 +93,7 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
     return std::nullopt;
   }
   const Json* choice = all->find(shape);
-  if (choice == nullptr) return std::nullopt;  // of a model that the run had not reached
+  if (choice == nullptr) return std::nullopt;  // the run had not reached this model
   try {
     return gemm_from_json(*choice);
   } catch (const Error& error) {

@@ -23,7 +23,7 @@ namespace xrun {
 
 namespace {
 
-// Of the last step, else the first of the run.
+// Returns the optimizer of the last step, else the run's first.
 AdamW& optimizer_of(PausedRun& paused) {
   if (const auto& last = paused.hooks().last_step().optimizer) return *last;
   const std::vector<std::shared_ptr<AdamW>> all = paused.pause().run->models().optimizers;

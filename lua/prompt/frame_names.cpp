@@ -71,7 +71,7 @@ void save_frame_names(lua_State* L, const std::string& source) {
     lua_newtable(L);
     for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {
       if (is_name(name) && !lua_isnil(L, -1)) {
-        lua_setfield(L, -2, name);  // of two of one name the inner one comes later
+        lua_setfield(L, -2, name);  // the inner one of two equal names comes later
       } else {
         lua_pop(L, 1);
       }

@@ -132,7 +132,7 @@ MetricTable PausedRun::logged() {
 MetricTable PausedRun::run_bodies(int64_t n) {
   const std::shared_ptr<RunLoop> run = pause().run;
   const int64_t before = run->run().step();
-  take_pause_request();  // of a signal that came while the prompt was open
+  take_pause_request();  // forgets a signal that came at the prompt
   hooks_.plan.at_once = false;
   hooks_.plan.bodies = n;
   hooks_.resume();

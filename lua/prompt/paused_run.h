@@ -89,7 +89,7 @@ class PausedRun {
   StateCopy copy_;                   // for again(): the state before the last body
   SavedObjects copied_objects_;      // those in copy_
   int64_t copied_step_ = -1;         // the body that copy_ was taken before
-  int64_t trained_step_ = -1;        // of the last body that ran here
+  int64_t trained_step_ = -1;        // the last body that ran here
   std::shared_ptr<Batch> upcoming_;  // made here, of the next body
   bool stopped_ = false;             // the last run ended by a signal, before its bodies had
   bool room_reported_ = false;

@@ -74,7 +74,7 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
     resolved_ = false;
     std::vector<std::string> sets = std::exchange(options.sets, {});
     recipe_ = std::make_unique<Recipe>(options, engine_modules(), "");
-    recipe_->context().options.sets = std::move(sets);  // of its text, once that is mended
+    recipe_->context().options.sets = std::move(sets);  // for the text, once it is fixed
   }
   hooks_ = std::make_unique<PauseHooks>(*recipe_);
   session().console = std::move(console);
@@ -139,7 +139,7 @@ std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> Preview::data_s
   return sets;
 }
 
-// Of the loop, else the first that a name holds.
+// Returns the loop's policy, else the first policy among the names.
 std::shared_ptr<Policy> Preview::policy() {
   if (const LoopPause* at = pause()) return at->loop->sources.front().data->policy;
   const FrameNames seen = names();

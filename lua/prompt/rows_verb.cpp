@@ -71,7 +71,7 @@ void push_rows(lua_State* L, const std::vector<WorstRow>& rows, const std::strin
 
 // ---- sampled answers
 
-// Of the body that is open, else of the latest; empty before a body sampled any.
+// Returns the rollouts of the open body, else of the latest; empty before any were sampled.
 RolloutList latest_rollouts(const Session& session) {
   const auto& open = session.rollouts != nullptr ? session.rollouts : session.last_rollouts;
   return open == nullptr ? RolloutList{} : open->all;
@@ -161,7 +161,7 @@ int show_rows(lua_State* L) {
   auto data = at.loop->sources.front().data;
   if (options.has("of")) data = options.get<std::shared_ptr<DataHandle>>("of");
   const Tokenizer* tokenizer = data->policy == nullptr ? nullptr : data->policy->tokenizer().get();
-  // Of a loss the highest values are suspicious, of margins and rewards the lowest.
+  // High losses are suspicious, and low margins and rewards.
   const bool highest = options.get<bool>("highest", by == "loss");
   WorstRows rows(by, most, highest, tokenizer);
   const Objective listing = [&](MicroBatch& micro) {

@@ -22,6 +22,6 @@ std::string removed_global_text(const std::string& name);
 
 // Pushes string.dump, which limited states do not offer to their code.
 void push_dump(lua_State* L);
-void keep_dump(lua_State* L);  // of a new state, before limit_globals
+void keep_dump(lua_State* L);  // in a new state, before limit_globals
 
 }  // namespace xrun

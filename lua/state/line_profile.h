@@ -25,7 +25,7 @@ struct ProfiledLine {
   double own_s = 0;       // without lines called from it
   double total_s = 0;     // with them
   int64_t allocated = 0;  // bytes of tensors on the CPU, its own
-  int64_t kept = 0;       // of these, and of those called, held when the calls returned
+  int64_t kept = 0;       // of these and of inner lines, still held at the return
 };
 
 // Profiles the bindings of one state from construction to destruction, both in the state's thread.

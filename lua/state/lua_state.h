@@ -1,5 +1,5 @@
 #pragma once
-// A Lua state with its one entrance and its one exit.
+// A Lua state with one way in from C++ and one way out to it.
 //
 // Lua calls C++ only through enter_binding, which turns C++ exceptions into Lua errors after locals
 // have left scope. C++ calls Lua only through protected_call.

@@ -27,7 +27,7 @@
 
 namespace xrun {
 
-// Of one recipe's state; kept for later batches.
+// The workers of one recipe's state, kept for later batches.
 struct CallWorkers {
   std::vector<std::unique_ptr<LuaState>> states;
   std::set<std::string> refused;  // code of functions that reached for what a worker lacks

@@ -99,7 +99,7 @@ const OpOverload& choose(lua_State* L, const OpPacket& packet, const OpValues& v
   int best_cost = 0;
   for (const OpOverload& overload : packet.overloads) {
     const OpMatch match = match_overload(packet, overload, values, as_method);
-    // Of equal costs the first stays, so the order of tried_before decides.
+    // The first of several equal costs stays, so the order of tried_before decides.
     if (match.cost < 0 || (best != nullptr && match.cost >= best_cost)) continue;
     best = &overload;
     best_cost = match.cost;

@@ -82,7 +82,7 @@ bool has_dimnames(const std::string& overload_name) {
 struct Index {
   std::mutex mutex;
   // The lists of all operators, and the packets that were asked for so far.
-  size_t operators = 0;  // of the dispatcher when `names` was filled
+  size_t operators = 0;  // in the dispatcher when `names` was filled
   std::unordered_map<std::string, std::vector<c10::OperatorName>> names;
   std::map<std::string, std::unique_ptr<OpPacket>, std::less<>> packets;
   std::vector<std::string> public_names;

@@ -132,7 +132,7 @@ class ValueReader {
   struct SortedKey {
     int kind;  // 0 number, 1 text, 2 another
     double number = 0;
-    std::string bytes;  // of a string key
+    std::string bytes;  // the text of a string key
     std::string text;   // the displayed form
     int position = 0;   // of any other key: its number in the order of lua_next
   };

@@ -36,7 +36,7 @@ struct CacheArguments {
   bool json = false;
   bool unfinished = false;
   bool all = false;
-  std::vector<std::string> keys;  // of verify: folders too
+  std::vector<std::string> keys;  // for verify, folders too
 };
 
 fs::path store() { return cache_root() / "data"; }

@@ -45,13 +45,13 @@ CLI::Validator whole_number_within(int64_t lowest, int64_t highest, const std::s
 std::string key_of_option(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   if (const ConfigField* field = find_config_field(name)) {
-    // Of a list of tables, the first key of its first element: --data FILE.
+    // A list of tables stands for the first key of its first element: --data FILE.
     const std::vector<std::string> keys = config_field_names(name + ".1");
     return field->kind == FieldKind::kList && !keys.empty() ? name + ".1." + keys[0] : name;
   }
   std::string path;
   if (!foreign_name_hint(name, &path).empty() && !path.empty()) {
-    // Of a table, its first key.
+    // A table stands for its first key.
     const bool table = find_config_field(path)->kind == FieldKind::kTable;
     return table ? path + "." + config_field_names(path).front() : path;
   }
@@ -94,7 +94,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 // "--lr is not an option; ..." for the first unknown option of a command that takes --set, or "".
 std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> rest = app.remaining();
-  // Of `--set key = value` CLI11 leaves the "=" over.
+  // CLI11 leaves the "=" of `--set key = value` over.
   if (app.get_option_no_throw("--set") != nullptr &&
       std::find(rest.begin(), rest.end(), "=") != rest.end()) {
     return "a setting has no blanks around its =: --set key=value";

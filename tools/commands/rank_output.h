@@ -14,7 +14,7 @@ namespace xrun {
 // option, the launcher prints those of one rank alone.
 class RankOutput {
  public:
-  RankOutput() = default;  // of rank 0, which has the launcher's own streams: closed
+  RankOutput() = default;  // closed: rank 0 has the launcher's own streams
   // `pipe` is the end that is read here.
   RankOutput(int64_t rank, Socket pipe);
 

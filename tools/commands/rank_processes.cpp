@@ -46,7 +46,7 @@ struct RankProcess {
   pid_t pid = -1;
   RankOutput output;
   bool ended_here = false;    // killed by this process
-  std::optional<int> status;  // of waitpid, once it has ended
+  std::optional<int> status;  // from waitpid, once it has ended
 };
 
 class RankProcesses {
@@ -366,7 +366,8 @@ int RankProcesses::finish() {
   const int status = *first_failed_->status;
   // Above 128: ended by a signal after saving, which is no failure.
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
-  // Of several launchers, that of rank 0 reports what is known on every machine.
+  // With several launchers, that of rank 0 reports failures that every machine knows; a rank ended
+  // by a signal is reported where it ran.
   const bool reports = options_.first_rank == 0 || WIFSIGNALED(status);
   if (!stopped && reports) {
     std::fflush(stdout);

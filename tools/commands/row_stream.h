@@ -26,7 +26,7 @@ class RowReader {
  private:
   std::string name_;
   std::FILE* file_;
-  char* buffer_ = nullptr;  // of getline
+  char* buffer_ = nullptr;  // allocated by getline
   size_t capacity_ = 0;
   int64_t line_ = 0;
 };

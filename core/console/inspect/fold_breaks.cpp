@@ -186,7 +186,7 @@ ComparedRow compared_row(const InspectedSegment& segment, const std::vector<int3
 void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedStep& step) {
   if (!fold.folds()) return;
   std::vector<const InspectedSegment*> segments;
-  std::vector<InspectedPack*> packs;  // of each segment
+  std::vector<InspectedPack*> packs;  // the pack of each segment
   for (InspectedPack& pack : step.packs) {
     for (const InspectedSegment& segment : pack.segments) {
       segments.push_back(&segment);

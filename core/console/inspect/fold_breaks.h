@@ -27,8 +27,8 @@ struct InspectedBreak {
     int64_t line = 0;           // from 1
     int8_t side = 0;            // +1 chosen, -1 rejected
     int32_t token = 0;          // the first that is not shared
-    std::string text;           // of it, with visible blanks
-    std::string origin;         // of it: "template", "message", "both"; "" if unknown
+    std::string text;           // the token's text, with visible blanks
+    std::string origin;         // "template", "message", "both"; "" if unknown
     std::string role;           // of its message; "" if unknown, or outside messages
     int32_t template_line = 0;  // that wrote it; 0: unknown
   };

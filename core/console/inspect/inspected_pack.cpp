@@ -242,7 +242,7 @@ class SegmentTraces {
 
  private:
   const bool windows_;
-  std::map<int64_t, size_t> index_;  // of a row in traces_
+  std::map<int64_t, size_t> index_;  // a row's index in traces_
   std::vector<RowTrace> traces_;
 };
 
@@ -320,7 +320,7 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
         source.frequency_classes ? source.frequency_classes(packed) : std::vector<int64_t>();
     pack.fold = inspected_fold(source, packed, shown_segments, classes, pieces);
     if (!pack.fold && !windows) pack.unfolded = unfolded_text(packed, source.fold, classes);
-    // Of the whole pack, even if only some of its segments are shown.
+    // Counts the whole pack, even if only some of its segments are shown.
     step.computed += pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     fill_weights(packed, shown_segments);
     // A pack without a segment to show is left out.

@@ -78,7 +78,7 @@ struct InspectedPack {
   std::vector<InspectedSegment> segments;
   std::optional<InspectedFold> fold;   // nullopt: every token is computed
   std::string unfolded;                // why it is not folded although segments share prefixes
-  std::vector<InspectedBreak> breaks;  // of its rows with rows of the step
+  std::vector<InspectedBreak> breaks;  // between its rows and others of the step
 };
 
 // Returns the rejected side after segment s; nullptr if s is not the chosen side of a pair.
@@ -167,9 +167,8 @@ std::string step_text(const InspectedStep& step, const PackTextStyle& style);
 Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 
 // Returns one self-contained page with search. Tokens are coloured by loss weight (palette.h),
-// special ones underlined, the template's own text in italics; the sides of a pair are beside each
-// other below their shared prefix. Hovering shows a token's id, position, weight, origin and
-// log-probs.
+// special ones underlined, the template's own text in italics; the sides of a pair are side by side
+// below their shared prefix. Hovering shows a token's id, position, weight, origin and log-probs.
 std::string pack_page(const std::vector<InspectedStep>& steps);
 
 }  // namespace xrun

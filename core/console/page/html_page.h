@@ -65,6 +65,6 @@ std::string html_bar(double share);
 // Returns a <details> element; both arguments are HTML.
 std::string html_details(const std::string& summary, const std::string& body, bool open = false);
 
-extern const std::string_view kTableStyle;  // of the bars
+extern const std::string_view kTableStyle;  // styles of html_bar and HtmlTable
 
 }  // namespace xrun

@@ -105,7 +105,7 @@ struct Extent {
 };
 
 std::optional<PlotArea> frame_of(const Plot& plot) {
-  // Of all lines, since they share the axes.
+  // The extents cover all lines, since they share the axes.
   Extent x, y;
   std::vector<double> values;
   for (const PlotLine& line : plot.lines) {

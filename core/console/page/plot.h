@@ -19,7 +19,7 @@ namespace xrun {
 constexpr double kSmoothShares[] = {0.005, 0.02, 0.05, 0.15};
 
 struct PlotLine {
-  std::string name;               // of the legend, plain text
+  std::string name;               // plain text, shown in the legend
   std::vector<PlotPoint> points;  // x grows
   size_t color = 0;               // series_color
   bool dashed = false;

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostCharts = 80;
 constexpr size_t kMostPageLines = 1200;  // with more no chart is added
 constexpr double kCurveBytes = 2.0e6;    // of all curves
-constexpr double kBytesAColumn = 36;     // of one line: both extremes and 4 means
+constexpr double kBytesAColumn = 36;     // per line: both extremes and 4 means
 constexpr int kFewestChartColumns = 40, kMostColumns = 480;
 constexpr size_t kHistogramSteps = 10;  // fewer make no histogram
 constexpr size_t kLongRun = 60;         // points from which smoothing helps

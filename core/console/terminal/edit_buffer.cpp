@@ -33,7 +33,7 @@ void EditBuffer::set(std::string text) {
 void EditBuffer::set(std::string text, size_t cursor) {
   text_ = std::move(text);
   cursor_ = std::min(cursor, text_.size());
-  // An input from the history begins without a past.
+  // Text loaded from the history has no undo snapshots.
   past_.clear();
   typing_ = false;
 }

@@ -117,7 +117,8 @@ class Build {
 
   // Opens the file of the last commit after the content of the committed rows.
   void open_at_cursor() {
-    // Of the last shard: rows after it were read but never committed.
+    // The build continues at the cursor of the last shard: rows after it were read but never
+    // committed.
     cursor_ = manifest_.shards.back().cursor;
     const int32_t files = static_cast<int32_t>(source_.files.size());
     XRUN_CHECK(cursor_.file >= 0 && cursor_.file <= files,
@@ -294,10 +295,10 @@ class Build {
   SourceCursor cursor_;
   Hasher content_;                         // of the cursor's file, before the cursor
   size_t hashed_ = 0;                      // bytes of the present block that are in content_
-  std::unique_ptr<RowSplitter> splitter_;  // of a build that continues, at its cursor
+  std::unique_ptr<RowSplitter> splitter_;  // at the cursor, if a build continues
   std::optional<BadRowLog> bad_rows_;
   std::unique_ptr<ShardData> shard_;    // gathered since the last commit, never empty
-  std::future<ShardEntry> committing_;  // of the shard before it; waited for by ~future
+  std::future<ShardEntry> committing_;  // writes the previous shard; ~future waits
   bool data_fault_ = false;             // an Error thrown now is about the data
   int64_t lines_before_ = 0;            // the cursor's file
   uint64_t total_bytes_ = 0;

@@ -145,7 +145,7 @@ void remove_build(const fs::path& dir) {
 std::error_code remove_cache_folder(const fs::path& dir) {
   const fs::path aside = dir.string() + ".removed";
   std::error_code code;
-  fs::remove_all(aside, code);  // of a process that was killed here
+  fs::remove_all(aside, code);  // left by a process that was killed here
   // Renamed first, so that a kill in between never leaves a folder that looks like a cache with
   // missing shards.
   fs::rename(dir, aside, code);

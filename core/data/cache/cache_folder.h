@@ -19,7 +19,7 @@ const char* cache_state_name(CacheState state);  // "finished", "unfinished", ..
 struct CacheFolder {
   std::filesystem::path dir;  // named by the key
   CacheState state = CacheState::kUnreadable;
-  std::string problem;   // of an unreadable folder
+  std::string problem;   // why it is unreadable
   std::string row_type;  // "chat"; this and the rest need a readable manifest
   std::string name;      // of the source
   std::vector<std::string> files;

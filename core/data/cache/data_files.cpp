@@ -1,6 +1,5 @@
-// A file is known by its name first and by its content where the name says nothing or something
-// false: rows of another form only need another name, binary files are refused before a row is
-// read.
+// A file is identified by its name, then by its content if the name is missing or wrong: rows of
+// another form only need another name; binary files are refused before a row is read.
 
 #include "core/data/cache/data_files.h"
 

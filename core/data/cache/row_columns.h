@@ -44,7 +44,7 @@ class RowColumns {
   RowSchema schema_;
   int64_t rows_ = 0;
   std::vector<std::string> extra_types_;  // "number", "string", "absent"; fixed by the first row
-  std::vector<bool> extra_whole_;         // of numbers: all so far are whole
+  std::vector<bool> extra_whole_;         // number columns: all so far are whole
   int64_t longest_row_ = -1, longest_tokens_ = 0;
   int64_t tokens_ = 0;
   int64_t max_id_row_ = -1, max_id_ = -1;

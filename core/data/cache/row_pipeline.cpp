@@ -15,7 +15,7 @@ namespace xrun {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr size_t kHeldBytes = 3;  // of a block, in blocks' bytes: its content and its tokens
+constexpr size_t kHeldBytes = 3;  // in blocks' bytes: a block's content and its tokens
 constexpr size_t kSpareBlocks = 4;
 constexpr size_t kHugeBytes = 4;    // in blocks' bytes: no other block is read beside a larger one
 constexpr size_t kSpareBytes = 16;  // in blocks' bytes: a larger block is freed, not reused
@@ -247,7 +247,7 @@ TooLongError RowPipeline::count_long_rows(RowEncoder& encoder, EncodedBlock& blo
     } catch (const TooLongError&) {
       ++rows;
     } catch (const Error&) {
-      break;  // another fault, which is reported once this one is mended
+      break;  // another fault, which is reported once this one is fixed
     }
   }
   if (row == block.encoded + 1) return first;  // no further row was seen

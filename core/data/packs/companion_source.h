@@ -41,7 +41,7 @@ class CompanionSource {
   // Returns the companion of each document, in order; a pure function of its ids. Throws Error if
   // a document cannot be aligned.
   virtual std::vector<CompanionTokens> align(const std::vector<Document>& documents) const = 0;
-  // Of the teacher's vocabulary.
+  // Returns the fingerprint of the teacher's vocabulary.
   virtual const std::string& fingerprint() const = 0;
 };
 

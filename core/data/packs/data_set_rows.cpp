@@ -49,7 +49,7 @@ size_t DataSet::State::extra_index(const std::string& name) const {
       "\"{0}\" is not an extra column; name it in data.keep: keep = {{ \"{0}\" }}", name));
 }
 
-// Of all rows, drawn or not: the bound must hold for every selection.
+// Over all rows, drawn or not: the bound must hold for every selection.
 int64_t DataSet::longest() const {
   // Windows all have one length.
   int64_t most = window_length();

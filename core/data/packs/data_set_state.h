@@ -40,7 +40,7 @@ struct DataSet::State {
   MixtureOrder order = MixtureOrder::kBlocks;
   std::vector<MixtureStage> stages;
   int64_t vocab_limit = 0;  // token ids are below
-  // Of rows that are read again; the files of a set are read step after step.
+  // The line indexes of files whose rows are read again: a set's files are read step after step.
   std::shared_ptr<LineIndexes> indexes = std::make_shared<LineIndexes>();
 
   struct SourceRow {

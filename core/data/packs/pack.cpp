@@ -122,8 +122,8 @@ class RoomTable {
     return top;
   }
 
-  std::vector<int32_t> first_;            // of a room: its lowest pack, or -1
-  std::vector<int32_t> child_, sibling_;  // of a pack
+  std::vector<int32_t> first_;            // by room: its lowest pack, or -1
+  std::vector<int32_t> child_, sibling_;  // by pack
   BitTree rooms_;
 };
 

@@ -20,7 +20,7 @@ constexpr int32_t kRoot = 0;  // a node of depth 0 above all roots
 // A node of the trie before short runs are dropped. Node 0 is kRoot.
 struct RawNode {
   int32_t parent = kRoot;
-  int32_t depth = 0;  // of its end
+  int32_t depth = 0;  // where the node ends
   int32_t first = std::numeric_limits<int32_t>::max();
   int32_t lists = 0;
 
@@ -201,7 +201,7 @@ class TrieBuilder {
   std::vector<int32_t> leaf_;            // [S]
   std::vector<int32_t> path_ = {kRoot};  // from the root to the last list's leaf
   std::vector<int32_t> closed_;          // nodes, children before parents
-  std::vector<int32_t> base_count_;      // of a node; 0: it cannot be shared
+  std::vector<int32_t> base_count_;      // by node; 0: it cannot be shared
   std::vector<size_t> first_entry_;
   std::vector<int64_t> saved_;
   std::vector<uint8_t> use_;  // 1: with this base the node is used

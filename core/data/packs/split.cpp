@@ -95,7 +95,7 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
   return held_out;
 }
 
-// Of all sources together; a source may have none.
+// Returns the number of rows of all sources together; a source may have none.
 int64_t RowSelection::size() const {
   int64_t total = 0;
   for (const SourceRange& range : ranges) total += range.size();

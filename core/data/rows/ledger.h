@@ -89,7 +89,7 @@ struct SourceLedger {
   std::vector<BadRow> bad;               // the first kListedRows
   std::vector<CutRow> cut_at;            // the first kListedRows
   std::vector<SourceLine> repaired_at;   // the first kListedRows
-  std::string cut_kept, cut_lost;        // of the first cut: the text before and after it
+  std::string cut_kept, cut_lost;        // the text before and after the first cut
   std::map<std::string, int64_t> notes;  // columns recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under further notes
   std::map<std::string, std::vector<SourceLine>> noted_at;  // the first kNotedRows of each note

@@ -1,5 +1,5 @@
 #pragma once
-// Decides from what is known of every rank if one has failed.
+// Judges from the known state of all ranks if one of them has failed.
 
 #include <cstdint>
 #include <optional>

@@ -25,7 +25,7 @@ constexpr long kInnerWaits[] = {
     SYS_rt_sigsuspend, SYS_restart_syscall, SYS_sched_yield, SYS_accept,
     SYS_accept4,       SYS_connect,         SYS_recvfrom,    SYS_recvmsg,
     SYS_sendto,
-#ifdef SYS_poll  // of x86-64; newer machines have the calls above alone
+#ifdef SYS_poll  // x86-64 only; newer architectures have just the calls above
     SYS_poll,          SYS_select,          SYS_epoll_wait,  SYS_pause,
 #endif
     SYS_sendmsg};

@@ -1,5 +1,5 @@
 #pragma once
-// Signs that this process works or waits for something outside, beside its own count of activity.
+// Evidence from the kernel that this process works or waits for I/O, beyond its own activity count.
 
 #include <cstdint>
 

@@ -90,7 +90,7 @@ class Watchdog {
   clockid_t main_cpu_{};
   std::vector<Peer> peers_;
   std::vector<RankView> ranks_;
-  int64_t last_ms_ = 0;  // of the loop
+  int64_t last_ms_ = 0;  // when the loop last ran
   int64_t beat_ms_ = 0;
   int64_t table_ms_ = 0;
   std::string last_notice_;

@@ -100,7 +100,7 @@ void read_slurm(const Variables& variables, World& out) {
   read_rank_and_size(variables, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", out);
   if (out.size == 1) return;
   const int64_t node = variables.number_or("SLURM_NODEID", 0, kMostRanks, 0);
-  // Of the step and not of the job: `srun -n` inside a batch may use a part of it.
+  // The step's variable, not the job's: `srun -n` inside a batch may use part of the job.
   const std::string per_node = variables.text("SLURM_STEP_TASKS_PER_NODE");
   if (!per_node.empty()) out.local_size = slurm_tasks_of(per_node, node);
   out.local_rank = variables.number_or("SLURM_LOCALID", 0, out.local_size - 1, 0);

@@ -203,14 +203,14 @@ class StepMemory {
     const double sent = s_.level >= 2 ? under_way : 0;
     return earlier_gradients() + sent + (s_.level == 0 ? 4 * moved_ : under_way);
   }
-  // Of earlier micro-batches, while one computes. Of ranks: the sums of this rank's range and,
-  // below level 2, the buffers that it sends from.
+  // Gradients of earlier micro-batches, held while one computes. With ranks: this rank's sums and,
+  // below level 2, its send buffers.
   double earlier_gradients() const {
     if (s_.ranks == 1) return gradients();
     return 4 * moved_ / static_cast<double>(s_.ranks) + (s_.level >= 2 ? 0 : 4 * moved_);
   }
-  // Of ranks: buckets that are filled and under way while blocks wait for their backward. end() has
-  // the point at which none waits.
+  // With ranks: buckets filled or in flight while blocks wait for their backward; end() covers the
+  // point at which none waits.
   void add_exchange(PeakBytes& m) const {
     if (s_.ranks == 1) return;
     const double count = std::max(1.0, std::round(4 * moved_ / bucket_));
@@ -315,7 +315,7 @@ class StepMemory {
   double element_, tokens_, hidden_, layers_;  // element: bytes of an activation
   bool trains_base_, tied_;
   bool trains_head_ = false, trains_embedding_ = false;
-  double share_;         // of what ranks shard at this level
+  double share_;         // the part of sharded state that one rank holds
   bool shards_weights_;  // the policy's, at level 3
   double fetched_ = 0;   // bytes of the blocks of a sharded model that are here whole
   double bucket_ = 0;    // bytes of the largest bucket of gradients
@@ -326,7 +326,7 @@ class StepMemory {
   HeadMemory head_;
   BlockMemory largest_;          // over the kinds of blocks; saved and backward for all tokens
   double prefix_ = 0;            // what is held of a prefix over its micro-batches
-  double prefix_gradients_ = 0;  // of its keys and values, by one micro-batch
+  double prefix_gradients_ = 0;  // of the prefix's keys and values, in one micro-batch
   BlockMemory prefix_block_;     // saved and backward, for the tokens of the prefix
   double upcasts_ = 0;           // operands and results of products in fp32
 };

@@ -29,7 +29,7 @@ struct MemoryShape {
   int64_t averages = 0;                 // fp32 averages of the trained weights
   int64_t references = 0;               // frozen copies that are loaded beside the policy
   int64_t reference_tokens = 0, reference_rows = 0;  // of the largest pack that they compute
-  // Of answers that the policy samples between its updates, on its device.
+  // Sampling between updates, on the policy's device.
   int64_t sampling_cache = 0;    // bytes of keys and values; 0: it samples none
   int64_t sampling_prompts = 0;  // tokens of prompts in one forward
   int64_t sampling_rows = 0;     // of logits in one product
@@ -38,8 +38,8 @@ struct MemoryShape {
   bool frozen = false;           // a teacher or foreign reference: only read, in the storage type
   int64_t optimizers = 1;        // each with moments of the trained weights
   bool scores = false;           // trained through a value head, without the vocabulary projection
-  // Of the teachers whose whole distributions the loss reads (xrun.kd): rows of the largest
-  // vocabulary projection, sum of their widths, bytes of fp32 copies of their projections.
+  // Teachers whose whole distributions the loss reads (xrun.kd): rows of the largest vocabulary
+  // projection, sum of their widths, bytes of fp32 copies of their projections.
   int64_t teacher_vocab = 0, teacher_width = 0, teacher_copies = 0;
   bool teacher_support = false;  // the loss keeps gradients at a few columns alone
   int64_t teacher_top = 0;       // columns of a row in a teacher's cache; 0: there is none

@@ -40,7 +40,7 @@ struct ForecastTerms {
   int64_t gpus = 1;
   int64_t level = 0;  // dist.level
   // Shares of the published rates that a step reaches.
-  double utilisation = 0.4;  // of the products
+  double utilisation = 0.4;  // of the peak rate, in products
   double link_share = 0.8, memory_share = 0.8;
 };
 

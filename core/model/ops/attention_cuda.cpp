@@ -66,7 +66,7 @@ std::shared_ptr<const std::vector<AttentionSlice>> slices_of(const at::Tensor& q
 
 struct AttentionPlan {
   AttentionKernel kernel;
-  // Of a tree, one call per level; null: the whole pack is one call.
+  // A tree takes one call per level; null: the whole pack is one call.
   std::shared_ptr<const std::vector<AttentionSlice>> slices;
 };
 

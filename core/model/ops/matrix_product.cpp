@@ -122,7 +122,7 @@ PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels) {
   return {panels, N, K};
 }
 
-// Of experts and adapters: weights in any type.
+// For experts and adapters, whose weights may have any type.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                         GemmType gemm) {
   if (out.scalar_type() == at::kFloat) return multiply_rows_into(out, x, weight);

@@ -81,11 +81,12 @@ void refuse_unsupported(const ConfigReader& reader) {
       reader.fail(fmt::format("{} is {}, which is not supported", key, dump_json(value)));
     }
   }
-  // Other starts (PiSSA, OLoRA, LoftQ) change the base weights, which the file does not hold.
+  // Other initialisations (PiSSA, OLoRA, LoftQ) change the base weights, which the file does not
+  // hold.
   const Json* start = reader.json().find("init_lora_weights");
   if (start == nullptr || !start->is_string()) return;
   const std::string& name = start->as_string();
-  // These starts leave the base unchanged; "true" and absent are PEFT's default.
+  // These initialisations leave the base unchanged; "true" and absent are PEFT's default.
   if (name == "gaussian" || name == "orthogonal" || name == "eva") return;
   reader.fail(fmt::format(
       "init_lora_weights is '{}', which changes the base model as well; convert it with PEFT's "

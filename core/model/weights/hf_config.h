@@ -45,7 +45,7 @@ struct WeightNames {
 struct ModelConfig {
   std::string model_type;
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
-  int64_t labels = 0;  // of a sequence classifier, whose head is their scores; 0: a language model
+  int64_t labels = 0;      // a classifier's, scored by its head; 0: a language model
   int64_t max_length = 0;  // max_position_embeddings; of learned positions a hard limit
   Norm norm = Norm::kRms;
   double norm_eps = 1e-6;

@@ -198,7 +198,7 @@ void check_init_options(const InitOptions& options) {
 
 std::string init_digest(const InitOptions& options) {
   check_init_options(options);
-  constexpr const char* kVersion = "1";  // of the weights that the same options give
+  constexpr const char* kVersion = "1";  // changes if the same options give other weights
   // config.json has the sizes, the type and the scale.
   Hasher hasher;
   hasher.field("version", kVersion).field("config", dump_json(init_config(options)));

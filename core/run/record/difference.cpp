@@ -12,7 +12,7 @@ namespace xrun {
 namespace {
 
 constexpr size_t kShownBytes = 60;
-constexpr size_t kSharedBytes = 20;  // of them, in front of the first difference
+constexpr size_t kSharedBytes = 20;  // shown before the first difference
 
 std::string text_of(const Json* value) { return value == nullptr ? "absent" : dump_json(*value); }
 

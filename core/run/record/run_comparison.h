@@ -52,7 +52,7 @@ struct RunComparison {
   std::vector<FactDifference> data;     // digests, and the fields and rows they cover
   bool machine_known = true;            // both ran
   std::vector<FactDifference> machine;  // shown only: same() ignores them
-  std::vector<ForcedResume> forced;     // of both, in order; shown only
+  std::vector<ForcedResume> forced;     // of both runs, in order; shown only
   // Results, speed (perf/*) aside. Values are compared bit by bit.
   bool results_known = true;                // false: one of them is a recipe, or has no step
   int64_t steps_a = 0, steps_b = 0;         // bodies done

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kSampleRows = 3;
 constexpr int64_t kMostTokens = 1000;  // of a stream's text
-// Of a histogram, taken at even distances.
+// Lengths of a histogram, sampled at even distances.
 constexpr int64_t kMostLengths = 20000;
 constexpr size_t kMostSources = 50;
 

@@ -249,7 +249,7 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
 
 // map(attribute=..., default=...), or map("filter", its arguments).
 Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
-  if (!is_truthy(input)) return Value::generator({});  // of any type
+  if (!is_truthy(input)) return Value::generator({});  // whatever its type
   std::vector<Value> out;
   // A keyword argument, or null.
   const auto named = [&](std::string_view name) -> const Value* {

@@ -1,4 +1,4 @@
-// The functions of the environment.
+// Template globals: dict, namespace, raise_exception, range, strftime_now.
 
 #include "core/text/jinja/jinja_builtins.h"
 #include "core/text/jinja/jinja_interpreter.h"

@@ -1,5 +1,5 @@
 #pragma once
-// JSON of a row to values of the template engine.
+// Converts a row's JSON to template values.
 
 #include <string_view>
 #include <vector>

@@ -64,7 +64,7 @@ class Bpe : public TokenModel {
   bool has_affixes_;
   uint64_t serial_;  // identifies this model in the threads' caches
   int32_t unk_id_ = -1;
-  std::array<int32_t, 256> byte_ids_;      // of a byte, or of an ASCII character; -1: none
+  std::array<int32_t, 256> byte_ids_;      // by byte, or by ASCII character; -1: none
   std::array<int32_t, 256> fallback_ids_;  // of <0x00> to <0xFF>; all -1 without byte_fallback
 };
 

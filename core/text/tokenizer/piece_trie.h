@@ -1,5 +1,5 @@
 #pragma once
-// A trie over bytes: the pieces of a vocabulary that a text begins with.
+// A byte trie that finds the vocabulary pieces at the beginning of a text.
 
 #include <array>
 #include <cstdint>

@@ -15,7 +15,7 @@ bool is_letter(uint32_t c) {
          (c >= 0xAC00 && c <= 0xD7A3);
 }
 
-// And the common Han ideographs.
+// Letters as above, and the common Han ideographs.
 bool is_line_letter(uint32_t c) { return is_letter(c) || (c >= 0x4E00 && c <= 0x9FA5); }
 
 // A character allowed before a line feed: not a space, and none that a normal form turns into one.

@@ -137,8 +137,8 @@ LetterCase case_at(const TextScanner& in, size_t at) {
 
 // The two possible ends of a word; 0: none.
 struct WordEnds {
-  size_t lower;  // of the first form
-  size_t upper;  // of the second one
+  size_t lower;  // end by the first form
+  size_t upper;  // end by the second form
 };
 
 WordEnds word_ends(const TextScanner& in, size_t begin) {

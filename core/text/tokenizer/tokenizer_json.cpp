@@ -28,7 +28,7 @@ bool is_stage(std::string_view key) {
 void read_model_members(simdjson::ondemand::object model, ModelSource& source) {
   for (auto field : model) {
     const std::string key(std::string_view(field.unescaped_key()));
-    // Of two equal keys parsers take different ones.
+    // Parsers disagree on which of two equal keys wins.
     for (const auto& [known, text] : source.members) {
       XRUN_CHECK(known != key, "{}: the key \"{}\" appears twice", source.where, key);
     }

@@ -57,7 +57,7 @@ class MicroForwards {
     bool held, replays;
     std::vector<int64_t> classes;
     std::unique_ptr<const ComputedPack> pack;
-    // Of a pack that replays routes; null: the router chooses.
+    // The routes that the pack replays; null: the router chooses.
     std::shared_ptr<const std::vector<at::Tensor>> replay = nullptr;
   };
   const Computed& find_computed(const Model& model);

@@ -148,7 +148,7 @@ Model& FrozenModel::own_model() {
                "{}: the files in this folder changed since the run opened it (digest {}, wanted "
                "{}); restore the folder or begin a new run",
                dir_.string(), got, wanted);
-    // Of the weights in memory, for check_digest().
+    // Digest of the weights in memory, for check_digest().
     loaded_digest_ = model->digest();
     model_ = std::move(model);
     head_.reset();  // the model has it

@@ -66,7 +66,7 @@ class FrozenModel : public LogprobSource {
   const std::shared_ptr<const Tokenizer>& tokenizer() const;
   const std::string& fingerprint() const;  // of the tokenizer's vocabulary
   int64_t vocab() const;                   // rows of the embedding
-  int64_t columns() const;                 // of them, those that the tokenizer has ids for
+  int64_t columns() const;                 // the rows that the tokenizer has ids for
   bool loaded() const { return model_ != nullptr; }
   bool needs_weights() const { return !loaded() && !is_replaced(); }
 
@@ -95,9 +95,9 @@ class FrozenModel : public LogprobSource {
   at::Tensor chunk_logprob(const View& view);
   at::Tensor chunk_logprob(Batch& batch);  // of all micro-batches, in the order of the packs
 
-  // Of a classifier, without gradient: the score of each sequence at its last token, [n] float32,
-  // of the companion's tokens where there is one in its vocabulary; and the score in the position
-  // that predicts each trained token, [R]. Throws Error for a language model.
+  // A classifier's scores, without gradient: of each sequence at its last token, [n] float32, over
+  // the companion's tokens where there is one in its vocabulary; and at the position that predicts
+  // each trained token, [R]. Throws Error for a language model.
   using LogprobSource::score;
   at::Tensor score(const View& view);
   at::Tensor score(Batch& batch);
@@ -144,7 +144,7 @@ class FrozenModel : public LogprobSource {
   const CompanionPack* companion_of(const MicroBatch& micro) const;  // in its vocabulary; or null
   void check_head(bool classifier) const;
   const at::Tensor& score_weight();  // [1, D] fp32
-  // A vocabulary of batches, compared with this one.
+  // A vocabulary seen in batches, with the result of its comparison.
   struct KnownVocabulary {
     std::string fingerprint = {};  // "": unknown
     VocabularyMatch match = VocabularyMatch::kEqual;

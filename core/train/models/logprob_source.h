@@ -68,7 +68,7 @@ class LogprobSource {
   virtual at::Tensor own_token_logprob(const View& view) = 0;
   virtual at::Tensor own_logprob(const View& view) = 0;
   virtual HeadResult own_head(const View& view, const HeadOptions& options,
-                              const at::Tensor& target) = 0;  // of checked targets
+                              const at::Tensor& target) = 0;  // the targets are checked
   virtual at::Tensor own_logits(const View& view) = 0;
   virtual at::Tensor own_score(const View& view, const ScoreWeight& weight) = 0;
 

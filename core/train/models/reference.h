@@ -67,7 +67,7 @@ class Reference : public LogprobSource {
   at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
 
  private:
-  friend struct ReferencePeer;  // of tests
+  friend struct ReferencePeer;  // for tests
   Model& frozen();
 
   std::shared_ptr<Policy> policy_;

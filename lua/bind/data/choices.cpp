@@ -34,7 +34,7 @@ namespace {
 
 constexpr int64_t kQuestions = 64;        // between two updates of the progress line
 constexpr size_t kShownChoice = 60;       // bytes of one in an error
-constexpr const char* kPlainCharacters =  // of a name that is a folder
+constexpr const char* kPlainCharacters =  // in a name that becomes a folder
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
 void check_columns(const DataHandle& data) {

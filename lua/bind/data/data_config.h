@@ -25,7 +25,7 @@ RowOrder read_order(const Json& shuffle);
 // The `mixture.stages` setting, whose fields are checked.
 std::vector<MixtureStage> read_stages(const Json& stages);
 
-constexpr int64_t kUnlimitedLength = -1;  // of max_length: asked for, beside 0 for "not given"
+constexpr int64_t kUnlimitedLength = -1;  // no max_length on purpose; 0 is "not given"
 
 // Everything that `data` and options over the configuration's values say about a set.
 DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, const Json& data);

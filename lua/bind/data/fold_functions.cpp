@@ -40,7 +40,7 @@ bool is_list(lua_State* L, int i) {
   if (!lua_istable(L, i)) return false;
   if (lua_objlen(L, i) > 0) return true;
   lua_pushnil(L);
-  if (lua_next(L, i) == 0) return true;  // of no groups
+  if (lua_next(L, i) == 0) return true;  // an empty list of groups
   lua_pop(L, 2);
   return false;
 }

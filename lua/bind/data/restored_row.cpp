@@ -138,8 +138,8 @@ class Restorer {
     return value;
   }
 
-  // Of the elements near position `at`, the first one with the most equal members; if none has any,
-  // the one at that position.
+  // Returns the element near position `at` that has the most equal members, the first of several;
+  // if none has any, the one at that position.
   static const Json* most_alike(const Json& value, std::span<const Json> elements, size_t at) {
     constexpr size_t kFar = 32;
     const Json* best = at < elements.size() ? &elements[at] : nullptr;

@@ -125,7 +125,7 @@ Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samp
 
 namespace {
 
-// Of one group: a list of numbers at the top of the stack, one per sample.
+// Reads the rewards of one group: a list of numbers at the top of the stack, one per sample.
 std::vector<Reward> read_group_rewards(lua_State* L, size_t size) {
   const int list = lua_gettop(L);
   const bool fits = lua_istable(L, list) && lua_objlen(L, list) == size;

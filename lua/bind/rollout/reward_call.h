@@ -91,7 +91,7 @@ class EarlyRewards {
   const RewardSettings settings_;
   const bool by_group_;
   bool begun_ = false;
-  std::mutex mutex_;  // of the list, not of the units
+  std::mutex mutex_;  // guards the list, not the units
   std::vector<std::unique_ptr<Unit>> units_;
   std::unique_ptr<WorkerCalls> calls_;  // last: its threads use the rest
 };

@@ -171,7 +171,7 @@ class Scoring {
 // Rewards are collected first and applied in the order of the samples afterwards, so that messages
 // and the record do not depend on which worker was faster.
 using Units = std::vector<std::vector<int64_t>>;       // rollouts that are scored together
-using UnitRewards = std::vector<std::vector<Reward>>;  // of each
+using UnitRewards = std::vector<std::vector<Reward>>;  // by unit
 using RewardCall = std::function<std::vector<Reward>(lua_State* state, const LuaRef& function,
                                                      const std::vector<int64_t>& unit)>;
 

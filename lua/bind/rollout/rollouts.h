@@ -1,5 +1,5 @@
 #pragma once
-// Batches that were sampled, as Lua has them.
+// Lua bindings of sampled batches.
 
 #include <cstdint>
 #include <lua.hpp>
@@ -23,7 +23,7 @@ Rollouts& rollouts_of(Batch& batch);
 // The record of the open body; null outside one.
 BodyRollouts* body_rollouts(lua_State* L);
 
-// Decides which rewards pass, unless the recipe said so: once per run, in its first body with
+// Decides which rewards pass, unless the recipe has decided: once per run, in its first body with
 // rewards, so that pass@k does not come and go. run.json keeps it:
 //   {"pass": {"step", "limit"}}, limit null: answers do not pass or fail
 void settle_pass(Run& run, BodyRollouts& body);

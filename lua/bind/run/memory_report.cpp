@@ -72,7 +72,7 @@ std::optional<AdapterOptions> adapter_of(Policy& policy) {
   if (policy.loaded() && policy.model().adapter()) return policy.model().adapter()->options;
   // A fresh adapter has the options of the recipe before anything is loaded.
   if (policy.options().lora || !policy.trains_adapter()) return policy.options().lora;
-  return AdapterOptions{.rank = 1};  // of a folder that is not read yet: at least this
+  return AdapterOptions{.rank = 1};  // the folder is not read yet: at least this
 }
 
 // The answers to the prompts of a step, and to held-out prompts, whichever takes more.
@@ -279,7 +279,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   // Ranks must agree on this part, so models that some ranks may not load are left out.
   report.shared_ = to_object(shared, total_bytes(shared));
   for (const auto& policy : models.policies) {
-    if (!policy->loaded()) continue;  // of a dry run
+    if (!policy->loaded()) continue;  // in a dry run
     for (const Parameter& parameter : policy->model().parameters()) {
       report.weights_ += static_cast<int64_t>(parameter.master.nbytes());
     }

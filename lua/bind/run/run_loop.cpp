@@ -107,7 +107,7 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 }
 
 void RunLoop::begin(StepLoop& loop, const Json& state) {
-  if (run_->in_body()) log_rollouts(*this);  // of a loop that `break` left
+  if (run_->in_body()) log_rollouts(*this);  // `break` left the loop before
   for (const StepSource& source : loop.sources) {
     // First with the answers: a limit that fits the prompts alone would be refused next.
     check_prompts_fit(loop, source);
@@ -334,7 +334,7 @@ void RunLoop::note_update(int64_t tokens) {
 }
 
 void RunLoop::finish(const Json& state) {
-  if (run_->in_body()) log_rollouts(*this);  // of a loop that `break` left
+  if (run_->in_body()) log_rollouts(*this);  // `break` left the loop before
   report_.end_progress();
   report_.write_ledger();  // also of a run without a loop
   for (const auto& reference : session_.models.references()) {

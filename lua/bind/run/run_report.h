@@ -73,7 +73,7 @@ class RunReport {
   bool copy_reported_ = false, has_scores_ = false;
   RolloutNotices rollout_notices_;
   Ledger earlier_ledger_;      // of a run that is resumed
-  size_t ledger_sources_ = 0;  // of this process that ledger.json has
+  size_t ledger_sources_ = 0;  // sources of this process in ledger.json
 };
 
 }  // namespace xrun

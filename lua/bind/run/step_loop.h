@@ -25,7 +25,7 @@ struct StepSource {
   std::shared_ptr<DataHandle> data;
   StepPlan plan;
   std::shared_ptr<Batch> batch = nullptr;
-  // Of xrun.rollouts, whose batches are sampled: the source and the groups that wait; else null.
+  // For xrun.rollouts, whose batches are sampled: the source and the groups that wait; else null.
   std::shared_ptr<RolloutSource> rollouts = nullptr;
   std::shared_ptr<GroupQueue> queue = nullptr;
   std::optional<PlannedAnswers> answers = {};  // to its prompts, for plans; nothing: not known

@@ -18,10 +18,11 @@ struct StepSizes {
   int64_t micros = 0;
   int64_t items = 0;  // of a step: micro-batches that share a held prefix are one
   int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
-  // Of the step with the most prompt tokens, if the loop samples answers to them: their lengths.
+  // If the loop samples answers: the lengths of the prompts of the step with the most prompt
+  // tokens.
   std::vector<int64_t> prompts;
   PlannedAnswers answers;
-  // Of the held-out prompts of such a set, which run:sample answers once each: their lengths.
+  // The lengths of such a set's held-out prompts, which run:sample answers once each.
   std::vector<int64_t> held_out;
 };
 

@@ -1,4 +1,4 @@
-// One set is counted in the unit of its rows; of several each takes its own.
+// A single set is counted in its rows' unit; with several, each set in its own.
 
 #include "lua/bind/run/step_units.h"
 

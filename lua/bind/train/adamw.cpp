@@ -180,7 +180,7 @@ int step(AdamW& adamw, lua_State* L) {
     run->note_update(tokens);
   }
   if (!was_skipped(values) && !watched.empty()) {
-    UpdateRecord outside;  // of a script
+    UpdateRecord outside;  // for a script, which has no body
     BodyRollouts* const body = body_rollouts(L);
     watched.report(body == nullptr ? outside : body->updates, values, session_ranks(L));
   }

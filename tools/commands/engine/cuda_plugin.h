@@ -12,7 +12,7 @@ struct CudaDriver {
   bool present = false;  // libcuda.so.1 is here
   int version = 0;       // 13000 is CUDA 13.0; 0: unknown
   int gpus = 0;
-  // Of the first GPU, which a run uses.
+  // Name, memory and capability of the first GPU, which a run uses.
   std::string name;
   int64_t memory_bytes = 0;
   int capability_major = 0, capability_minor = 0;

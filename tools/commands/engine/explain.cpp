@@ -211,7 +211,7 @@ std::string explain_template(const std::string& name) {
 std::string explain_other(const std::string& name) {
   std::string text = explain_recipe(name);
   text += explain_template(name);
-  // Of "sampling.samples" the table is a key of recipes, the rest an option.
+  // In "sampling.samples" the table is a key of recipes, the rest an option.
   const size_t dot = name.find('.');
   const bool dotted = dot != std::string::npos && text.empty();
   if (dotted) {

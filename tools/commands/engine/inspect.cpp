@@ -39,11 +39,11 @@ namespace xrun {
 
 namespace {
 
-constexpr uint64_t kSeed = 1;  // of log-probs that nobody sees
+constexpr uint64_t kSeed = 1;  // for log-probs that nobody sees
 
 struct InspectArguments {
   RecipeOptions recipe;
-  std::optional<int64_t> step;  // of a recipe 0, of a run the last with rollouts
+  std::optional<int64_t> step;  // default: 0 for a recipe, the last with rollouts for a run
   int64_t rows = -1;            // all
   std::string html;             // a file; "": no page
   bool json = false;

@@ -58,7 +58,7 @@ struct PlannedLoop {
   PlannedModel policy;
   std::string unsharded;  // why level 3 is left out; "" if it runs
   std::vector<StepWork> steps;
-  double tokens = 0;  // of a step, their mean, before folding
+  double tokens = 0;  // per step on average, before folding
 };
 
 // The engine refuses both (Policy::check_train, Scorer::check_level).

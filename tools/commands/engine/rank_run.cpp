@@ -51,7 +51,7 @@ CollectiveTimes& own_times() {
   return times;
 }
 
-// Of a run that has ended well: what was compared and timed.
+// Reports, after a successful run, what was compared and timed.
 void report_collectives(const Ranks& ranks) {
   if (ranks.rank() != 0) return;
   if (is_on(kCheck)) {
