@@ -1,3 +1,5 @@
+// Returns paths below the two folders that the build passes to this file alone (tree.h).
+
 #include "tests/tree.h"
 
 namespace xrun {

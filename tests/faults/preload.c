@@ -128,7 +128,7 @@ int renameat2(int from_dir, const char* from, int to_dir, const char* to, unsign
 }
 int rename(const char* from, const char* to) { return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
-// Of files open for writing: nothing can be lost at the close of another.
+// Fails only for files open for writing: closing any other loses nothing.
 int close(int fd) {
   const int flags = state == NULL || kind != kClose ? 0 : fcntl(fd, F_GETFL);
   const int failed = (flags & O_ACCMODE) != O_RDONLY && flags != -1 && due(kClose, fd);

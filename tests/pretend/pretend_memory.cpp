@@ -1,3 +1,6 @@
+// The pretend device allocates host memory and counts it as CUDA's caching allocator counts its
+// own.
+
 #include "tests/pretend/pretend_memory.h"
 
 #include <c10/core/CPUAllocator.h>

@@ -93,7 +93,8 @@ TEST(DpAlign, SpansAreThoseOfThePiecesNotOfTheCanonicalTokens) {
 }
 
 TEST(DpAlign, ChineseOfSentencePieceAndOfBytesIsWrong) {
-  // Of the four characters only those of a fixed table are recognised; the walker gets them all.
+  // The alignment recognises only those of the four characters that a fixed table holds; the walker
+  // gets them all.
   const Alignment pairs = align("中 国", "ä¸Ń åĽ ½");
   ASSERT_EQ(pairs.size(), 2u);
   EXPECT_EQ(pairs[0], (AlignedPair{0, 1, 0, 1, true}));

@@ -1,3 +1,5 @@
+// A child's output, exit status and interruption reach the caller.
+
 #include "core/base/child_process.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,6 @@
+// A durable file holds its old or its new bytes after any failure, and only one process holds its
+// lock.
+
 #include "core/base/file.h"
 
 #include <gtest/gtest.h>

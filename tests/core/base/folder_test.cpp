@@ -1,3 +1,5 @@
+// Folders are listed in order, and temporary ones disappear even after a kill.
+
 #include "core/base/folder.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A held folder is removed by its creator, unless it is used or still held.
+
 #include "core/base/held_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,6 @@
+// JSON values round-trip with their exact numbers, and a malformed text is refused at its line and
+// column.
+
 #include "core/base/json.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The diff shows changed lines with their neighbours and takes bounded time.
+
 #include "core/base/line_diff.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// pass@k equals the share of subsets of k answers that contain a passing one.
+
 #include "core/base/pass_rate.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Philox gives the published known answers, and its streams never collide.
+
 #include "core/base/philox.h"
 
 #include <gtest/gtest.h>

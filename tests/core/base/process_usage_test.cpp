@@ -1,3 +1,5 @@
+// The process's memory and time are read as the kernel and the steady clock report them.
+
 #include "core/base/process_usage.h"
 
 #include <gtest/gtest.h>

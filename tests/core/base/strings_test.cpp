@@ -1,3 +1,5 @@
+// Counts, sizes, shell words and suggestions are spelled as people and Python spell them.
+
 #include "core/base/strings.h"
 
 #include <gtest/gtest.h>

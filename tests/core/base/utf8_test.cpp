@@ -1,3 +1,5 @@
+// UTF-8 is accepted exactly where it is valid and repaired as Python repairs it.
+
 #include "core/base/utf8.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Each config key is declared once, with a doc, and each foreign name leads to one key.
+
 #include "core/config/config_field.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Names of other libraries get a hint that leads to keys which exist here.
+
 #include "core/config/foreign_names.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The scanner tells code from strings and comments in Lua source, finished or not.
+
 #include "core/config/lua_source.h"
 
 #include <gtest/gtest.h>

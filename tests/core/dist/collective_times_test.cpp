@@ -1,3 +1,5 @@
+// Overlapping and nested collectives are not counted twice.
+
 #include "core/dist/collective_times.h"
 
 #include <gtest/gtest.h>

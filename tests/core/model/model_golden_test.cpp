@@ -40,7 +40,7 @@ class ModelGoldenTest : public testing::TestWithParam<GoldenCase> {
   }
 };
 
-// Of the families with folded packs alone.
+// Tests of folded packs, for the families that support them.
 class FoldedGoldenTest : public ModelGoldenTest {};
 
 // Tests of decoding, which has no trees, and of segments.

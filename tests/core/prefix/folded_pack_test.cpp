@@ -1,3 +1,5 @@
+// A folded pack is the smallest tree that `min_run` allows and holds every sample's path.
+
 #include "core/prefix/folded_pack.h"
 
 #include <gtest/gtest.h>

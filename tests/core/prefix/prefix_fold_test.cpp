@@ -1,3 +1,5 @@
+// The fold of one prompt has the layout and the mask of NeMo Automodel.
+
 #include "core/prefix/prefix_fold.h"
 
 #include <gtest/gtest.h>

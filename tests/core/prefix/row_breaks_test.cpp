@@ -1,3 +1,5 @@
+// The report of rows that look alike names the first token that breaks their prefix, and the cause.
+
 #include "core/prefix/row_breaks.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The history has the latest answer to each prompt and sample and stays below its limit.
+
 #include "core/rollout/answer_history.h"
 
 #include <gtest/gtest.h>

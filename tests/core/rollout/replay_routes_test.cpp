@@ -89,7 +89,7 @@ TEST_F(ReplayRoutes, AreTheRecordedOnesAfterAnUpdate) {
   turn_routers();
   EXPECT_TRUE(logprob(*folded).equal(logprob(*whole))) << "folding shares replayed tokens";
   EXPECT_FALSE(logprob(*free).equal(logprob(*whole))) << "routing has changed";
-  // Of one answer: all experts are the recorded ones, but for those of the last token.
+  // In one answer all experts are the recorded ones, except those of the last token.
   const auto one = whole->subset({4});
   logprob(*one);  // without gradient
   const at::Tensor with_gradient = policy_->token_logprob(one->micros()[0]->all());

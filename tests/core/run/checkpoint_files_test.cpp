@@ -1,3 +1,5 @@
+// Values that JSON cannot hold survive a save and a load.
+
 #include "core/run/checkpoint_files.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,6 @@
+// A checkpoint restores the saved bits, names a flipped byte, and stays usable after any failing
+// write.
+
 #include "core/run/checkpoint.h"
 
 #include <gtest/gtest.h>

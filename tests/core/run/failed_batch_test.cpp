@@ -1,3 +1,5 @@
+// The batch of a non-finite loss is saved with all its tokens and named in the message.
+
 #include "core/run/failed_batch.h"
 
 #include <gtest/gtest.h>

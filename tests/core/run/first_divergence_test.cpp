@@ -1,3 +1,5 @@
+// Two runs are compared up to the first metric, tensor and element that differ.
+
 #include "core/run/first_divergence.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A run is refused without disk space for one checkpoint.
+
 #include "core/run/machine.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// metrics.jsonl has one object per step, also after a resume or a full disk.
+
 #include "core/run/metrics_log.h"
 
 #include <gtest/gtest.h>

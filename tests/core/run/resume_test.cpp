@@ -1,3 +1,5 @@
+// A resume is refused, field by field, for every change that would alter the training.
+
 #include "core/run/resume.h"
 
 #include <gtest/gtest.h>

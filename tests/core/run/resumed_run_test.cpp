@@ -1,3 +1,5 @@
+// A resume finds its folder and takes settings, device and threads from it.
+
 #include "core/run/resumed_run.h"
 
 #include <gtest/gtest.h>

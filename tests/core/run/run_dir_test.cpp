@@ -1,3 +1,5 @@
+// A run's folder has one process at a time, and nothing in it is overwritten without a resume.
+
 #include "core/run/run_dir.h"
 
 #include <gtest/gtest.h>

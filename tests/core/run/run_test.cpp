@@ -1,3 +1,6 @@
+// A run that errors, signals, limits or full disks interrupt resumes to the metrics and states of
+// an undisturbed one.
+
 #include "core/run/run.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,6 @@
+// The first signal stops a run after saving, the second at once; at a prompt no Ctrl-C ends the
+// process.
+
 #include "core/run/signals.h"
 
 #include <gtest/gtest.h>

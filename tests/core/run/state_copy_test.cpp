@@ -1,3 +1,5 @@
+// A state copy restores the saved objects exactly.
+
 #include "core/run/state_copy.h"
 
 #include <ATen/ops/full.h>

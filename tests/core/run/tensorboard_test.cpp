@@ -1,3 +1,5 @@
+// Event files equal those of TensorBoard's own writer byte for byte, and torn records are cut.
+
 #include "core/run/tensorboard.h"
 
 #include <gtest/gtest.h>

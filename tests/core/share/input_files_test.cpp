@@ -1,3 +1,6 @@
+// Names split at their first wildcard, and only files or names that differ are linked into another
+// folder.
+
 #include "core/share/input_files.h"
 
 #include <gtest/gtest.h>

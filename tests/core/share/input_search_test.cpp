@@ -157,8 +157,8 @@ TEST_F(FindInput, AMissingInputListsWhereItWasLookedForAndTheFix) {
   EXPECT_EQ(find(input).missing, begins + "  " + named_[0].string() + ": no such file\n" + ends);
 }
 
-// Of a recipe that is not trusted: the file is where its name says, but is not among the paths that
-// the command line names.
+// The recipe is not trusted: the file is where its name says, but is not among the paths that the
+// command line names.
 TEST_F(FindInput, AFileThatMayNotBeReadIsNamedByTheCommand) {
   const std::string file = folder_.write("here/rows.jsonl", "{}\n");
   const LockedInput input = locked(InputKind::kData, file);

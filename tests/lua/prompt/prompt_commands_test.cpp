@@ -1,3 +1,5 @@
+// Colon commands and completion answer from the names in use and run no code.
+
 #include <filesystem>
 
 #include "core/base/file.h"

@@ -171,7 +171,7 @@ TEST_F(Verbs, TheRowWithANanGradientIsNamed) {
   say("step()");
   say("function broken(at) return function(p) local by = { 1, 1 }; by[at] = 0 / 0; "
       "return policy:logprob(p.chosen) * xrun.tensor(by) end end");
-  // Of two micro-batches of two pairs.
+  // The step has two micro-batches of two pairs.
   EXPECT_TRUE(says("gradcheck(broken(2))", "2 of 4 rows agree"));
   EXPECT_TRUE(says("gradcheck(broken(2))", "nan"));
   say("named = {} for i = 1, 2 do named[gradcheck(broken(i)).row] = true end");

@@ -1,3 +1,5 @@
+// The profile charges time and bytes to the line that made the call, and to no other.
+
 #include "lua/state/line_profile.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Any Lua value prints as short, readable text, whatever its depth, cycles or size.
+
 #include "lua/tensor/value_text.h"
 
 #include "tests/lua/state/lua_fixture.h"

@@ -1,3 +1,5 @@
+// An inspected step shows the segments, labels, weights and origins that will train.
+
 #include "core/console/inspect/inspected_pack.h"
 
 #include "tests/core/console/inspect/inspect_fixture.h"

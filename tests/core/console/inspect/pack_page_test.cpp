@@ -1,3 +1,5 @@
+// The page of a step's packs matches a golden file, and foreign text never becomes markup.
+
 #include "core/console/inspect/inspected_pack.h"
 #include "tests/core/console/inspect/inspect_fixture.h"
 #include "tests/golden_file.h"

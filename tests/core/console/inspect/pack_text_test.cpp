@@ -1,3 +1,5 @@
+// The text of a step's packs matches a golden file, fits the terminal and shows every token once.
+
 #include "core/base/utf8.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/text_width.h"

@@ -1,3 +1,6 @@
+// Sampled answers are shown by group, the highest reward first, with the beginnings that they
+// share.
+
 #include "core/console/inspect/rollout_text.h"
 
 #include <gtest/gtest.h>

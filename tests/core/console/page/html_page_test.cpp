@@ -1,3 +1,5 @@
+// A page is self-contained and legible, and escapes all foreign text.
+
 #include "core/console/page/html_page.h"
 
 #include <gtest/gtest.h>

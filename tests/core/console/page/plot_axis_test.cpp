@@ -1,3 +1,5 @@
+// An axis has round ticks inside its span and places every value between 0 and 1.
+
 #include "core/console/page/plot_axis.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Plots keep spikes, gaps and non-finite values visible at any number of points.
+
 #include "core/console/page/plot.h"
 
 #include <gtest/gtest.h>

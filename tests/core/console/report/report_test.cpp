@@ -1,3 +1,5 @@
+// A report has every section that the run's files allow, stays small and escapes hostile text.
+
 #include "core/console/report/report.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The text of a comparison shows every difference within the terminal's width.
+
 #include <gtest/gtest.h>
 
 #include "core/console/report/report.h"

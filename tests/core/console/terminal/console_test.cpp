@@ -1,3 +1,5 @@
+// The status line is cleared and redrawn around printed lines, and a file receives plain text only.
+
 #include "core/console/terminal/console.h"
 
 #include <fcntl.h>

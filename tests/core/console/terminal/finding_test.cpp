@@ -1,3 +1,6 @@
+// A finding shows its location and its fix, wrapped to the terminal and without foreign control
+// bytes.
+
 #include "core/console/terminal/finding.h"
 
 #include <gtest/gtest.h>

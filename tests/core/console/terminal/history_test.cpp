@@ -1,3 +1,5 @@
+// The history survives sessions, concurrent writers, hostile bytes and an unusable file.
+
 #include "core/console/terminal/history.h"
 
 #include <gtest/gtest.h>

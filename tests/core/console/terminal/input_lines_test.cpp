@@ -1,3 +1,5 @@
+// Input that is not from a terminal is read line by line until it is complete.
+
 #include "core/console/terminal/input_lines.h"
 
 #include <gtest/gtest.h>

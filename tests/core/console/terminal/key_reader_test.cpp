@@ -1,3 +1,5 @@
+// Terminal bytes in any pieces decode to the same keys and pastes.
+
 #include "core/console/terminal/key_reader.h"
 
 #include <gtest/gtest.h>

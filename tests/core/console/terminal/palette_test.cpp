@@ -1,3 +1,5 @@
+// The steps of the loss-weight scale differ in every rendering and contrast with their text.
+
 #include "core/console/terminal/palette.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The progress line shows the step, its metrics and the time left; a file gets few lines.
+
 #include "core/console/terminal/progress.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Foreign bytes become valid text without controls, direction changes or invisible characters.
+
 #include "core/console/terminal/shown_text.h"
 
 #include <gtest/gtest.h>

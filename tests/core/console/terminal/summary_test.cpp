@@ -1,3 +1,5 @@
+// The opening and closing reports name results, folders and the command that continues the run.
+
 #include "core/console/terminal/summary.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Tables, lists and bars fit the terminal's width with their columns aligned.
+
 #include "core/console/terminal/table.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The width of a text counts terminal columns, and cutting it never splits a character.
+
 #include "core/console/terminal/text_width.h"
 
 #include <gtest/gtest.h>

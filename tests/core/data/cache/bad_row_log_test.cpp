@@ -1,3 +1,5 @@
+// The log of bad rows lists exactly the committed bad rows of its file.
+
 #include "core/data/cache/bad_row_log.h"
 
 #include <gtest/gtest.h>

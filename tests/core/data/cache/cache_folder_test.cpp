@@ -1,3 +1,6 @@
+// A store lists finished, interrupted and damaged caches, and removes nothing that is in use or
+// foreign.
+
 #include "core/data/cache/cache_folder.h"
 
 #include <gtest/gtest.h>

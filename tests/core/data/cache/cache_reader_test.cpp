@@ -1,3 +1,5 @@
+// A reader finds every flipped byte of a cache and refuses files that do not fit its manifest.
+
 #include "core/data/cache/cache_reader.h"
 
 #include <gtest/gtest.h>

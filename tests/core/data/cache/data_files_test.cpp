@@ -1,3 +1,5 @@
+// Data files are found by path or glob, and a file of the wrong form is named with its fix.
+
 #include "core/data/cache/data_files.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A remembered digest spares the second read and never outlives a change of the file.
+
 #include "core/data/cache/file_digests.h"
 
 #include <gtest/gtest.h>

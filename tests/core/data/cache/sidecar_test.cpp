@@ -1,3 +1,6 @@
+// A sidecar returns the values that were written, or none, after kills, flipped bytes and
+// concurrent writers.
+
 #include "core/data/cache/sidecar.h"
 
 #include <gtest/gtest.h>

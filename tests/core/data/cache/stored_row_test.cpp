@@ -1,3 +1,5 @@
+// A stored row packs its mask bits and narrow ids so that rows can be copied into a shard.
+
 #include "core/data/cache/stored_row.h"
 
 #include <gtest/gtest.h>

@@ -202,7 +202,7 @@ class AlignedSet : public PairFixture {
     for (int64_t i = 0; i < set.size(); ++i) ids.push_back(set.unit(i));
     return ids;
   }
-  // Of each chunk the row of the set, the student's targets and the teacher's.
+  // One entry per chunk: the row of the set, the student's targets, the teacher's.
   using Chunks = std::multiset<std::tuple<int64_t, std::vector<int32_t>, std::vector<int32_t>>>;
   static Chunks chunks(const std::vector<PackedBatch>& packs) {
     Chunks all;

@@ -1,3 +1,6 @@
+// A data set keeps or drops each row with a reason, and its packs, steps and splits hold whole
+// rows.
+
 #include "core/data/packs/data_set.h"
 
 #include <algorithm>

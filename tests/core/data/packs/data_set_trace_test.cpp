@@ -1,3 +1,5 @@
+// A row of a set is traced back to its place in the data file.
+
 #include <fstream>
 
 #include "core/data/packs/data_set.h"

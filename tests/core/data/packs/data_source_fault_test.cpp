@@ -105,7 +105,8 @@ class DataSourceFaults : public testing::Test {
     return run_and_kill(patience, [&] { open(root); });
   }
 
-  // Of the source that is built below `root`; 0 before the first shard, all once it is finished.
+  // Returns the committed rows of the source that is built below `root`; 0 before the first shard,
+  // all once it is finished.
   int64_t committed_rows(const fs::path& root) const {
     if (!fs::exists(root / "data")) return 0;
     for (const auto& entry : fs::directory_iterator(root / "data")) {

@@ -1,3 +1,5 @@
+// A source is refused, with the fix, for data, templates or vocabularies that cannot be trained.
+
 #include "core/data/packs/data_source.h"
 
 #include <filesystem>

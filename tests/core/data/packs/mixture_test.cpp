@@ -1,3 +1,6 @@
+// A mixture draws every source by its weight, in blocks, stages and quotas, and skips or repeats no
+// row.
+
 #include "core/data/packs/mixture.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A plan places every unit once, shares prefixes within a pack and never exceeds its capacity.
+
 #include "core/data/packs/pack_plan.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Packing equals the definition of best-fit-decreasing.
+
 #include "core/data/packs/pack.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A packed batch points each loss row at the slot before its token, and damaged fields are refused.
+
 #include "core/data/packs/packed_batch.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The prefix trie accepts empty lists and refuses lists that are too long.
+
 #include "core/data/packs/prefix_trie.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,6 @@
+// A stream draws the rows of its sources in the stated order and ends where `stop` or the quotas
+// say.
+
 #include "core/data/packs/row_stream.h"
 
 #include <fmt/core.h>

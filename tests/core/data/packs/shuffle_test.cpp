@@ -1,3 +1,5 @@
+// A shuffle is a bijection of its rows, close to uniform, and a function of seed and epoch alone.
+
 #include "core/data/packs/shuffle.h"
 
 #include <gtest/gtest.h>

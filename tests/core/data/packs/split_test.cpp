@@ -1,3 +1,5 @@
+// A split holds out the requested share, and one by prompt never puts a prompt on both sides.
+
 #include "core/data/packs/split.h"
 
 #include <gtest/gtest.h>

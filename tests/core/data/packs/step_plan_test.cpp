@@ -1,3 +1,5 @@
+// A step plan gives each step its size and its place in the stream.
+
 #include "core/data/packs/step_plan.h"
 
 #include <gtest/gtest.h>

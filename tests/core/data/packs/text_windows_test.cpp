@@ -1,3 +1,5 @@
+// Windows of a text train every token but a document's first once, and no document sees another.
+
 #include "core/data/packs/text_windows.h"
 
 #include <map>

@@ -1,3 +1,5 @@
+// A stream gives the content of plain and compressed files and names damage by its byte.
+
 #include "core/data/rows/byte_stream.h"
 
 #include <gtest/gtest.h>

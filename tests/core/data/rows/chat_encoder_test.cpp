@@ -1,3 +1,5 @@
+// Every known spelling of a chat row gives the same conversation, and a refused row says why.
+
 #include "core/data/rows/conversation_row.h"
 #include "core/data/rows/row_encoder.h"
 #include "tests/core/data/rows/encoder_fixture.h"

@@ -1,3 +1,5 @@
+// The tokens of a conversation train exactly the wanted answers, and lost tool calls are refused.
+
 #include "core/data/rows/conversation_tokens.h"
 
 #include "core/data/rows/conversation_row.h"

@@ -1,3 +1,5 @@
+// The ledger accounts for every row: rows read equal rows kept plus rows dropped by reason.
+
 #include "core/data/rows/ledger.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A row whose template leaves out a turn is dropped.
+
 #include "core/data/rows/lost_turns.h"
 
 #include "core/text/chat/chat_template.h"

@@ -1,3 +1,6 @@
+// A pair trains its answers after the shared prompt, and an over-long one is refused, dropped or
+// cut.
+
 #include "core/base/utf8.h"
 #include "core/data/rows/row_encoder.h"
 #include "tests/core/data/rows/pair_fixture.h"

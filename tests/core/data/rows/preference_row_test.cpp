@@ -1,3 +1,5 @@
+// Every spelling of a preference row gives the same two conversations and extra columns.
+
 #include "core/data/rows/preference_row.h"
 
 #include <gtest/gtest.h>

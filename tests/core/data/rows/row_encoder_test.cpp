@@ -1,3 +1,5 @@
+// Each kind of row trains its own tokens, and a refused row says why.
+
 #include "core/data/rows/row_encoder.h"
 
 #include "core/data/rows/data_fault.h"

@@ -1,3 +1,5 @@
+// The text of a row is parsed, repaired where it is not Unicode, or refused at its line and column.
+
 #include "core/data/rows/row_parse.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A file gives the same rows in blocks of any size, with their line numbers.
+
 #include "core/data/rows/row_splitter.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Tool calls reach the rendering as objects, and unmatched calls and results are noted.
+
 #include "core/data/rows/tool_calls.h"
 
 #include "core/text/chat/chat_template.h"

@@ -1,3 +1,6 @@
+// A flight record can be read at any time, even after its process was killed, and is never
+// half-written.
+
 #include "core/dist/watch/flight_record.h"
 
 #include <gtest/gtest.h>

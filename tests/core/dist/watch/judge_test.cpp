@@ -1,3 +1,5 @@
+// The judge names a rank that died, hangs or disagrees, and lets working ranks go on.
+
 #include "core/dist/watch/judge.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Computing and waiting for something outside count as work; waiting for another thread does not.
+
 #include "core/dist/watch/process_work.h"
 
 #include <gtest/gtest.h>

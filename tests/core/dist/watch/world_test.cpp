@@ -1,3 +1,5 @@
+// A process finds its rank in the variables of each launcher, and contradictory ones are errors.
+
 #include "core/dist/watch/world.h"
 
 #include <gtest/gtest.h>

@@ -97,7 +97,7 @@ class MeasuredSteps {
   }
   bool has_twin() const { return reference_ != nullptr && reference_->loaded(); }
 
-  // Of the steps since the last reset_memory_peak.
+  // Returns the peak of the steps since the last reset_memory_peak.
   int64_t peak() const { return memory_count().peak - before_; }
 
   std::vector<MemoryKind> plan() const {

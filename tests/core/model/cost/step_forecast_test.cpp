@@ -1,3 +1,5 @@
+// The forecast counts compute and exchange as the formulas of each sharding level say.
+
 #include "core/model/cost/step_forecast.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A metrics file is read back as series, even if it is torn or holds garbage.
+
 #include "core/run/record/metrics_file.h"
 
 #include <gtest/gtest.h>

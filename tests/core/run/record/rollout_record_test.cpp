@@ -1,3 +1,5 @@
+// The recorded answers of a step are read back, and damaged files are named.
+
 #include "core/run/record/rollout_record.h"
 
 #include <gtest/gtest.h>

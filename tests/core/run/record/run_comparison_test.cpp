@@ -1,3 +1,5 @@
+// A comparison reports the differences with an effect and the first step whose results differ.
+
 #include "core/run/record/run_comparison.h"
 
 #include <gtest/gtest.h>

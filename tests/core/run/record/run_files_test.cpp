@@ -1,3 +1,5 @@
+// A run's folder is read even if files are missing or damaged, and these are named.
+
 #include "core/run/record/run_files.h"
 
 #include <gtest/gtest.h>

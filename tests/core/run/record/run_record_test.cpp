@@ -1,3 +1,5 @@
+// A run's settings are flattened in their order, and profiles of the same lines are added up.
+
 #include "core/run/record/run_record.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A sample reports a missing cache, and garbage in the record gives no source.
+
 #include "core/run/record/source_sample.h"
 
 #include <gtest/gtest.h>

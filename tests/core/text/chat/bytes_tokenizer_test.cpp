@@ -1,3 +1,5 @@
+// The byte tokenizer has a token for every byte.
+
 #include "core/text/chat/bytes_tokenizer.h"
 
 #include <gtest/gtest.h>

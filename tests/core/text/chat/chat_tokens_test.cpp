@@ -1,3 +1,6 @@
+// A conversation's ids and loss mask equal those of Transformers, and text never becomes a special
+// token.
+
 #include "core/text/chat/chat_tokens.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// A chat template renders as Jinja and Transformers render it and refuses what they refuse.
+
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// Every byte of a rendering belongs to the message that wrote it or to the template.
+
 #include "core/text/chat/message_ranges.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,6 @@
+// A known template gets its marked variant, and an unknown one without marks is refused with the
+// fix.
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

@@ -1,3 +1,5 @@
+// Each law is kept by good templates and broken by the templates that violate it.
+
 #include "core/text/chat/template_laws.h"
 
 #include <gtest/gtest.h>

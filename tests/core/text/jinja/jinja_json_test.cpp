@@ -1,3 +1,5 @@
+// Integers beyond 64 bits print and compare as in Python, and computing with one is an error.
+
 #include "core/text/jinja/jinja_json.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Added tokens are found leftmost and longest, in linear time.
+
 #include "core/text/tokenizer/added_tokens.h"
 
 #include <gtest/gtest.h>

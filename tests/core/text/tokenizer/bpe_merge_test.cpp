@@ -1,3 +1,5 @@
+// The scan and the heap apply the same merges in the same order.
+
 #include "core/text/tokenizer/bpe_merge.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The normalization table finds its replacements, and a damaged one is refused.
+
 #include "core/text/tokenizer/charsmap.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Decoding token by token gives the text of decoding all ids at once.
+
 #include "core/text/tokenizer/decode_stream.h"
 
 #include <gtest/gtest.h>

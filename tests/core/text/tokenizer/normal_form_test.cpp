@@ -1,3 +1,5 @@
+// NFC composes and reorders characters and keeps their alignment with the text.
+
 #include "core/text/tokenizer/normal_form.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The piece cache never confuses two pieces and bypasses long ones.
+
 #include "core/text/tokenizer/piece_cache.h"
 
 #include <gtest/gtest.h>

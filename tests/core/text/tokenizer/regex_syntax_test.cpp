@@ -1,3 +1,5 @@
+// Translated regexes cut text where Hugging Face's tokenizers cut it.
+
 #include "core/text/tokenizer/regex_syntax.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Split points lie only between neighbours that no tokenizer joins.
+
 #include "core/text/tokenizer/safe_split.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The bytes of the tokens concatenate to the text, however the pieces spell bytes.
+
 #include "core/text/tokenizer/token_bytes.h"
 
 #include <gtest/gtest.h>

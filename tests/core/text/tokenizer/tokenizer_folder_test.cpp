@@ -1,3 +1,5 @@
+// Templates and settings are found in a model folder in every published form.
+
 #include "core/text/tokenizer/tokenizer_folder.h"
 
 #include <gtest/gtest.h>

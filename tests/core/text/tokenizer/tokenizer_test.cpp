@@ -1,3 +1,5 @@
+// Offsets, special tokens and replaced bytes are exact, in any number of threads.
+
 #include "core/text/tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Scores parse to the bits that the Rust package reads.
+
 #include "core/text/tokenizer/unigram.h"
 
 #include <gtest/gtest.h>

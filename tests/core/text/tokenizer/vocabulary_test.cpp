@@ -1,3 +1,5 @@
+// A vocabulary finds every piece by its id and every id by its piece.
+
 #include "core/text/tokenizer/vocabulary.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// Character classes equal those of the regex engine in Hugging Face's tokenizers.
+
 #include "core/text/unicode/unicode.h"
 
 #include <gtest/gtest.h>

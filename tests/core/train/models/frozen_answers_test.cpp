@@ -95,7 +95,7 @@ TEST_F(FrozenClassifier, AValuePerTokenIsTheScoreOfTheTextBeforeIt) {
   const auto some = batch({1, 2});
   const at::Tensor values = value->token_score(*some);
   ASSERT_EQ(values.numel(), some->row_count());
-  // Of a text that is cut before its last trained token, the score is the value there.
+  // If a text is cut before its last trained token, its score is the value there.
   PackedBatch whole = some->micros()[0]->pack(), cut;
   SegmentTokens first = whole.segment_tokens(0);
   const auto last = std::find(first.trained.rbegin(), first.trained.rend(), 1);

@@ -17,7 +17,8 @@ class LoadMemory : public testing::Test {
  protected:
   void SetUp() override { install_memory_count(); }
 
-  // Of some megabytes, so that what does not grow with the weights is small beside them.
+  // The model has some megabytes, so that memory that does not grow with the weights is small
+  // beside them.
   std::filesystem::path model() const {
     const std::filesystem::path dir = folder_.path() / "wide";
     if (!std::filesystem::exists(dir)) init_model(dir, {.hidden = 256, .ffn = 688, .vocab = 300});

@@ -26,7 +26,7 @@ class PrecisionTest : public testing::Test {
     options.gemm = gemm;
     return Policy::open(model(), options);
   }
-  // Of weights as a trained model has them, not of those that make bf16 look bad.
+  // The weights have the scale of a trained model, not one that makes bf16 look bad.
   std::filesystem::path model() const {
     const std::filesystem::path dir = folder_.path() / "even";
     if (!std::filesystem::exists(dir)) init_model(dir, {.scale = 0.05});

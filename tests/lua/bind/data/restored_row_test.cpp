@@ -1,3 +1,5 @@
+// A row that Lua did not change comes back exactly.
+
 #include <gtest/gtest.h>
 
 #include "lua/bind/data/data_functions.h"

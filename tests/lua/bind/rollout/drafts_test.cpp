@@ -101,7 +101,7 @@ TEST_F(Drafts, OfDrawsByRowAreTheAnswersOfAnUnchangedPolicy) {
   EXPECT_EQ(read_file("row.txt"), "24 same, 0 others") << "12 answers in each of two more epochs";
   EXPECT_EQ(read_file("step.txt"), "0 same, 24 others");
   const std::vector<double> row = accepted("row"), step = accepted("step");
-  // Of 12 tokens three are drawn without a draft: after the prompt and after each of two windows.
+  // Three of 12 tokens are drawn without a draft: after the prompt and after each of two windows.
   for (size_t s = 2; s < 6; ++s) EXPECT_GT(row[s], 0.6) << s;
   EXPECT_LT(step[2] + step[3] + step[4] + step[5], 0.4);
 }

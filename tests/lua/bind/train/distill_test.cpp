@@ -154,8 +154,8 @@ TEST_F(Distillation, ThePlanCountsTheGradientsOfALossOfWholeDistributions) {
     return planned("a", "head");
   };
   const int64_t page = int64_t{2} << 20, columns = head(" cache = \"topk\", k = 8 ", "topk");
-  // Of a small model: a page for the gradients, one for the teacher's logits, and hidden states.
-  // With columns, those of each row.
+  // A small model needs a page for the gradients, one for the teacher's logits, and hidden states;
+  // with columns, those of each row.
   EXPECT_GE(head("", "full") - columns, 2 * page - (int64_t{1} << 16));
   EXPECT_LT(head("", "full") - columns, 2 * page + (int64_t{1} << 16));
   EXPECT_EQ(head("", "full") - head("", "topk"), page) << "gradients of a few columns";
