@@ -29,7 +29,7 @@ bool Sampler::Decoding::has_room(const QueuedSequence& sequence, int64_t shared,
          active_ == 0;
 }
 
-// The front of the queue leaves it for a slot, its own or a new one.
+// Moves the front of the queue into a slot: its own or a new one.
 QueuedSequence& Sampler::Decoding::start(int64_t slot) {
   QueuedSequence& s = *waiting_.front();
   waiting_.pop_front();
@@ -49,7 +49,7 @@ bool Sampler::Decoding::prompt_is_ready() const {
          waiting_.front()->is_fresh();
 }
 
-// Samples whose prompt was computed for an earlier sample.
+// Admits samples whose prompt was computed for an earlier sample.
 bool Sampler::Decoding::admit_samples() {
   std::vector<PendingDraw> draws;
   while (prompt_is_ready()) {
@@ -109,8 +109,8 @@ bool Sampler::Decoding::admit_pack() {
   return true;
 }
 
-// Adds the tokens without keys to the pack. Those before the last prefill_tokens are computed at
-// once, in separate forwards; then the pack is empty, or the sequence would not be in it.
+// Adds the tokens without keys to the pack. All but the last prefill_tokens are computed at once,
+// in separate forwards; the pack is empty then, since a sequence that long never joins others.
 void Sampler::Decoding::append_prompt(QueuedSequence& sequence, const std::vector<int32_t>& tokens,
                                       int64_t computed, AppendedTokens& pack) {
   const auto length = static_cast<int64_t>(tokens.size());

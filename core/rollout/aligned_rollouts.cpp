@@ -161,14 +161,15 @@ class TeacherPrompts {
   std::map<int64_t, TeacherPrompt> by_row_;
 };
 
-// The companions of a batch of rollouts, made when its packs are, so that their timer counts it.
+// The companions of a batch of rollouts, made together with its packs, so that the packs' timer
+// includes it.
 class AnswerCompanions : public CompanionSource {
  public:
   AnswerCompanions(const Rollouts& rollouts, AnswerTeacher teacher)
       : rollouts_(rollouts.rollouts()), info_(rollouts.info()), teacher_(std::move(teacher)) {}
 
   std::vector<CompanionTokens> align(const std::vector<Document>& documents) const override {
-    // The first call makes those of all rollouts; packs of subsets only look them up.
+    // The first call makes the companions of all rollouts; packs of subsets only look them up.
     std::call_once(made_, [this] { make(); });
     std::vector<CompanionTokens> out;
     for (const Document& document : documents) {

@@ -20,9 +20,9 @@ struct AnswerTeacher {
 // conversation of each prompt in its own template, then the bytes of the sampled tokens in its own
 // tokens: sampled ids need not be those that the student's tokenizer would choose. The token that
 // ended a turn pairs with the end of a turn in the teacher's template. Prompts and the messages of
-// an environment have no chunks. What the teacher cannot read, beyond retokenizer->limit(), has
-// none. Throws Error for rollouts without the prompts of a data set, and one that names the row if
-// the template refuses its conversation.
+// an environment have no chunks. Neither have tokens beyond retokenizer->limit(), which the teacher
+// cannot read. Throws Error for rollouts without the prompts of a data set, and one that names the
+// row if the template refuses its conversation.
 std::shared_ptr<Rollouts> align_rollouts(const Rollouts& rollouts, const AnswerTeacher& teacher);
 
 // Returns the same rollouts for a teacher with the student's vocabulary: each trained token is a

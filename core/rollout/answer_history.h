@@ -20,7 +20,7 @@ class AnswerHistory {
   struct HistoryPrompt {
     const std::vector<int32_t>& ids;
     uint64_t name;  // in draw keys
-    int64_t vocab;  // of the model; its ids are not a draft for another one
+    int64_t vocab;  // of the model; another model gets none of its ids as drafts
   };
 
   // Returns the latest answers to the samples 0 to samples - 1, an empty one where there is none.

@@ -1,5 +1,5 @@
-// StopText holds back the longest end of the text that begins a stop string, so a complete stop
-// string is always within the held text and the next piece.
+// StopText holds back the longest suffix of the text that may begin a stop string, so a complete
+// stop string is always within the held text and the next piece.
 
 #include "core/rollout/answer_text.h"
 

@@ -25,7 +25,7 @@ struct ChoiceScore {
 
 struct ChoiceOptions {
   int64_t max_tokens = 4096;  // in one forward over questions; at least one question
-  // Called before each forward; what it throws passes. By default a raised interrupt flag throws
+  // Called before each forward; its exceptions propagate. By default a raised interrupt flag throws
   // Interrupted (interrupt.h).
   std::function<void()> poll = {};
 };

@@ -125,7 +125,7 @@ class Conversations {
     request.max_tokens = std::min(text_.generate.max_new_tokens, limit_ - length(one));
     request.is_last = std::ssize(one.turns) + 1 >= environment_.max_turns;
     if (history_ != nullptr) {
-      // Drafts come for samples 0 to sample + samples - 1; the last `samples` of them are wanted.
+      // drafts() begins at sample 0; only the last `samples` are wanted.
       request.drafts = history_->drafts(history_key(one), one.sample + samples);
       request.drafts.erase(request.drafts.begin(), request.drafts.end() - samples);
     }
@@ -133,8 +133,8 @@ class Conversations {
     asked_.push_back(conversation);
   }
 
-  // True if the id ends a turn in the template or for the model. A special token that is a stop
-  // string of the user may be neither, and the template's own end then follows it.
+  // True if the id ends a turn in the template or for the model. A special token that is only a
+  // stop string of the user ends neither, and the template's own end then follows it.
   bool ends_turn(const Rollout& one, int32_t id) const {
     const std::vector<int32_t>& ids = text_.generate.stop_ids;
     return id == rules_[static_cast<size_t>(one.prompt)].turn_end ||

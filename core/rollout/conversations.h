@@ -51,12 +51,13 @@ struct ConversationOptions {
   AnswerHistory* history = nullptr;
 };
 
-// Samples the conversations of prompts together, those of a prompt share its keys, and a further
-// turn computes only its new tokens. The ids of a turn are never decoded and encoded again: the
-// template's text after a turn (TurnTail) is encoded on its own. A conversation ends when the
-// environment ends it, fails ("aborted") or has had max_turns, and as "length" when a turn reaches
-// max_new_tokens or the conversation info.max_tokens (0: only the model's limit).
-//   model  computes; null: seeded random turns that all end, of a dry run, with log-probs 0
+// Samples the conversations of all prompts together. Those of one prompt share its keys, and a
+// further turn computes only its new tokens. The ids of a turn are never decoded and encoded again:
+// the template's text after a turn (TurnTail) is encoded on its own. A conversation ends when the
+// environment ends it, when the environment fails ("aborted") and after max_turns; it ends with
+// "length" when a turn reaches max_new_tokens or the conversation info.max_tokens (0: only the
+// model's limit).
+//   model  computes; null: a dry run, with seeded random turns that all end and log-probs of 0
 // Throws Error that names row, sample and turn if the template cannot write the messages.
 RolloutList sample_conversations(const Policy& policy, Model* model,
                                  const std::vector<ConversationStart>& starts,

@@ -43,12 +43,12 @@ bool Sampler::Decoding::crosses(const QueuedSequence& sequence) const {
          slots_.cache().length(sequence.slot) == rope.original_max_length;
 }
 
-// One token for every running sequence, and those of its draft.
+// Draws one token for every running sequence, and verifies its draft.
 void Sampler::Decoding::decode() {
   AppendedTokens pack;
   std::vector<PendingDraw> draws;
   std::vector<QueuedSequence*> crossing;
-  // Drafts lengthen a step's forward to prefill_tokens rows at most, the bound of its memory.
+  // Drafts lengthen a step's forward to at most prefill_tokens rows, which bounds its memory.
   const int64_t max_draft = options_.prefill_tokens / std::ssize(running_) - 1;
   for (QueuedSequence* const s : std::exchange(running_, {})) {
     if (crosses(*s)) {
@@ -93,8 +93,8 @@ at::Tensor Sampler::Decoding::forward(const AppendedTokens& pack) {
   return hidden;
 }
 
-// Draws the next tokens of several sequences, whose draws adjoin.
-//   inputs  by row, where a sequence has several draws: its draft
+// Draws the next tokens of several sequences; the draws of one are adjacent.
+//   inputs  by row, the token that went in; read where a sequence has several draws
 void Sampler::Decoding::draw_each(const at::Tensor& hidden, const std::vector<PendingDraw>& draws,
                                   const std::vector<int64_t>& inputs) {
   const std::vector<DrawnToken> drawn = draw(hidden, draws);
@@ -120,7 +120,8 @@ void Sampler::Decoding::draw_each(const at::Tensor& hidden, const std::vector<Pe
       finish(s);
     }
   }
-  // Sequences that share blocks adjoin, so that attention reads those once (kv_cache.h).
+  // Sequences that share blocks become neighbours, so that attention reads the blocks once
+  // (kv_cache.h).
   std::sort(running_.begin(), running_.end(), submitted_before);
 }
 

@@ -36,9 +36,9 @@ struct AppendedTokens {
               int64_t length);
 };
 
-// The account of drafts: a computed draft token costs kDraftCost of a decoded one (measured,
-// docs/numbers.md), a right one saves one. Without credit drafts wait for the next update, so wrong
-// ones cost little and right ones are all tried.
+// The credit of drafts: computing a draft token costs kDraftCost of decoding one (measured,
+// docs/numbers.md), and a right one saves one decoding. Without credit, drafts wait for the next
+// update, so wrong drafts cost little and right ones are all tried.
 inline constexpr double kDraftCost = 0.55, kTrialCredit = 32, kMostCredit = 1024;
 
 // A token to draw: from row `row` of the hidden states, at `position` of the sequence.

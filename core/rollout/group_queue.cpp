@@ -113,7 +113,7 @@ void GroupQueue::give_up() const {
 }
 
 void GroupQueue::drop_stale(int64_t version, TakenGroups& taken) {
-  // Versions rise from the front to the back.
+  // Versions rise from the front to the back, so stale groups are all at the front.
   while (!waiting_.empty() && version - waiting_.front().front()->version > options_.staleness) {
     const RolloutList& group = waiting_.front();
     taken.left_out.insert(taken.left_out.end(), group.begin(), group.end());

@@ -1,7 +1,7 @@
-// {"row","prompt_ids","prompt_text","samples":[{"sample","version","ids","logprobs","text","finish",
-//   "turns","environment_reward","reward","parts","routes"}]}, with "logprobs_kept" where draws
-// were truncated. Numbers are written so that they read back equal, so a restored group trains to
-// the same bits. Source and loss weight are not here: they are the row's.
+// {"row","prompt_ids","prompt_text","samples":[{"sample","version","ids","logprobs","text",
+//   "finish","turns","environment_reward","reward","parts","routes"}]}, with "logprobs_kept" where
+// draws were truncated. Numbers are written so that they read back equal, so a restored group
+// trains to the same bits. Source and loss weight are not here: they are the row's.
 
 #include "core/rollout/group_state.h"
 

@@ -92,7 +92,7 @@ void check_room(const DataSet& set, const AnswerRoom& room) {
     try {
       check_room(set.location(row), tokens, room);
     } catch (const Error&) {
-      // Once more, with a limit that fits every prompt.
+      // Thrown again, with a limit that fits every prompt.
       check_room(set.location(row), tokens, room, longest_prompt(set));
     }
   }

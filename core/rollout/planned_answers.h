@@ -21,12 +21,12 @@ struct PlannedAnswers {
   int64_t turns = 1;  // of the policy in a conversation, at most
 
   // The most tokens that the policy samples after a prompt. A conversation also holds the messages
-  // of its environment, which nobody knows before it.
+  // of its environment, whose length is not known beforehand.
   int64_t tokens() const { return max_tokens * turns; }
 };
 
-// Returns the answers of a table `sampling` in the configuration, with max_turns those of
-// conversations; nothing for counts below 1, which policy:sample refuses.
+// Returns the answers of a table `sampling` in the configuration, in conversations if it has
+// max_turns; nothing for counts below 1, which policy:sample refuses.
 std::optional<PlannedAnswers> planned_answers(const Json& sampling);
 
 // Limits in tokens.
@@ -47,7 +47,7 @@ void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoo
 // ones.
 void check_room(const DataSet& set, const AnswerRoom& room);
 
-// "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1; ...", of
+// "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1; ...", for
 // conversations "at most 3 turns of 24 tokens each".
 //   queue  of xrun.rollouts; null: a loop over prompts
 std::string describe_answers(const PlannedAnswers& answers, int64_t prompts,

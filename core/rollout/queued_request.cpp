@@ -1,5 +1,5 @@
-// A draft offers its tokens by their index in the answer, even after a token that differs from
-// the draft: two answers of a sharp policy often converge again.
+// A draft is read at the index of the next token, even after a token that differed: two answers of
+// a sharp policy often converge again.
 
 #include "core/rollout/queued_request.h"
 
@@ -109,9 +109,9 @@ void record_routes(QueuedSequence& sequence, const std::vector<at::Tensor>& rout
     to.layers = layers;
     to.top_k = top_k;
     const int64_t at = in_prompt ? position : position - prompt;
-    // Tokens whose keys were held from an earlier request: unknown.
+    // Tokens whose keys were held from an earlier request have unknown experts.
     if (to.token_count() < at) to.experts.resize(static_cast<size_t>(at * to.width()), -1);
-    // Recorded by another sample of the request, or before the keys were computed again.
+    // Already recorded: by another sample of the request, or before the keys were computed again.
     if (to.token_count() > at) continue;
     for (const at::Tensor& layer : routes) {
       for (int64_t k = 0; k < top_k; ++k) {

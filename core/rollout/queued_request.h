@@ -1,5 +1,5 @@
 #pragma once
-// A request in the queue of a sampler: its samples, how far they are, and what their drafts offer.
+// A request in the queue of a sampler: its samples, their progress and their drafts.
 
 #include <cstdint>
 #include <span>

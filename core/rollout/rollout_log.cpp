@@ -1,5 +1,5 @@
-// A group is known by the prompt that its rollouts share: two calls of policy:sample in one body
-// count their prompts from 0 each.
+// A group is identified by the prompt object that its rollouts share, since each call of
+// policy:sample in a body counts its prompts from 0.
 
 #include "core/rollout/rollout_log.h"
 
@@ -31,7 +31,8 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-// Sums in the order of rollouts; groups only by lookups, so no address reaches a result.
+// Sums run in the order of the rollouts. Groups are keyed by address, but no result depends on
+// their order.
 class RolloutSums {
  public:
   void add(const std::shared_ptr<Rollout>& rollout) {
@@ -103,7 +104,7 @@ class RolloutSums {
   std::map<std::string, std::pair<double, int64_t>> parts_;
 };
 
-// Answers with a reward, by group in the order of sampling.
+// Counts the answers with a reward, by group in the order of sampling.
 std::vector<PassCount> pass_counts(const RolloutList& rollouts, double limit) {
   std::vector<PassCount> counts;
   std::map<const void*, size_t> group_at;
@@ -201,8 +202,8 @@ std::optional<double> pass_limit(const BodyRollouts& body) {
 }
 
 Metrics rollout_metrics(const BodyRollouts& body) {
-  // The updates logged their own. Of several the body has the sums: neither the mean of maxima nor
-  // the mean of shares of updates of different sizes.
+  // Each update logged its own. The body computes them from sums over its updates: a mean of
+  // maxima, or of shares of unequal updates, would be wrong.
   Metrics metrics = path_metrics(body.updates);
   for (auto& metric : ratio_metrics(body.updates.old, body.updates.sampler)) {
     metrics.push_back(std::move(metric));

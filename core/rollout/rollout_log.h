@@ -18,12 +18,12 @@ namespace xrun {
 struct BodyRollouts {
   RolloutList all;
   double sample_s = 0, reward_s = 0;
-  int64_t sampled = 0;  // tokens drawn in this body, those of groups that wait included
+  int64_t sampled = 0;  // tokens drawn in this body, including those of groups that wait
   int64_t failed_rewards = 0;
   int64_t early_rewards = 0;               // calls that returned while answers were still sampled
   std::optional<GroupCounts> counts = {};  // of a GroupQueue in this body
   std::optional<GroupCounts> totals = {};  // the same since the loop began
-  int64_t batches = 0;                     // that the loop has trained, this one included
+  int64_t batches = 0;                     // trained by the loop so far, this one included
   int64_t waiting = 0;                     // groups that its queue holds after it
   UpdateRecord updates = {};               // of the body so far
   std::optional<double> pass = {};         // an answer passes if its reward is above it
@@ -42,8 +42,8 @@ std::optional<double> pass_limit(const BodyRollouts& body);
 //   turns, truncated, aborted              with an environment: the mean, and shares
 //   groups, zero_variance_groups           zero variance: rewards deviate by at most 1e-6
 //   failed_rewards
-//   attempts, valid_groups, stale_dropped, waiting_groups   of a GroupQueue in this body, whose
-//                                          count zero_variance_groups is then
+//   attempts, valid_groups, stale_dropped, waiting_groups   of a GroupQueue in this body, which
+//                                          then counts zero_variance_groups too
 //   total_attempts, total_valid_groups, total_zero_variance_groups, total_stale_dropped,
 //   attempts_per_batch                     the same since the loop began
 //   pass_at_1, pass_at_2, pass_at_4, ...   pass_rate.h, where pass_limit gives a limit and a group
@@ -54,7 +54,7 @@ std::optional<double> pass_limit(const BodyRollouts& body);
 // and the path_metrics and ratio_metrics of its updates (update_record.h).
 Metrics rollout_metrics(const BodyRollouts& body);
 
-// Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, of a
+// Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, with a
 // GroupQueue by group and sample:
 //   {"row","group","sample","version","finish","prompt","text","ids","logprobs","reward","parts",
 //    "passed","advantage","trained"}

@@ -23,7 +23,7 @@ std::string trained_text(const BodyRollouts& body) {
   const auto groups = std::ssize(prompts);
   if (groups == 0) return "";
   const std::string text =
-      // A product where every prompt has equally many answers left, else the two numbers.
+      // A product if every prompt has equally many answers left, else the two numbers.
       answers % groups == 0
           ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
                         counted(answers / groups, "sample"), counted(answers, "answer"))

@@ -94,12 +94,12 @@ void check_prompts(const std::vector<AskedPrompt>& prompts, const BatchInfo& inf
 // The seed of the batch's draws.
 uint64_t draw_seed(const RolloutOptions& options, const BatchInfo& info) {
   const uint64_t seed = options.text.generate.sampling.seed;
-  // Steps have b = 0, so these are the draws of none of them.
+  // Steps have 0 in the last place, so none of them repeats these draws.
   if (options.draws == DrawScope::kRow) return philox_u64(seed, kStreamRollout, 0, 1);
   return philox_u64(seed, kStreamRollout, static_cast<uint64_t>(info.step), 0);
 }
 
-// Draw keys and stop ids; a dry run has no model.
+// Sets draw keys and stop ids; without a model, in a dry run, there are no stop ids.
 TextOptions draw_options(const Model* model, const Policy& policy,
                          const std::vector<AskedPrompt>& prompts, const RolloutOptions& options,
                          const BatchInfo& info) {
@@ -111,7 +111,7 @@ TextOptions draw_options(const Model* model, const Policy& policy,
   return text;
 }
 
-// The rollout of an answer.
+// Makes the rollout of an answer.
 std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt, int64_t sample,
                                     Policy& policy) {
   auto one = new_rollout(policy, prompt.row, prompt.ids, prompt.index, sample);
@@ -127,7 +127,7 @@ std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt
   return one;
 }
 
-// The sampler's results, samples of a prompt together.
+// Returns the sampler's results, the samples of a prompt together.
 //   finished  gets those of each prompt; may be empty
 RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& prompts,
                  const RolloutOptions& options, const BatchInfo& info,
@@ -208,7 +208,7 @@ void remember_others(const RolloutList& sampled, const std::vector<AskedPrompt>&
   }
 }
 
-// Answers of a dry run. Their log-probs come later, from the stand-in itself.
+// Makes the answers of a dry run. Their log-probs come later, from the stand-in itself.
 RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& prompts,
                            const RolloutOptions& options, const BatchInfo& info) {
   RolloutList list;
@@ -224,7 +224,7 @@ RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& promp
   return list;
 }
 
-// The step and data of rollouts, from those of their prompts.
+// Derives the info of rollouts from that of their prompts.
 BatchInfo rollout_info(BatchInfo info, const Policy& policy, double temperature) {
   info.unit = Unit::kToken;
   // Greedy answers have no temperature; their log-probs are those at 1.

@@ -39,11 +39,11 @@ struct RolloutOptions {
   std::function<void(std::shared_ptr<Rollouts> group)> finished = {};
 };
 
-// Samples answers to the prompts of a batch: of each sequence (of pairs the chosen one) the tokens
-// before the first trained one. Draws depend on (seed, step, row, sample, position), under
-// DrawScope::kRow not on the step, so a resumed step repeats them; a row that occurs twice in the
-// batch is drawn independently each time. Ranks that share the batch sample the answers to their
-// own prompts, and each gets all of them.
+// Samples answers to the prompts of a batch: the tokens before the first trained one of each
+// sequence, and of the chosen side of each pair. Draws depend on (seed, step, row, sample,
+// position), without the step under DrawScope::kRow, so a resumed step repeats them; a row that
+// occurs twice in the batch is drawn independently each time. Ranks that share the batch sample the
+// answers to their own prompts, and each gets all of them.
 //   model  computes; the policy's own, or a copy of its weights on the CPU
 // With an environment the prompts are those of a data set, and an answer may have several turns.
 // A policy with a stand-in gives seeded random tokens whose log-probs are the stand-in's. Throws
@@ -54,7 +54,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
 // Returns answers to prompts as a batch, with the row weights and the columns of the prompts. The
 // random tokens of a stand-in get the log-probs that it gives them.
 //   temperature  of the sampling; greedy answers (0) report log-probs at temperature 1
-//   of           [size of list], the segment of `prompts` that an answer is to
+//   of           [size of list], the segment of `prompts` that each answer belongs to
 std::shared_ptr<Rollouts> rollout_batch(RolloutList list, const Batch& prompts,
                                         const std::vector<int64_t>& of, Policy& policy,
                                         double temperature);

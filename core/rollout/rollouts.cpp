@@ -21,7 +21,7 @@ namespace xrun {
 
 namespace {
 
-// 1 for the sampled tokens of the prompt and everything after it.
+// Returns a flag for each token of the segment: 1 if it was sampled.
 std::vector<uint8_t> trained_flags(const Rollout& one) {
   std::vector<uint8_t> flags(one.prompt_ids->size(), 0);
   const auto prompt = static_cast<std::ptrdiff_t>(flags.size());

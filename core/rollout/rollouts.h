@@ -19,7 +19,7 @@ struct TokenRoutes;
 // One turn of the policy in a conversation with an environment.
 struct RolloutTurn {
   int64_t begin = 0, end = 0;  // its tokens in Rollout::ids; those after it are the environment's
-  std::string text, finish;    // as of an answer
+  std::string text, finish;    // as in Rollout
   Json calls = Json::array();  // {"name", "arguments", "id"} or {"error"} (sampled_calls.h)
   Json reply = Json::array();  // the messages that were rendered after it
 };
@@ -120,8 +120,9 @@ class Rollouts : public Batch {
   // that a chunk counts with.
   std::shared_ptr<Rollouts> with_chunks(RolloutChunks chunks) const;
 
-  // Copies the extra columns of the prompts: rollout i gets those of the batch's segment of[i]. Of
-  // prompts that are rollouts, what only rollouts have is left out. Throws as check_columns.
+  // Copies the extra columns of the prompts: rollout i gets those of the batch's segment of[i]. If
+  // the prompts are rollouts themselves, fields that only rollouts have are left out. Throws as
+  // check_columns.
   void set_columns(const Batch& prompts, const std::vector<int64_t>& of);
 
   // Sets sampler_logprob and old_logprob, [R] in batch order.
@@ -141,8 +142,8 @@ class Rollouts : public Batch {
   // Returns the indices of the rollouts of each group, groups in batch order.
   std::vector<std::vector<int64_t>> groups() const;
 
-  // Returns the indices of minibatches: in every epoch the groups in another order, a pure function
-  // of (seed, step, epoch), `groups` of them at a time. The last one of an epoch may be smaller.
+  // Returns the indices of minibatches of `groups` groups each. Every epoch has the groups in
+  // another order, a pure function of (seed, step, epoch). The last one of an epoch may be smaller.
   std::vector<std::vector<int64_t>> minibatches(int64_t epochs, int64_t groups) const;
 
  private:

@@ -96,12 +96,14 @@ void Sampler::Decoding::check_stop() const {
   }
 }
 
-// A restored checkpoint may have the count of the keys in the cache, so replacements count too.
+// A restored checkpoint may have the update count of the keys in the cache, so replacements of the
+// weights are compared too.
 void Sampler::Decoding::refresh() {
   if (version_ == model_.update_count && replaced_ == model_.times_replaced()) return;
   version_ = model_.update_count;
   replaced_ = model_.times_replaced();
   steps_ = 0;
+  // Drafts that ran out of credit get another trial under the new weights.
   draft_credit_ = std::max(draft_credit_, kTrialCredit);
   // Keys of the old weights: everything that reads them is computed again.
   counters_.stale += slots_.release_held() + std::ssize(running_);
@@ -120,7 +122,7 @@ void Sampler::Decoding::close(QueuedSequence& sequence) {
   --active_;
 }
 
-// The slot of a computed prompt, from which waiting samples of its request fork.
+// Frees the slot of a computed prompt, from which waiting samples of its request would have forked.
 void Sampler::Decoding::drop_prompt() {
   if (prompt_.request != nullptr) slots_.close(prompt_.slot);
   prompt_ = {};

@@ -50,7 +50,7 @@ struct SampleRequest {
   // the token that is drawn, so a draft changes the time and nothing else. It may be wrong, shorter
   // or longer than the answer.
   std::vector<std::vector<int32_t>> drafts = {};
-  bool record_routes = false;  // of a mixture of experts: fill Generation::routes
+  bool record_routes = false;  // fills Generation::routes, with a mixture of experts
   // Called with every new token of a sample, stop ids included; true ends that sample ("stop").
   // Must not call the sampler.
   std::function<bool(int64_t sample, int32_t id)> on_token = {};
@@ -82,7 +82,7 @@ struct SamplerOptions {
   // its keys in chunks, which changes no bit.
   int64_t prefill_tokens = 4096;
   // Called between forwards; may throw, which ends the sampling. Empty: check_interrupt()
-  // (interrupt.h), for callers without a rule of when a signal may interrupt.
+  // (interrupt.h), for callers that let a signal interrupt at any time.
   std::function<void()> poll = {};
 };
 

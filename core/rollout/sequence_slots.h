@@ -1,6 +1,6 @@
 #pragma once
-// The sampler's slots of the cache: of sequences in progress, and of finished ones, whose keys are
-// held for sequences that continue them.
+// The sampler's cache slots: those of sequences in progress, and those of finished ones, whose keys
+// are held for sequences that continue them.
 
 #include <cstdint>
 #include <list>

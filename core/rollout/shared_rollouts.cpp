@@ -1,4 +1,4 @@
-// A rank's message is its rollouts, each: prompt, sample, what was sampled.
+// A rank's message lists its rollouts, each as prompt, sample and what was sampled.
 
 #include "core/rollout/shared_rollouts.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Rollouts that ranks sample separately: each rank those of its own prompts.
+// Rollouts that ranks sample separately: each rank answers its own prompts.
 
 #include <cstdint>
 #include <functional>

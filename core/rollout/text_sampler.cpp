@@ -26,7 +26,7 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
                                     const TextOptions& options) {
   check_stop_strings(options.stop);
   GenerateOptions generation = options.generate;
-  // A stop string that is one special token never shows in the text, so its id must stop.
+  // A stop string that is one special token never appears in the text, so its id must stop.
   for (const int32_t id : special_stop_ids(tokenizer, options.stop)) {
     add_once(generation.stop_ids, id);
   }

@@ -20,8 +20,8 @@ namespace xrun {
 class Policy;
 class Ranks;
 
-// Sums over ratios exp(difference) of tokens, where the difference is that of two log-probs,
-// clamped to 20 in size so that every sum stays finite.
+// Sums over the ratios exp(difference) of tokens. The difference of the two log-probs is clamped to
+// 20 in size, so that every sum stays finite.
 struct RatioSums {
   int64_t tokens = 0;
   double distance_sum = 0, distance_max = 0;  // of |difference|
@@ -71,8 +71,8 @@ class WatchedUpdate {
   // correction: nothing would make up for the difference between the policies.
   Objective watch(Objective objective);
 
-  // Appends the path_metrics and ratio_metrics of this update; adds to `record`. Ranks (null: one
-  // process) add what all have measured, in the order of the micro-batches.
+  // Appends the path_metrics and ratio_metrics of this update; adds to `record`. With ranks (null:
+  // one process), the measurements of all are summed in the order of the micro-batches.
   void report(Metrics& metrics, UpdateRecord& record, Ranks* ranks) const;
 
  private:

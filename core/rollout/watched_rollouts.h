@@ -12,8 +12,8 @@ namespace xrun {
 class AdamW;
 class Ranks;
 
-// The rollouts among the terms of one step. Wraps the objectives of those that a policy of the
-// optimizer trains, also the policy under a value head; both outlive this object.
+// The rollouts among the terms of one step. Wraps their objectives if the optimizer trains a
+// policy, possibly the one under a value head; both arguments outlive this object.
 class WatchedRollouts {
  public:
   WatchedRollouts(std::vector<StepTerm>& terms, const AdamW& adamw);
