@@ -43,7 +43,7 @@ void throw_failures(const std::vector<std::string>& messages, const Ranks& ranks
       std::rethrow_exception(failure);
     }
     const int64_t rank = first - messages.begin();
-    // The first line: the rank itself prints the rest, such as the recipe's lines.
+    // Only the first line: the rank itself prints the rest, such as the recipe's lines.
     const std::string text = fmt::format("rank {} of {}: {}", rank, ranks.size(),
                                          first->substr(1, first->find('\n') - 1));
     if (first->front() == '?') throw UsageError(text);
@@ -103,7 +103,7 @@ bool agree_on_interrupt(Ranks* ranks, std::string_view label) {
     request_interrupt(std::stoi(raised));
     agreed = true;
   }
-  return agreed;  // not of a signal that came meanwhile, which the others have not heard of
+  return agreed;  // a signal that came meanwhile is unknown to the others
 }
 
 }  // namespace xrun

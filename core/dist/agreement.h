@@ -1,6 +1,6 @@
 #pragma once
-// Work that ranks do separately and whose outcome they agree on: it succeeds on all or fails on
-// all, so that no rank waits for one that has given up.
+// Work that each rank does separately, with one outcome for all: it succeeds on all ranks or fails
+// on all, so that no rank waits for one that has given up.
 //
 // Without ranks (null) each function does its work and nothing else.
 
@@ -27,9 +27,9 @@ class RankError : public Error {
 };
 
 // Runs `work` on this rank and returns the results of all, in rank order. If it threw on a rank,
-// every rank throws: one that failed its own error, the others RankError (UsageError for bad usage)
-// with the message of the lowest rank that failed, or Interrupted, with the flag raised, if a
-// signal alone stopped some.
+// every rank throws. A rank that failed throws its own error, the others RankError (UsageError for
+// bad usage) with the message of the lowest rank that failed. If only signals stopped ranks, all
+// throw Interrupted with the flag raised.
 std::vector<std::string> gather_results(Ranks* ranks, std::string_view label,
                                         const std::function<std::string()>& work);
 

@@ -1,4 +1,4 @@
-// Several calls of a label may be under way at a time: their union counts.
+// Several calls of a label may be under way at once; the union of their times counts.
 
 #include "core/dist/collective_times.h"
 

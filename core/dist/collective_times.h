@@ -9,8 +9,8 @@
 
 namespace xrun {
 
-// Adds up, for each label, the time in which a rank's collectives were under way and the time in
-// which the rank waited for them. The difference was hidden behind its work. Not thread-safe.
+// Adds up, for each label, how long a rank's collectives were under way and how long the rank
+// waited for them. The difference was hidden behind its work. Not thread-safe.
 class CollectiveTimes {
  public:
   using Clock = std::chrono::steady_clock;

@@ -48,7 +48,7 @@ RangeSource& FetchingRanks::source(int64_t number) {
   return *offer->second.source;
 }
 
-// Words of one size, so that one collective without lengths is enough.
+// All messages have one size, so one collective without lengths is enough.
 std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
   const std::vector<int64_t> sizes(static_cast<size_t>(size()), kWords);
   const at::Tensor in = at::empty({kWords}, at::kLong),
@@ -76,8 +76,8 @@ void FetchingRanks::meet(std::string_view label) {
     if (std::none_of(all.begin(), all.end(), [](const Message& m) { return m.fetches; })) {
       const bool same = std::all_of(all.begin(), all.end(),
                                     [&](const Message& m) { return m.label == own.label; });
-      // Different collectives that run beside each other would end in one that never does. A
-      // barrier under different labels is an error.
+      // Different collectives would wait for each other forever. A barrier under different labels
+      // is an error instead.
       if (!same) ranks_.barrier(label);
       return;
     }
@@ -92,7 +92,7 @@ void FetchingRanks::meet(std::string_view label) {
   }
 }
 
-// A transfer that this rank only serves ends at the latest before it serves the next.
+// A transfer that this rank only serves ends before it serves the next one, if not earlier.
 void FetchingRanks::keep(Transfer transfer) {
   if (transfer.wish.source >= 0) {
     ahead_ = std::move(transfer);
@@ -138,7 +138,7 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& wi
         ranks_.all_gather("weights of a block", transfer.out, out_sizes, transfer.in);
     return transfer;
   }
-  // Bytes, because ranks may want different types at a time.
+  // Sent as bytes, since ranks may want groups of different types.
   std::vector<at::Tensor> ranges(n);
   int64_t bytes = 0;
   for (size_t r = 0; r < n; ++r) {
@@ -164,12 +164,12 @@ at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
   XRUN_CHECK(meets_, "a rank fetches before the ranks meet; call begin_meetings first");
   const FetchRequest wanted{source, group};
   at::Tensor found;
-  // Asked for at the fetch before, and transferred while the ranks computed.
+  // It was asked for at the fetch before, and transferred while the ranks computed.
   if (ahead_.wish == wanted) {
     ahead_.pending->wait();
     found = ahead_.out;
   }
-  // The ranges may be of a block that this rank did not run next after all.
+  // What was sent ahead may be a block that this rank did not run next after all.
   forget_ahead();
   // Nothing to ask for. The others meet this rank at its next fetch or collective.
   if (found.defined() && next < 0) return found;

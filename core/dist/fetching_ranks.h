@@ -1,6 +1,6 @@
 #pragma once
-// Ranks that fetch tensors from each other: all hold ranges of them, and any rank may fetch at any
-// time.
+// Ranks that fetch tensors from each other: each rank holds ranges of the tensors, and any rank may
+// fetch at any time.
 
 #include <ATen/core/Tensor.h>
 
@@ -24,10 +24,10 @@ class RangeSource {
   virtual at::Tensor range(int64_t group) = 0;  // this rank's, flat and contiguous
 };
 
-// Passes every collective on. Before it the ranks meet: one that has reached its next collective
-// serves the fetches of others until all have. So a rank may fetch while others compute, have no
-// work, or have failed, and the number of fetches may differ between ranks. Fetches count as
-// collectives for reports of failures.
+// Passes every collective on. Before it the ranks meet: a rank that has reached its next collective
+// serves the fetches of others until all have reached it. So a rank may fetch while others compute,
+// have no work, or have failed, and the number of fetches may differ between ranks. Fetches count
+// as collectives for reports of failures.
 class FetchingRanks : public Ranks {
  public:
   explicit FetchingRanks(Ranks& ranks) : ranks_(ranks) {}
@@ -42,10 +42,10 @@ class FetchingRanks : public Ranks {
   // Drops a source that no rank will fetch from again.
   void withdraw(int64_t source);
 
-  // Returns a group whole, [sum of sizes]. Waits until all other ranks fetch or reach a collective.
+  // Returns a whole group, [sum of sizes]. Waits until all other ranks fetch or reach a collective.
   //   next  the group of the same source that is probably fetched next, sent meanwhile; -1: none
   at::Tensor fetch(int64_t source, int64_t group, int64_t next = -1);
-  // Drops what was sent ahead: the values have changed.
+  // Drops what was sent ahead, since the values have changed.
   void forget_ahead();
 
   int64_t rank() const override { return ranks_.rank(); }

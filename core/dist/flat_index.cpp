@@ -72,8 +72,8 @@ int64_t FlatIndex::slice_offset(int64_t slice) const {
   return tensors_[static_cast<size_t>(of.tensor)].offset + of.begin;
 }
 
-// Each group is cut so that all ranks own equally much of the groups so far: a group of few slices
-// leaves a rank behind, which the next groups make up for.
+// Each group is cut so that all ranks own equally much of the groups so far: if a group has too few
+// slices for a rank, the next groups make up for it.
 FlatShards::FlatShards(const FlatIndex& index, int64_t ranks)
     : ranks_(ranks), groups_(static_cast<int64_t>(index.groups().size())) {
   const auto n = static_cast<size_t>(ranks);

@@ -7,8 +7,8 @@
 
 namespace xrun {
 
-// Elements of a slice, at most. The sum of squares of a gradient is made of sums over slices, which
-// therefore fix its bits.
+// Elements of a slice, at most. The sum of squares of a gradient adds up sums over slices, so the
+// slices fix its bits.
 inline constexpr int64_t kSliceElements = 1 << 16;
 
 struct TensorShape {
@@ -32,8 +32,8 @@ struct FlatSlice {
   int64_t begin = 0, end = 0;
 };
 
-// Consecutive tensors that share a buffer. A group is exchanged at once: it is the bucket of
-// gradients, and the tensors of a block of the model are whole groups.
+// Consecutive tensors that share a buffer. A group is exchanged at once: it is a bucket of
+// gradients, and a block of the model fills whole groups.
 struct FlatGroup {
   std::string block;  // "model.layers.0.", "" for tensors outside the blocks
   int64_t first_tensor = 0, tensor_count = 0;
@@ -47,9 +47,8 @@ class FlatIndex {
   // Elements to which tensors are aligned: 64 bytes in every type of two bytes and more.
   static constexpr int64_t kAlign = 32;
 
-  // A group ends where the block changes, or at the first tensor with which it has
-  // `group_elements`. The block of a tensor is its name up to the first part that is a number, or
-  // else up to a '/'.
+  // A group ends where the block changes, or with the tensor that brings it to `group_elements`.
+  // The block of a tensor is its name up to the first part that is a number, or else up to a '/'.
   explicit FlatIndex(const std::vector<TensorShape>& tensors,
                      int64_t group_elements = int64_t{4} << 20);
 

@@ -7,11 +7,11 @@
 
 namespace xrun {
 
-// A rank may wait for hours while another builds a cache. The watchdog finds those that hang.
+// A rank may wait for hours while another builds a cache. The watchdog finds ranks that hang.
 static constexpr std::chrono::hours kNoGlooTimeout{24 * 365};
 
-// c10d keeps a trace of every collective unless this is set. Its trace belongs to the process and
-// two groups of one process corrupt it; ours is in core/dist/watch.
+// c10d keeps a trace of every collective unless this is set. Its trace belongs to the process, and
+// two groups in one process corrupt it; ours is in core/dist/watch.
 static void turn_traces_off() {
   static const int done = ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
   static_cast<void>(done);

@@ -87,7 +87,7 @@ ProcessGroup::~ProcessGroup() {
 void ProcessGroup::check_verdict() const {
   const std::optional<RankVerdict> verdict = watchdog_.verdict();
   if (!verdict) return;
-  // The exit status survives: 2 is a difference in settings, which no retry mends.
+  // The exit status survives: 2 means that settings differ, which no retry fixes.
   if (verdict->status == 2) throw UsageError(verdict->text);
   throw Error(verdict->text);
 }
@@ -102,7 +102,7 @@ ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
                                        std::string_view arguments) {
   check_verdict();
   Call call = {record_.begin(label, bytes), std::string(label), bytes};
-  // Before the check, whose collective belongs to the cost of this one.
+  // Taken before the check, whose collective is part of this call's cost.
   call.begun = CollectiveTimes::Clock::now();
   if (check_) check_arguments(call, arguments);
   return call;
@@ -111,7 +111,7 @@ ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
 void ProcessGroup::check_arguments(const Call& call, std::string_view arguments) {
   const std::string own = fmt::format("\"{}\" {}", call.label, arguments);
   const std::vector<std::string> all = gather_texts(call, own, "arguments");
-  // Against rank 0, so that all ranks throw the same message.
+  // Compared with rank 0, so that all ranks throw the same message.
   for (int64_t r = 1; r < size(); ++r) {
     XRUN_CHECK(all[r] == all[0],
                "collective {} differs between ranks: rank 0 calls {}, rank {} calls {}",
@@ -119,7 +119,7 @@ void ProcessGroup::check_arguments(const Call& call, std::string_view arguments)
   }
 }
 
-// Every rank comes here in the same collective, so that making the backend is one as well.
+// Every rank comes here in the same collective, so making the backend may be collective too.
 c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return *host_;
   if (!device_) {

@@ -1,5 +1,5 @@
-// whole i64 | real f64 | text: size i64, bytes | tensor: text of its sizes, dtype i64, text of its
-// elements; little-endian, as every machine of a run is.
+// int64 | float64 | string: size int64, bytes | tensor: dtype int64 (-1: undefined), its sizes and
+// its elements as strings. Little-endian, as every machine of a run is.
 
 #include "core/dist/rank_message.h"
 

@@ -31,9 +31,9 @@ class Ranks {
 
   // Returns every rank's text, in rank order. Texts may differ in length.
   virtual std::vector<std::string> gather(std::string_view label, const std::string& text) = 0;
-  // Returns the text of rank `root`; that of the others is ignored.
+  // Returns the text of rank `root`; the texts of the others are ignored.
   virtual std::string broadcast(std::string_view label, const std::string& text, int64_t root) = 0;
-  // Fills `tensor` with that of rank `root`, bytes unchanged. Contiguous, equal shapes and dtypes.
+  // Fills `tensor` with the bytes of rank `root`'s. Contiguous, equal shapes and dtypes.
   virtual void broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) = 0;
 
   // Begins an all-to-all: rank r's k-th piece of `in` becomes the r-th piece of rank k's `out`.
@@ -54,12 +54,12 @@ class Ranks {
 
   virtual void barrier(std::string_view label) = 0;
 
-  // After an error of this rank: returns true once every rank has one and has made the same
-  // collectives, so that all may make others, such as those of a save. Returns false if another
-  // rank waits for this one, left or is gone, and after 10 s.
+  // Called after an error of this rank. Returns true once every rank has an error after the same
+  // collectives, so that all may make further ones, such as those of a save. Returns false if
+  // another rank waits for this one, has left or is gone, or after 10 s.
   virtual bool fails_together() { return true; }
 
-  // Reports an error of this rank that the others do not know of, which ends them too with the exit
+  // Reports an error of this rank that the others do not know of, and ends them too with the exit
   // status. Returns only on the rank that must print the error; elsewhere rank 0 prints it and the
   // process ends here.
   virtual void fail(int /*status*/, const std::string& /*message*/) {}

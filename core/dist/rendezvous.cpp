@@ -31,7 +31,7 @@ constexpr double kJoinS = 300;       // containers of one job start minutes apar
 constexpr double kOwnAddressS = 10;  // rank 0 reaches itself at once, or never
 constexpr int kFirstPauseMs = 1;
 constexpr int kLastPauseMs = 100;
-constexpr double kReadS = 5;  // for the others to read what differs; they look every 100 ms
+constexpr double kReadS = 5;  // gives the others time to read what differs; they look every 100 ms
 constexpr size_t kNamedRanks = 8;
 
 double join_timeout_s() {
@@ -60,7 +60,7 @@ std::string key_prefix() {
 int listening_socket(const World& world) {
   if (const char* const text = std::getenv("XRUN_MASTER_FD")) {
     const int fd = std::atoi(text);
-    ::unsetenv("XRUN_MASTER_FD");  // neither is for the programs that this process starts
+    ::unsetenv("XRUN_MASTER_FD");  // not meant for programs that this process starts
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     return fd;
   }
@@ -112,7 +112,7 @@ std::string first_difference(const std::string& text, const std::string& other) 
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-// All ranks compare all, so that each throws by itself.
+// Every rank compares all programs, so that each throws by itself.
 void compare_programs(c10d::Store& store, const World& world) {
   std::vector<std::string> keys;
   for (int64_t r = 0; r < world.size; ++r) keys.push_back(fmt::format("meet/{}", r));
@@ -140,7 +140,7 @@ std::string own_address(const World& world) {
 
 c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
   const bool serves = world.rank == 0 && !agent_serves();
-  // On one machine nothing but the loopback interface is listened on.
+  // On one machine, rank 0 listens on the loopback interface alone.
   const std::string host = world.one_machine() && !agent_serves() ? kLoopback : world.address;
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(world.port);
@@ -172,7 +172,7 @@ void meet(c10d::Store& store, const World& world, const std::string& program) {
   }
   store.add("meet/read", 1);
   if (!difference) return;
-  // Rank 0 may serve the store, and the others must read in it what differs.
+  // If rank 0 serves the store, it must stay until the others have read the difference there.
   const SteadyClock::time_point read = SteadyClock::now();
   while (world.rank == 0 && store.add("meet/read", 0) < world.size &&
          seconds_since(read) < kReadS) {

@@ -16,7 +16,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world);
 
 // Waits until all ranks have come, and checks that their programs are alike. `program` has a line
 // "name value" for each part. Throws Error that names the ranks which have not come in time; or, on
-// every rank, the one whose program differs and its line.
+// every rank, the first rank whose program differs and the line.
 void meet(c10d::Store& store, const World& world, const std::string& program);
 
 // Returns the address at which this machine listens for the other ranks.

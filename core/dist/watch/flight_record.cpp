@@ -1,4 +1,4 @@
-// A slot is a sequence lock: a reader copies it and repeats if the version changed meanwhile.
+// A slot is a sequence lock: a reader copies it, and copies again if the version changed meanwhile.
 
 #include "core/dist/watch/flight_record.h"
 

@@ -24,7 +24,7 @@ struct RankStatus {
   int64_t call = -1;       // number of the collective below, from 0; -1 before the first
   int64_t bytes = 0;       // of its tensors on this rank
   int64_t since_ms = 0;    // when the state began: CLOCK_MONOTONIC
-  int64_t cpu_ms = 0;      // in which the main thread had a processor or waited for one
+  int64_t cpu_ms = 0;      // while the main thread had a processor or waited for one
   int64_t work_ms = 0;     // of all threads but the watchdog
   int64_t failed_at = -1;  // collectives that it had begun at its latest error; -1: no error
   uint64_t activity = 0;   // activity_count()
@@ -59,7 +59,7 @@ class FlightRecord {
 
   void set_call_site(CallSite call_site) { call_site_ = std::move(call_site); }
   void set_step(int64_t step);
-  // Sets the line that runs, for Lua code that has made no call for long.
+  // Sets the line that runs, for Lua code that has made no call for a long time.
   void set_line(std::string_view line);
 
   // A collective begins; returns its number.
@@ -92,8 +92,8 @@ struct FlightRecord::Slot {
   char failure[1024] = "";
 };
 
-// Returns a copy of a slot's status that no write tore apart, except where the writer stopped in
-// the middle of one: then, after 0.2 s, what there is.
+// Returns a consistent copy of a slot's status. If the writer stopped in the middle of a write,
+// returns what is there after 0.2 s.
 RankStatus read_slot(const FlightRecord::Slot& slot);
 
 // The record of this process.

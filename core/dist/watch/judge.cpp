@@ -1,4 +1,5 @@
-// A rank is behind another that waits in collective c if it has begun fewer than c + 1.
+// If a rank waits in collective c, every rank that has begun fewer than c + 1 collectives is behind
+// it.
 
 #include "core/dist/watch/judge.h"
 
@@ -15,13 +16,13 @@ namespace xrun {
 
 namespace {
 
-// A verdict is printed on a terminal: more ranks than this say nothing more.
+// A verdict is printed on a terminal, where further ranks would add nothing.
 constexpr size_t kShownRanks = 16;
 // A transfer slower than 1 MB/s does not end.
 constexpr int64_t kStallMs = 60000;
 constexpr int64_t kStallBytesPerMs = 1000;
-// Processor time that counts as work: 0.4 % of hang_ms. A starved process has more; what an idle
-// one's threads of LibTorch use is below a tenth of it.
+// Processor time that counts as work: 0.4 % of hang_ms. A starved process uses more; the LibTorch
+// threads of an idle one use less than a tenth of it.
 constexpr int64_t kWorkMs = 50;
 
 bool waits(const RankView& rank) {
@@ -43,9 +44,9 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
   return most;
 }
 
-// True if the main thread had or wanted a processor since its last sign of progress; code that
-// waits does not. An eighth of the time is enough for systems that tell only what it had: on a
-// machine full of other programs that is a small share.
+// True if the main thread had or wanted a processor since its last sign of progress, which code
+// that waits does not. An eighth of the time is enough, for systems that report only the time it
+// had: on a machine full of other programs that is a small share.
 bool busy(const RankView& rank, int64_t now_ms) {
   return 8 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
@@ -93,7 +94,7 @@ std::string own_fault(const RankView& rank, const WatchLimits& limits, int64_t n
       static_cast<double>(now_ms - rank.heard_ms) / 1e3);
 }
 
-// The same for what others wait for.
+// The same for a rank that others wait for.
 std::string awaited_fault(const std::vector<RankView>& ranks, const RankView& rank,
                           const WatchLimits& limits, int64_t now_ms) {
   const int64_t awaited = awaited_ms(ranks, rank, now_ms);
@@ -175,7 +176,8 @@ WatchLimits watch_limits() {
 
 std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
                                  int64_t now_ms) {
-  // In this order: a rank that reports its own error, or is gone, is the cause of what others show.
+  // The order matters: a rank that reports its own error, or is gone, is the cause of what others
+  // show.
   const auto find = [&](auto fault_of) -> std::optional<RankVerdict> {
     for (size_t r = 0; r < ranks.size(); ++r) {
       const std::string fault = fault_of(ranks[r]);

@@ -78,7 +78,7 @@ bool waits_for_outside() {
     const std::string thread = entry->d_name;
     if (thread[0] == '.' || thread == own) continue;
     const std::string text = thread_file(thread, "syscall");
-    // A thread that has ended since is no sign of anything.
+    // A thread that has ended since tells nothing.
     if (text.empty() && ::access(("/proc/self/task/" + thread).c_str(), F_OK) != 0) continue;
     if (is_outside(text)) outside = true;
   }

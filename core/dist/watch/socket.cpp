@@ -1,4 +1,5 @@
-// Connections are attempted without blocking, so that a host that swallows packets costs seconds.
+// Connections are attempted without blocking, so that a host that drops packets costs seconds, not
+// minutes.
 
 #include "core/dist/watch/socket.h"
 
@@ -76,7 +77,7 @@ bool try_listen(const sockaddr* address, socklen_t size, Socket& out) {
   return true;
 }
 
-// "10.0.0.7", or "" if the address has no such text.
+// Returns "10.0.0.7", or "" if the address has no numeric form.
 std::string numeric_text(const sockaddr* address, socklen_t size) {
   char name[NI_MAXHOST] = "";
   const int code = ::getnameinfo(address, size, name, sizeof name, nullptr, 0, NI_NUMERICHOST);

@@ -43,7 +43,7 @@ int port_of(const Socket& socket);
 Socket connect_to(const std::string& host, int port, double timeout_s,
                   const std::function<void(const std::string& why)>& waiting = {});
 
-// Returns this machine's address on the way to `host`, "" if there is none.
+// Returns this machine's address on the route to `host`, "" if there is none.
 std::string address_towards(const std::string& host);
 
 // Returns the address of this machine's first interface that others can reach, "" if there is none.

@@ -1,4 +1,4 @@
-// The thread owns the sockets and the views; it shares the verdict, the own failure and the end
+// The thread owns the sockets and the views. It shares the verdict, this rank's failure and the end
 // with the main thread, under the mutex.
 
 #include "core/dist/watch/watchdog.h"
@@ -28,7 +28,7 @@ namespace xrun {
 namespace {
 
 constexpr int kBeatMs = 250;
-constexpr int64_t kOwnPauseMs = 2000;  // a longer gap in the loop: this process itself was stopped
+constexpr int64_t kOwnPauseMs = 2000;  // a longer gap means that this process was stopped
 // Limits for a failing run: the verdict of rank 0, the unwinding of an error, the saving of a
 // failed batch, the last words on sockets.
 constexpr double kReplyS = 3;
@@ -38,10 +38,10 @@ constexpr int64_t kSaveMs = 60000;
 constexpr int64_t kGoodbyeMs = 1000;
 // Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
-// Without activity; the check reads a file for each thread.
+// Checked only after this long without activity, since the check reads a file for each thread.
 constexpr int64_t kOutsideCheckMs = 2000;
 constexpr int64_t kClockMs = 60000;  // clocks of machines may differ by this
-// Tables grow with the square of the ranks.
+// All tables together grow with the square of the ranks; this holds them below 10 MB/s.
 constexpr int64_t kTableBytesPerMs = 10000;
 
 int64_t unix_ms() {
@@ -58,7 +58,7 @@ RankStatus aged(RankStatus status, int64_t now_ms) {
 void wake(const Socket& event) {
   const uint64_t one = 1;
   if (::write(event.fd(), &one, sizeof one) < 0) {
-    // Full: the thread is awake already.
+    // The counter is full, so the thread is awake already.
   }
 }
 
@@ -86,8 +86,8 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
     const WatchHello hello = {world.rank, sizeof(RankStatus), unix_ms()};
     peers_[0].stream.send(FrameKind::kHello, message_bytes(hello));
   }
-  // The new thread inherits the mask, so it is set around the start.
-  // The main thread handles signals.
+  // The main thread handles signals. The new thread inherits the mask, so the mask is set around
+  // its start.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -172,8 +172,8 @@ void Watchdog::run() {
 
 void Watchdog::beat() {
   const int64_t now_ms = monotonic_ms();
-  // A stopped process (SIGSTOP, a suspended machine) heard nobody meanwhile: that is not the
-  // others' silence.
+  // A stopped process (SIGSTOP, a suspended machine) heard nobody meanwhile, which does not mean
+  // that the others were silent.
   if (const int64_t gap_ms = now_ms - last_ms_; gap_ms > kOwnPauseMs) {
     for (RankView& rank : ranks_) {
       rank.heard_ms += gap_ms;
@@ -209,7 +209,7 @@ void Watchdog::listen() {
     if (::poll(&ready, 1, 0) <= 0) return;
     Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket.open()) return;
-    // Nobody yet: the hello names the rank, and frames before it are ignored.
+    // The hello will name the rank; frames before it are ignored.
     peers_.push_back({FrameStream(std::move(socket)), -1});
   }
 }
@@ -329,16 +329,16 @@ void Watchdog::send_beat() {
   const bool due = last_ms_ - table_ms_ >= std::max<int64_t>(kBeatMs, bytes / kTableBytesPerMs);
   const std::string body = due ? table() : "";
   if (due) table_ms_ = last_ms_;
-  // An empty table still tells that rank 0 lives.
+  // An empty table still shows that rank 0 is alive.
   for (Peer& peer : peers_) peer.stream.send(FrameKind::kTable, body);
 }
 
-// A rank that has seen the errors of all goes on, so later errors count too.
+// A rank that has seen the errors of all goes on, so errors later than this one count too.
 void Watchdog::compare_errors() {
   const int64_t mine = ranks_[world_.rank].status.failed_at;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    // Unless fails_together() waits for this very error there is nobody to answer.
+    // Only a fails_together() that waits for this very error is answered.
     if (mine < 0 || mine != failed_at_) return;
   }
   bool all = true, waited_for = false;
@@ -371,15 +371,15 @@ void Watchdog::decide() {
     return;
   }
   const std::string notice = late_notice(ranks_, limits_, last_ms_);
-  // When a wait begins, not at every beat of it.
+  // Printed when a wait begins, not at every beat of it.
   if (!notice.empty() && last_notice_.empty() && hooks_.notice) hooks_.notice(notice);
   last_notice_ = notice;
 }
 
 void Watchdog::decide_about_rank_0() {
-  // Only these two: what the others do is known from rank 0 alone, and may be old.
+  // Judges only these two: the state of the others is known from rank 0 alone, and may be old.
   const auto found = judge({ranks_[0], ranks_[world_.rank]}, limits_, last_ms_);
-  // Rank 0 judges all others. Only its own end is judged elsewhere, by ranks that would wait
+  // Rank 0 judges all others. Its own end is judged elsewhere, by the ranks that would wait for it
   // forever.
   const bool gone = ranks_[0].closed && !ranks_[0].left;
   const bool silent = !ranks_[0].left && last_ms_ - ranks_[0].heard_ms >= limits_.silent_ms;
@@ -402,12 +402,12 @@ void Watchdog::settle(const RankVerdict& verdict, bool reports) {
     if (verdict_) return;
     verdict_ = verdict;
     reports_ = reports;
-    // The launcher reads the record; a failure of this rank's own stands there already.
+    // The launcher reads the record; a failure of this rank itself is in it already.
     if (reports && !failed_) record_.set_failure(verdict.text);
   }
   changed_.notify_all();
   const bool ends = !ends_by_itself(verdict, reports);
-  // Rank 0 sends the verdict to all; a rank that reports rank 0's end has nobody to tell.
+  // Rank 0 sends the verdict to all; the rank that reports the end of rank 0 has nobody to tell.
   if (ends && world_.rank == 0) say_goodbye();
   if (ends && hooks_.end) hooks_.end(verdict, reports);
 }
@@ -425,8 +425,7 @@ bool Watchdog::ends_by_itself(const RankVerdict& verdict, bool reports) {
     if (monotonic_ms() - begin_ms >= limit_ms || (!reports && waits())) return false;
     changed_.wait_for(lock, kCheckInterval);
   }
-  // A main thread that has come to its own end without an error prints none: the verdict is still
-  // to be reported.
+  // A main thread that ended without an error prints none, so the verdict must still be reported.
   return failed_;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Detects ranks that died, were stopped, hang or left, and ends the others. Each rank has a thread
-// that reports to rank 0 four times a second; rank 0 judges, the others judge rank 0.
+// Detects ranks that died, stopped, hang or left, and ends the others. Each rank has a thread that
+// reports to rank 0 four times a second; rank 0 judges, the others judge rank 0.
 
 #include <condition_variable>
 #include <cstdint>
@@ -29,9 +29,9 @@ struct WatchdogHooks {
   std::function<void()> ask_line;
 };
 
-// After a verdict the hook `end` is called on the watchdog's thread. Two ranks get time to end by
-// themselves before: the one that reports, if it waits in a collective and so can throw (5 s); and
-// any that computes when another reports its own error, since it may be saving (60 s).
+// After a verdict the hook `end` is called on the watchdog's thread. Two kinds of ranks first get
+// time to end by themselves: the one that reports, if it waits in a collective and so can throw (5
+// s); and any that computes when another rank reports its own error, since it may be saving (60 s).
 class Watchdog {
  public:
   // `socket` listens on rank 0, on the others it is connected to it. Starts the thread; the main
@@ -44,16 +44,16 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   std::optional<RankVerdict> verdict() const;
-  // Returns the verdict after waiting for one for at most `seconds`.
+  // Waits at most `seconds` for a verdict and returns it.
   std::optional<RankVerdict> await_verdict(double seconds) const;
 
-  // Reports an error of this rank, which ends the run. Returns if this rank must print it: on rank
-  // 0 once the others know, on others if rank 0 does not answer within 3 s.
+  // Reports an error of this rank, which ends the run. Returns only if this rank must print it: on
+  // rank 0 once the others know, elsewhere if rank 0 does not answer within 3 s.
   void fail(int status, const std::string& message);
 
-  // After an error of this rank: waits until it is known if every rank has one after the same
-  // number of collectives, so that all may go on with the next. False as soon as another rank waits
-  // in a collective that this one will not join, has left or is gone, and after 10 s.
+  // Called after an error of this rank: waits until every rank has an error after the same number
+  // of collectives, so that all may go on with the next one. False as soon as another rank waits in
+  // a collective that this one will not join, has left or is gone, or after 10 s.
   bool fails_together();
 
  private:

@@ -70,7 +70,7 @@ void read_rank_and_size(const Variables& variables, const char* rank, const char
 
 void read_local(const Variables& variables, const char* rank, const char* size, World& out) {
   out.local_size = variables.number_or(size, 1, out.size, out.local_size);
-  // Without the number of ranks here, only that of all bounds the local rank.
+  // Without the number of local ranks, only the number of all ranks bounds the local rank.
   const int64_t highest = variables.set(size) ? out.local_size - 1 : out.size - 1;
   out.local_rank = variables.number_or(rank, 0, highest, out.local_rank);
 }
@@ -117,12 +117,12 @@ void read_mpi(const Variables& variables, const char* rank, const char* size, co
   // Open MPI and MPICH name them differently; what is unset changes nothing.
   read_local(variables, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", out);
   read_local(variables, "MPI_LOCALRANKID", "MPI_LOCALNRANKS", out);
-  // mpirun does not tell where rank 0 is; on one machine it does not matter.
+  // mpirun does not say where rank 0 is, which does not matter on one machine.
   if (out.one_machine()) out.address = "127.0.0.1";
   if (variables.set(job)) out.port = port_of_job(variables.text(job));
 }
 
-// MASTER_ADDR and MASTER_PORT win over what was derived.
+// MASTER_ADDR and MASTER_PORT replace what was derived.
 void read_master(const Variables& variables, World& out) {
   if (variables.set("MASTER_ADDR")) out.address = variables.text("MASTER_ADDR");
   out.port = static_cast<int>(variables.number_or("MASTER_PORT", 1, 65535, out.port));
@@ -199,7 +199,7 @@ int64_t slurm_tasks_of(const std::string& text, int64_t node) {
 std::optional<World> world_from_environment(const ReadVariable& variable) {
   const Variables variables(variable);
   World out;
-  // First: torchrun may itself run under srun or mpirun, and then its ranks count.
+  // Checked first: torchrun may itself run under srun or mpirun, and then torchrun's ranks count.
   if (variables.set("RANK") || variables.set("WORLD_SIZE")) {
     read_torchrun(variables, out);
   } else if (variables.set("SLURM_STEP_NUM_TASKS")) {

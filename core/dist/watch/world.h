@@ -29,15 +29,15 @@ using ReadVariable = std::function<const char*(const char* name)>;
 //   OMPI_COMM_WORLD_SIZE     mpirun of Open MPI
 //   PMI_SIZE                 mpirun of MPICH and Intel MPI
 // A missing MASTER_ADDR or MASTER_PORT is derived where the launcher allows it. Throws UsageError
-// that names the variable if one is missing, no number or out of range. A World of size 1 counts
+// that names the variable if one is missing, not a number or out of range. A World of size 1 counts
 // as a single process.
 std::optional<World> world_from_environment(const ReadVariable& variable);
 std::optional<World> world_from_environment();
 
-// Returns the CUDA_VISIBLE_DEVICES that shows this rank one GPU, that of its local rank: of the
+// Returns the CUDA_VISIBLE_DEVICES that shows this rank the GPU of its local rank: one of the
 // `visible` ones, or of the machine's `gpus` if the variable is not set (""; 0: not known). Under
-// srun a single one is the rank's own already. Throws UsageError if there are fewer than ranks on
-// this machine.
+// srun a single visible GPU is the rank's own already. Throws UsageError if this machine has fewer
+// GPUs than ranks.
 std::string gpu_of_rank(const World& world, const std::string& visible, int64_t gpus);
 
 // Returns the first host of a Slurm list: "node001" of "node[001-003,7],gpu1".
