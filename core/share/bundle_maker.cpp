@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "recipes/dpo.lua:9" as "recipe/dpo.lua:9".
+// Renames "recipes/dpo.lua:9" to "recipe/dpo.lua:9".
 Json member_origins(const Json& origins, const RecipeSources& sources, const std::string& recipe) {
   Json out = Json::object();
   for (const auto& [path, origin] : origins.as_object()) {
@@ -40,7 +40,7 @@ Json member_origins(const Json& origins, const RecipeSources& sources, const std
   return out;
 }
 
-// "data/1/", "model/tiny/": the folder of an input's members.
+// Names the folders of inputs' members: "data/1/", "model/tiny/".
 class InputFolders {
  public:
   std::string next(const NamedInput& input) {
@@ -58,8 +58,8 @@ class InputFolders {
   std::map<std::string, int> count_;
 };
 
-// Data and weights are large and often not the author's to pass on, so they are left out unless
-// they are asked for; templates, projections and configs always go in.
+// Data and weights are large, and the author may often not pass them on, so they are left out
+// unless asked for; templates, projections and configs always go in.
 bool takes(const BundleRequest& request, const LockedInput& input, const LockedFile& file) {
   if (input.kind == InputKind::kData) return request.with_data;
   return input.kind != InputKind::kModel || request.with_model || !is_weights(file);
@@ -85,7 +85,7 @@ void add_operators(const BundleRequest& request, const RecipeSources& sources, B
   lock.operators = Json::object();
   for (const std::string& word : sources.words) {
     Json schemas = Json::array();
-    // Words that are not operators have no schema: names of Lua tables and methods.
+    // Words that are not operators, such as names of Lua tables and methods, have no schema.
     for (const std::string& schema : request.operators(word)) schemas.push_back(schema);
     if (schemas.size() > 0) lock.operators.set(word, std::move(schemas));
   }
@@ -99,8 +99,7 @@ void add_run(const BundleRequest& request, const std::string& text, BundleLock& 
   } catch (const Error& error) {
     const std::string what = fmt::format("{}: its first steps cannot be recorded: {}",
                                          request.run.string(), error.what());
-    // A run that was only found beside the recipe is a convenience: without it the bundle is
-    // complete.
+    // A run that was only found next to the recipe is optional: the bundle is complete without it.
     if (request.run_given) throw Error(what);
     notices.push_back(what);
   }
@@ -138,7 +137,7 @@ MadeBundle make_bundle(const BundleRequest& request, fs::path out) {
   made.lock = lock_of_recipe(request, members, made.notices);
   if (out.empty()) out = fs::path(request.recipe).stem().string() + kBundleEnding;
   write_bundle(made.lock, std::move(members), out);
-  // As written, with the digests of its members.
+  // Read back, since writing adds the digests of the members.
   made.lock = Bundle::open(out).lock();
   made.path = out;
   return made;

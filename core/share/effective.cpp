@@ -1,5 +1,5 @@
-// A recipe and a bundle are brought into the form of a run's files; then both sides are cut down to
-// what either of them has.
+// Recipes and bundles are brought into the form of a run's files; then both sides are cut down to
+// what both have.
 
 #include "core/share/effective.h"
 
@@ -49,7 +49,7 @@ std::string module_name(const std::string& member) {
 // Digest over all files of an input, by name.
 std::string digest_of(const LockedInput& input) {
   std::string text;
-  // Names and digests alone: where the files are differs by machine.
+  // Names and digests alone, since paths differ by machine.
   for (const LockedFile& file : input.files) text += file.name + "\n" + file.sha256 + "\n";
   return hash_hex(text);
 }
@@ -64,7 +64,7 @@ RunMetrics metrics_of(const LockedRun& run) {
     ++metrics.objects;
     metrics.last_step = step.at("step").as_int();
     for (const auto& [name, value] : step.as_object()) {
-      // It is the axis of the series, not a metric.
+      // The step is the axis of the series, not a metric.
       if (name == "step") continue;
       const auto [at, made] = known.emplace(name, metrics.series.size());
       if (made) metrics.series.push_back({.name = name, .steps = {}, .values = {}});
@@ -98,7 +98,7 @@ RunFiles files_of_bundle(const std::string& file) {
     keys.push_back(data_key(input.name, std::move(files)));
   }
   for (const LockedFile& member : lock.members) {
-    // The recipe is compared as a text, modules by their digests.
+    // The recipe is compared as text, modules by their digests.
     if (!member.name.starts_with("recipe/") || member.name == lock.recipe) continue;
     modules.set(module_name(member.name), hash_hex(bundle.text(member.name)));
   }
@@ -166,8 +166,8 @@ RunFiles reduced(RunFiles run) {
   return run;
 }
 
-// The sources in the order of their names, each once: a recipe may open one twice. Without those of
-// one side there is nothing to compare: returns false.
+// Sorts the sources by name, each once, since a recipe may open one twice. Returns false if the
+// sources of one side are unknown, so that there is nothing to compare.
 bool sort_keys(RunFiles& a, RunFiles& b) {
   const auto keys_of = [](RunFiles& files) -> Json& {
     return *files.record.find("inputs")->find("data")->find("1")->find("keys");
@@ -187,8 +187,9 @@ bool sort_keys(RunFiles& a, RunFiles& b) {
 
 Json& modules_of(RunFiles& files) { return *files.record.find("inputs")->find("modules"); }
 
-// Only modules that both have, by the name that `other` gives them: a run names the loaded ones by
-// their paths, a bundle bases of the config too, from the folder of the recipe.
+// Keeps only modules that both have, by the name that `other` gives them: a run names the loaded
+// ones by their paths; a bundle also has the bases of the config, by their paths below the recipe's
+// folder.
 void keep_common_modules(RunFiles& run, RunFiles& other) {
   Json of_run = Json::object(), of_other = Json::object();
   for (const auto& [path, digest] : modules_of(run).as_object()) {

@@ -1,5 +1,5 @@
 #pragma once
-// Compares two recipes, bundles or runs by everything that changes their numbers.
+// Compares two recipes, bundles or runs in everything that changes their numbers.
 
 #include <string>
 #include <vector>
@@ -9,9 +9,9 @@
 namespace xrun {
 
 // Compares two of: a recipe's file, a bundle, the folder of a run. Nothing is run, and a bundle is
-// not extracted. Two runs compare as compare_runs does; otherwise settings, recipe, modules, bytes
-// of data, of two bundles also models, templates and projections, and the steps that both have.
-// Adds what is not compared to `notices`. Throws as reading them does.
+// not extracted. Two runs are compared as compare_runs does; otherwise settings, recipe, modules,
+// bytes of data and the steps that both have, and for two bundles also models, templates and
+// projections. Adds what is not compared to `notices`. Throws as reading them does.
 RunComparison compare_effective(const std::string& a, const std::string& b,
                                 std::vector<std::string>& notices);
 

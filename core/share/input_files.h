@@ -12,8 +12,8 @@
 
 namespace xrun {
 
-// The folders of models on this machine, given by the caller: rooms below core/model do not know
-// its registry.
+// The folders of models on this machine. The caller gives them, since this room may not include the
+// registry of core/model.
 struct ModelFolders {
   // Returns the folder of a model's name without downloading anything; throws UsageError with the
   // command that fetches it.
@@ -27,9 +27,9 @@ struct LocalInput {
   std::vector<std::filesystem::path> files;
 };
 
-// Finds the files of an input and takes their digests, remembered ones where the files are
-// unchanged. Of a model: its weights and every file that config, tokenizer and templates consist
-// of. Throws Error as find_data_files and ModelFolders::folder do; Interrupted.
+// Finds the files of an input and takes their digests, remembered ones for unchanged files. For a
+// model: its weights and every file of its config, tokenizer and templates. Throws Error as
+// find_data_files and ModelFolders::folder do; Interrupted.
 LocalInput measure_input(const NamedInput& input, const ModelFolders& models);
 
 // True for the files of a model that a bundle leaves out unless it is asked for the model.

@@ -1,4 +1,4 @@
-// Sizes are compared before digests, so that a lock of someone else's cannot make this machine read
+// Sizes are compared before digests, so that a stranger's lock cannot make this machine read
 // devices or large files for nothing.
 
 #include "core/share/input_search.h"
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The limit that bundle_file.cpp has for a lock, so that every extracted one is read.
+// The limit of bundle_file.cpp for a lock, so that every extracted one can be read.
 constexpr uint64_t kMostLockOfFolder = uint64_t{64} << 20;
 
 bool may_read(const fs::path& file) {
@@ -42,7 +42,7 @@ InputMatch match(const fs::path& file, const LockedFile& locked) {
   return file_sha256(file) == locked.sha256 ? InputMatch::kLocked : InputMatch::kOther;
 }
 
-// The files in the extracted bundles that have a digest.
+// Returns the files of extracted bundles that have this digest.
 std::vector<fs::path> bundled_files(const std::string& sha256) {
   std::vector<fs::path> found;
   std::error_code none;
@@ -56,7 +56,7 @@ std::vector<fs::path> bundled_files(const std::string& sha256) {
         if (member.sha256 == sha256) found.push_back(folder / member.name);
       }
     } catch (const Error&) {
-      // A folder that is being made or removed.
+      // The folder is being made or removed.
     }
   }
   return found;
@@ -127,7 +127,7 @@ NearFiles files_below(const fs::path& root, const LockedInput& input) {
   // An absolute name is a path on the author's machine and is not joined to this root.
   if (named.is_relative() && !named.empty()) take(files_in(root / named, input));
   if (input.kind == InputKind::kModel) take(files_in(root / named.filename(), input));
-  // Tried last, so that of two equal finds the one under the input's own folders stays.
+  // Tried last, so that between equal matches the one under the input's own folders stays.
   take(files_in(root, input));
   return best;
 }
@@ -266,7 +266,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   std::vector<fs::path> files;
   for (const LockedFile* file : wanted_files(input)) {
     const std::optional<fs::path> at = find_by_digest(*file, search.models);
-    // One missing file is enough: half an input is no input.
+    // One missing file is enough to give up: half an input is useless.
     if (!at) break;
     files.push_back(*at);
   }
@@ -275,7 +275,7 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   }
   missing.add_line("the caches and files read before, by SHA-256", match_text(InputMatch::kAbsent));
 
-  // Nothing has the name if every file is absent.
+  // If every file is absent, nothing has this name.
   const bool none = std::all_of(found.differences.begin(), found.differences.end(),
                                 [](const Difference& one) { return one.now == "absent"; });
   if (none) {

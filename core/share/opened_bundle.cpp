@@ -22,8 +22,8 @@ Json member_of(const Json& object, const char* name) {
   return value == nullptr ? Json("absent") : *value;
 }
 
-// The sources and LibTorch decide the numbers. The same sources built by another compiler are
-// reported: the first steps tell whether they compute the same.
+// The sources and LibTorch decide the numbers. Another compiler of the same sources is only
+// reported: the first steps show whether they compute the same.
 void compare_program(const ProgramFacts& program, OpenedBundle& bundle) {
   const Json &locked = bundle.lock.binary, &now = program.binary;
   for (const char* name : {"source", "torch"}) {
@@ -53,7 +53,7 @@ void compare_operators(const ProgramFacts& program, OpenedBundle& bundle) {
   }
 }
 
-// Defaults are this program's, so they can be others than the bundle's.
+// Defaults are this program's, so they may differ from the bundle's.
 void compare_settings(const BundleLock& lock, const ScannedRecipe& scanned, OpenedBundle& out) {
   const Config config = Config::resolve(scanned, lock.sets);
   for (Difference& one : find_differences(lock.config, config.values(), "config")) {
@@ -75,7 +75,7 @@ void add_texts(const Json& value, std::set<std::string>& out) {
   for (const auto& [key, member] : value.as_object()) add_texts(member, out);
 }
 
-// The texts of the locked settings that the settings of now do not have: names of inputs that the
+// Returns the texts of the locked settings that the present settings lack: names of inputs that the
 // recipe does not open.
 std::set<std::string> replaced_texts(const BundleLock& lock, const ScannedRecipe& scanned,
                                      const std::vector<std::string>& sets) {
@@ -96,7 +96,8 @@ OpenedBundle extracted(const Bundle& bundle, const fs::path& file) {
   return out;
 }
 
-// One command for all missing inputs: this process's with the paths that --read has to name.
+// Returns one command for all missing inputs: this process's own with the paths that --read has to
+// name.
 std::string fix_of(const std::vector<FoundInput>& missing) {
   std::string command = command_line(), files;
   for (const FoundInput& one : missing) {
@@ -161,7 +162,7 @@ OpenedBundle open_bundle(const fs::path& file, const ProgramFacts& program,
                               [&](const std::string& base) { return out.local_path(base); });
     compare_settings(out.lock, *scanned, out);
   } catch (const UsageError& error) {
-    // A key that this program does not know, say.
+    // For example, this program does not know a key.
     out.differences.push_back({"config", "resolved", error.what()});
     scanned.reset();
   }

@@ -28,7 +28,7 @@ struct OpenedBundle {
   // The path to open for an input that is not found under its own name.
   std::map<std::pair<InputKind, std::string>, std::string> inputs;
   std::vector<Difference> differences;  // each changes the numbers, or may
-  std::vector<std::string> missing;     // inputs, with where they were looked for
+  std::vector<std::string> missing;     // inputs, with the places searched
   std::string missing_fix;              // "to go on: " and the command that finds them all
   std::vector<std::string> notices;
 
@@ -40,14 +40,14 @@ struct OpenedBundle {
   std::string local_input(InputKind kind, const std::string& name) const;
 };
 
-// Extracts the members into the cache, looks for the inputs and compares: settings as they resolve
-// now, operators, the program, inputs that have their name and other bytes. An input whose name
+// Extracts the members into the cache, looks for the inputs and compares settings as they resolve
+// now, operators, the program, and inputs whose name leads to other bytes. An input whose name
 // `sets` (of the command line) replace is not looked for. Throws as Bundle::open does, and
 // UsageError for a wrong setting of `sets`; everything else is in the result.
 OpenedBundle open_bundle(const std::filesystem::path& file, const ProgramFacts& program,
                          const std::vector<std::string>& sets = {});
 
-// The same without the comparisons and without looking for inputs.
+// Only extracts the members: compares nothing and looks for no inputs.
 OpenedBundle extract_bundle(const std::filesystem::path& file);
 
 // Throws UsageError for a missing input, and for differences unless `force`; returns the notices,

@@ -1,5 +1,5 @@
-// Tokens of each file are walked once. The literals of the config itself are passed over: their
-// resolved values count, in which --set and bases have had their say.
+// The tokens of each file are walked once. Literals inside the config are skipped: their resolved
+// values count, which include --set and bases.
 
 #include "core/share/recipe_sources.h"
 
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = LuaToken::Kind;
 
-// Far above any written module; they bound the work for a recipe that was generated or is hostile.
+// Far above any hand-written module; they bound the work for generated and hostile recipes.
 constexpr uint64_t kMostModuleBytes = uint64_t{16} << 20;
 constexpr size_t kMostModules = 1000;
 
@@ -27,7 +27,7 @@ bool opens_model(std::string_view name) {
   return name == "policy" || name == "frozen" || name == "tokenizer";
 }
 
-// The text is read, never run: bundling someone's recipe must not execute it.
+// Reads the text and never runs it: bundling someone's recipe must not execute it.
 class SourceReader {
  public:
   SourceReader(const std::string& recipe, const ScannedRecipe& scanned, const Config& config)
@@ -43,7 +43,7 @@ class SourceReader {
       const Json* value = config_.find(key);
       if (value != nullptr && value->is_string()) add_named(kind, value->as_string());
     }
-    // Grows while it is walked: modules require modules.
+    // The list grows while it is walked, since modules require modules.
     for (size_t i = 0; i < out_.files.size() && i < kMostModules; ++i) {
       if (!is_bundle_name(out_.files[i].path.string())) walk(out_.files[i]);
     }
@@ -70,7 +70,7 @@ class SourceReader {
     if (!name.empty() && !known) out_.inputs.push_back(input);
   }
 
-  // A template may be "auto" or a built-in name, a projection "auto": those are not files.
+  // A template may be "auto" or a built-in name, and a projection "auto", which are not files.
   void add_named(InputKind kind, const std::string& name) {
     if (kind == InputKind::kModel || is_file(name)) add_input(kind, name);
   }
@@ -117,7 +117,7 @@ class SourceReader {
     }
   }
 
-  // The token behind the table of `xrun.config { ... }`.
+  // Returns the token after the table of `xrun.config { ... }`.
   size_t after_config(size_t i) const {
     if (sign(i, "(")) ++i;
     if (!sign(i, "{")) return i;
@@ -137,7 +137,7 @@ class SourceReader {
     if (key == "tokenizer" && fs::is_directory(value, none)) add_input(InputKind::kModel, value);
   }
 
-  // A literal, or cfg.KEY with a text.
+  // The argument is a literal, or cfg.KEY whose value is a text.
   void add_model(size_t i) {
     if (token(i).kind == Kind::kString) return add_input(InputKind::kModel, token(i).text);
     if (!name(i, scanned_.config_name)) return;
@@ -163,7 +163,8 @@ class SourceReader {
          module_candidates(name, from.parent_path(), recipe_.parent_path())) {
       if (!is_file(file)) continue;
       const fs::path path = file.lexically_normal();
-      // From $XRUN_PATH: in a bundle it is in the recipe's folder, where require looks first.
+      // A module from $XRUN_PATH moves, in a bundle, to the recipe's folder, where require looks
+      // first.
       const bool beside = name.starts_with(".");
       if (!beside &&
           path != module_candidates(name, "", recipe_.parent_path())[0].lexically_normal()) {
@@ -171,12 +172,12 @@ class SourceReader {
       }
       return add_file(path, read_file(path, kMostModuleBytes));
     }
-    // LuaJIT's own ("ffi", "bit"), or an error when it runs.
+    // Not a file: a module of LuaJIT ("ffi", "bit"), or an error when the recipe runs.
   }
 
   // ---- names in a bundle
 
-  // "recipe/" and the path below the folder that holds all of the files.
+  // A member is "recipe/" and the path below the deepest folder that holds all files.
   void name_members() {
     std::vector<fs::path> paths;
     for (const SourceFile& file : out_.files) {

@@ -30,7 +30,7 @@ struct RecipeSources {
   std::vector<SourceFile> files;  // the recipe first
   std::vector<NamedInput> inputs;
   std::set<std::string> words;       // every name after a dot or a colon, in any of the files
-  std::vector<std::string> notices;  // what the text does not tell
+  std::vector<std::string> notices;  // what cannot be read from the text
 };
 
 // Reads a recipe, the modules that it and they require by a literal name, and the bases of its

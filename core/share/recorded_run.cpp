@@ -33,7 +33,8 @@ Json without_speed(const Json& step) {
   return out;
 }
 
-// The lines of the bodies: what was logged after the last one has a step of its own.
+// Returns the lines of the bodies. What was logged after the last body has a step of its own and is
+// left out.
 Json::Array first_steps(const fs::path& run, int64_t bodies, int64_t most) {
   const std::string text = read_file(run / "metrics.jsonl", kMostMetricsBytes);
   Json::Array steps;
@@ -48,7 +49,7 @@ Json::Array first_steps(const fs::path& run, int64_t bodies, int64_t most) {
   return steps;
 }
 
-// The digests that the run's cache keys have for its data files.
+// Checks that the lock has the data files that the run's cache keys name by digest.
 void check_data(const RunFiles& run, const BundleLock& lock) {
   const Json* inputs = run.record.find("inputs");
   const Json* sets = inputs == nullptr ? nullptr : inputs->find("data");
@@ -59,7 +60,7 @@ void check_data(const RunFiles& run, const BundleLock& lock) {
     for (const Json& key : keys->as_array()) {
       for (const Json& file : key.at("files").as_array()) {
         const std::string digest = text_member(file, "xxh3"), name = text_member(file, "name");
-        // By digest: a run may have opened the file under another path.
+        // Found by digest, since the run may have opened the file under another path.
         const bool locked =
             std::any_of(lock.inputs.begin(), lock.inputs.end(), [&](const auto& one) {
               return std::any_of(one.files.begin(), one.files.end(),
@@ -103,7 +104,7 @@ std::string field_of(const Json& object, const char* name) {
 Json deciding_settings(const Json& config) {
   Json out = Json::object();
   for (const auto& [key, value] : config.as_object()) {
-    // Checkpoints, exports and the end by the clock change no number of a step.
+    // Checkpoints, exports and time limits change no number of a step.
     if (key != "save" && key != "stop" && key != "export") out.set(key, value);
   }
   return out;
@@ -134,7 +135,7 @@ LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
   };
   LockedRun out{
       .machine = object("machine"),
-      // Only what decides bits: a bundle says no more of the machine than it must.
+      // Only what decides bits: a bundle reveals no more about the machine than it must.
       .environment = Json(Json::Object{{"cpu", text_member(object("environment"), "cpu")}}),
       .date = text_member(run.record, "date"),
       .measured = object("measured"),

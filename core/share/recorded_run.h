@@ -11,13 +11,12 @@
 
 namespace xrun {
 
-// The settings without those that only decide when something is written (save, export).
+// Returns the settings that decide the numbers of steps: all but save, stop and export.
 Json deciding_settings(const Json& config);
 
 // Takes the first `most` steps of a run, without the speed of steps (perf/*). `lock` has the
 // recipe, the settings and the inputs that the run must have had; `recipe_text` is the recipe's.
-// Throws Error that says what is different, or why the run proves nothing (a prompt was opened in
-// it).
+// Throws Error that says what differs, or why the run proves nothing (a prompt was opened in it).
 LockedRun record_first_steps(const std::filesystem::path& run, const BundleLock& lock,
                              const std::string& recipe_text, const Json& run_binary, int64_t most);
 
@@ -33,7 +32,7 @@ struct StepDifference {
 // with the largest difference.
 std::optional<StepDifference> compare_step(const Json& recorded, const Json& now);
 
-// The fields in which two machines of runs differ, of those that decide bits: device, threads, cpu.
+// Returns the fields that decide bits and differ between two machines: device, threads, cpu.
 std::vector<std::string> machine_differences(const LockedRun& recorded, const Json& machine,
                                              const Json& environment);
 
