@@ -21,7 +21,7 @@ std::string location(const InspectedBreak::Side& side) {
   return fmt::format("{}:{}", shown_text(side.file, Blanks::kBreaksMarked), side.line);
 }
 
-// The text of consecutive tokens, with visible blanks.
+// Returns the text of consecutive tokens, with visible blanks.
 std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count) {
   std::string bytes;
   for (auto t = static_cast<size_t>(begin); t < static_cast<size_t>(begin + count); ++t) {
@@ -47,9 +47,9 @@ bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
   return letters(a, found.differing_a) == letters(b, found.differing_b);
 }
 
-// "" for a byte that no message wrote.
+// Returns the role of the message that wrote a byte, or "".
 std::string role_at(const RowTrace::Stream& trace, size_t byte) {
-  // A generation block is the assistant's, whatever the message ranges say.
+  // A generation block belongs to the assistant, whatever the message ranges say.
   for (const ByteRange turn : trace.rendering.turns) {
     if (turn.begin <= byte && byte < turn.end) return "assistant";
   }
@@ -71,7 +71,7 @@ InspectedBreak::Side side_of(const InspectedSegment& segment, const RowTrace::St
   side.token = token.id;
   side.text = token.bytes.empty() ? token.shown : shown_text(token.bytes, Blanks::kMarked);
   side.origin = token_origin_name(token.origin);
-  // No rendering: a window, or a row that could not be rendered again.
+  // There is no rendering of a window, or of a row that could not be rendered again.
   if (trace == nullptr) return side;
   const size_t byte = trace->offsets[static_cast<size_t>(position)].begin;
   side.role = role_at(*trace, byte);
@@ -95,7 +95,7 @@ std::string origin_text(const InspectedBreak::Side& side) {
                                : fmt::format("from {} ({})", text, line);
 }
 
-// The rows and what they share.
+// Names the rows and what they share.
 std::string shared_text(const InspectedBreak& found, bool same_row, int64_t min_run) {
   std::string text =
       same_row ? fmt::format("the two answers of {}", location(found.sides[0]))
@@ -107,7 +107,7 @@ std::string shared_text(const InspectedBreak& found, bool same_row, int64_t min_
   return text;
 }
 
-// The first token that differs, its text and origin.
+// Names the first token that differs, with its text and origin.
 std::string token_text(const InspectedBreak& found, bool same_row) {
   const InspectedBreak::Side& a = found.sides[0];
   const InspectedBreak::Side& b = found.sides[1];
@@ -115,7 +115,7 @@ std::string token_text(const InspectedBreak& found, bool same_row) {
   const char* const in_a = same_row ? "the chosen one" : "one";
   const char* const in_b = same_row ? "the rejected one" : "the other";
   const std::string from_a = origin_text(a), from_b = origin_text(b);
-  // An origin that both have is named once, after the second.
+  // A common origin is named once, after the second token.
   const bool equal = from_a == from_b;
   const auto after_comma = [](const std::string& from) { return from.empty() ? "" : ", " + from; };
   return fmt::format("token {} is \"{}\" in {}{} and \"{}\" in {}{}", count_text(found.position),
@@ -123,7 +123,7 @@ std::string token_text(const InspectedBreak& found, bool same_row) {
                      in_b, after_comma(from_b));
 }
 
-// The cause, for those that the token alone does not explain.
+// Explains the causes that the token alone does not explain.
 std::string cause_text(const RowBreak& found, const InspectedSegment& a,
                        const InspectedSegment& b) {
   const int64_t position = found.at.position;
@@ -136,7 +136,7 @@ std::string cause_text(const RowBreak& found, const InspectedSegment& a,
       return "; this token joins the end of the prompt with the beginning of the answer";
     case BreakCause::kText: {
       const bool blanks = same_without_blanks(a, b, found);
-      // After an insertion one side has no token that differs.
+      // After an insertion, one side has no differing token.
       const std::string of_a = found.differing_a > 0 ? quoted(a, position, found.differing_a) : "";
       const std::string of_b = found.differing_b > 0 ? quoted(b, position, found.differing_b) : "";
       const char* const both = of_a.empty() || of_b.empty() ? "" : " and ";
@@ -160,7 +160,7 @@ std::string sentence_of(const InspectedBreak& shown, const RowBreak& found,
         shared, count_text(std::ssize(a.tokens)), count_text(std::ssize(b.tokens)));
   }
   int64_t before = found.at.position;
-  // Back by whole tokens until there is enough text.
+  // Goes back by whole tokens until there is enough text.
   for (size_t bytes = 0; before > 0 && bytes < kBytesBefore;) {
     bytes += a.tokens[static_cast<size_t>(--before)].bytes.size();
   }
@@ -215,7 +215,7 @@ void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedSt
 
 std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
                           const std::vector<int64_t>& frequency_classes) {
-  // As if folding were forced, to show the saving that is left out.
+  // Computed as if folding were forced, to show the saving that is missed.
   FoldSettings always = fold;
   always.mode = FoldMode::kAlways;
   const std::optional<FoldedPack> tree = fold_where_it_pays(pack, always, frequency_classes);
@@ -227,7 +227,7 @@ std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
     return fmt::format("{}, and \"auto\" folds from {:g} tokens for each computed one", saving,
                        fold.min_ratio);
   }
-  // It would pay, but something else forbids it.
+  // Folding would pay, but something else forbids it.
   const bool pays = tree->ratio() >= fold.min_ratio;
   return pays && !fold.off.empty() ? fmt::format("{}; {}", fold.off, saving) : "";
 }

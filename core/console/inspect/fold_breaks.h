@@ -1,6 +1,6 @@
 #pragma once
-// Why rows of a step that look alike do not share their prefixes: the first token that differs, its
-// text and its origin, in words.
+// Explains, in words, the reason that similar rows of a step do not share their prefixes: the first
+// token that differs, its text and its origin.
 
 #include <array>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct InspectedBreak {
   BreakCause cause = BreakCause::kShort;
   int64_t position = 0;
   std::array<Side, 2> sides;
-  std::string sentence;  // all of it in words
+  std::string sentence;  // all of the above in words
 };
 
 // Returns the rendering of a segment's row; null if it is unknown.
@@ -44,8 +44,8 @@ using StreamOf = std::function<const RowTrace::Stream*(const InspectedSegment& s
 // Compares the shown segments of a step and gives each break to the pack of its second row.
 void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedStep& step);
 
-// Returns why a pack whose segments share prefixes is not folded; "" if they share none, or if
-// nothing gives a reason.
+// Returns the reason that a pack whose segments share prefixes is not folded; "" if they share
+// none, or if there is no known reason.
 std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
                           const std::vector<int64_t>& frequency_classes);
 

@@ -41,7 +41,7 @@ struct TokenPieces {
 
 TokenOrigin origin_of(const Rendering& rendering, ByteRange bytes) {
   bool written[2] = {false, false};
-  // The first span that ends after the token's first byte.
+  // Begins at the first span that ends after the token's first byte.
   auto span = std::upper_bound(rendering.spans.begin(), rendering.spans.end(), bytes.begin,
                                [](uint32_t at, const RenderSpan& one) { return at < one.end; });
   for (; span != rendering.spans.end() && span->begin < bytes.end; ++span) {
@@ -63,7 +63,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
     while (range + 1 < trace.messages.size() && trace.messages[range].bytes.end < bytes.end) {
       ++range;
     }
-    // The messages are unknown, or it is still the same one.
+    // The messages are unknown, or the message is still the same.
     if (trace.messages.empty() || (i > 0 && range == before)) continue;
     const MessageRange& message = trace.messages[range];
     segment.turns.push_back(
@@ -106,7 +106,7 @@ void join_characters(std::vector<InspectedToken>& tokens) {
   std::string carried;  // moved here from the tokens before
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string text = std::exchange(carried, "") + tokens[i].bytes;
-    // Bytes of a character that this token leaves incomplete.
+    // The token may leave a character incomplete.
     const size_t open = open_utf8_bytes(text);
     std::string character = text.substr(text.size() - open);
     size_t j = i + 1;  // the token that ends it
@@ -188,7 +188,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {
     if (shown[s] == nullptr) continue;
-    // Only slots of the shown segments.
+    // Only slots of the shown segments are listed.
     fold.flat_of.insert(fold.flat_of.end(), tree->flat_of.begin() + pack.cu_seqlens[s],
                         tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
   }
@@ -254,7 +254,7 @@ void trace_segments(const InspectedSource& source, const SegmentTraces& traces,
       if (const RowTrace::Stream* const stream = traces.stream(segment)) {
         add_trace(segment, *stream);
       } else if (!failure.empty()) {
-        // A remark on the segment: its tokens are known all the same.
+        // Only a remark on the segment, since its tokens are known anyway.
         segment.remarks.push_back("roles are unknown: " +
                                   shown_text(failure, Blanks::kBreaksMarked));
       } else if (!traces.windows()) {

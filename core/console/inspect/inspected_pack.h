@@ -1,5 +1,5 @@
 #pragma once
-// The packs of a step as they will train: plain values, and their forms as text, JSON and a page.
+// The packs of a step as they will train: plain values, shown as text, JSON or a page.
 
 #include <cstdint>
 #include <functional>
@@ -77,7 +77,7 @@ struct InspectedPack {
   int64_t left_out = 0;             // segments that are not shown
   std::vector<InspectedSegment> segments;
   std::optional<InspectedFold> fold;   // nullopt: every token is computed
-  std::string unfolded;                // why it is not folded although segments share prefixes
+  std::string unfolded;                // the reason, if segments share prefixes unfolded
   std::vector<InspectedBreak> breaks;  // between its rows and others of the step
 };
 
@@ -143,7 +143,8 @@ struct PackTextStyle {
   int width = 80;  // no line is wider; at least 1
 };
 
-// From this width on the sides of a pair are beside each other, below it one under the other.
+// From this width on, the sides of a pair are side by side; on narrower screens one is below the
+// other.
 constexpr int kSideBySideWidth = 100;
 
 // Returns the head of a step, a block per segment or pair, and the footer: trained tokens, fill,
@@ -158,7 +159,7 @@ std::string step_text(const InspectedStep& step, const PackTextStyle& style);
 // segment, and for feedback "label", true or false. "left_out" counts the segments not shown;
 // "logprobs": {"policy","reference"} has null for unscored tokens. A folded pack has "fold":
 // {"tokens","position_ids","prev","end","flat_of"}, the computed tokens and, for every shown token,
-// its index among them; one that shares prefixes and is not folded has "unfolded", the reason.
+// its index among them; a pack that shares prefixes but is not folded has "unfolded", the reason.
 // "breaks" lists pairs of rows that look alike and do not share:
 // {"cause","position","rows","text"}, cause "template", "merged", "text", "frequencies" or "short"
 // (BreakCause), position the tokens that both share, text the break in words, rows one

@@ -44,7 +44,7 @@ Json of_tokens(const InspectedPack& pack, const Of& of) {
 }
 
 Json number(const std::optional<float>& value) {
-  // null: not computed, which 0 would not say.
+  // null means "not computed", which 0 would not.
   return value ? Json(static_cast<double>(*value)) : Json();
 }
 

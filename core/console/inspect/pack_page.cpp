@@ -123,7 +123,7 @@ document.getElementById("close").addEventListener("click", () => fold(false));
 // Returns the colours of the scale for light and dark pages.
 std::string weight_sheet() {
   std::string light, dark;
-  // From 1: masked text has no background.
+  // Begins at 1, since masked text has no background.
   for (int i = 1; i < kWeightSteps; ++i) {
     const WeightColor& color = weight_color(static_cast<WeightStep>(i));
     light += fmt::format(".w{} {{ background: {}; color: #1a1a1a; }}\n", i, color.light);
@@ -211,7 +211,7 @@ class PageWriter {
   }
 
   void pack(const InspectedStep& step, const InspectedPack& pack) {
-    // A folded pack is full by what it computes, which max_tokens bounds.
+    // The fill of a folded pack counts the tokens it computes, which max_tokens bounds.
     const int64_t computed = pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     const double fill = 100.0 * static_cast<double>(computed) /
                         static_cast<double>(std::max<int64_t>(step.max_tokens, 1));
@@ -237,8 +237,8 @@ class PageWriter {
     add("</details>\n");
   }
 
-  // The tree of a folded pack, with the nodes of the terminal's: a bar per node, as long as its
-  // tokens, at its position on the path.
+  // Writes the tree of a folded pack with the nodes of the terminal's view: a bar per node, as long
+  // as its tokens, at its position on the path.
   void fold(const InspectedPack& pack, const InspectedFold& fold) {
     add("<details class=\"fold\"><summary>folded {:.1f}x: {} tokens computed as {}</summary>\n",
         fold.tree.ratio(), count_text(pack.tokens), count_text(fold.tree.token_count()));
@@ -246,7 +246,7 @@ class PageWriter {
     // The longest path takes the full width.
     const double longest =
         position.empty() ? 1 : 1.0 + *std::max_element(position.begin(), position.end());
-    // The choice of the terminal's view, so that both show the same nodes.
+    // Chosen as in the terminal's view, so that both show the same nodes.
     const FoldTreeNodes drawn = fold_tree_nodes(fold);
     for (const size_t n : drawn.shared) {
       const InspectedFold::Node& node = fold.nodes[n];
@@ -268,7 +268,7 @@ class PageWriter {
     add("</details>\n");
   }
 
-  // A single row, or both answers of a pair side by side.
+  // Writes a single row, or both answers of a pair side by side.
   void block(const InspectedSegment& segment, const InspectedSegment* rejected) {
     add("<details class=\"seg\" open><summary>{}<b>{}:{}</b>{}{}</summary>\n",
         segment.pair >= 0 ? fmt::format("pair {} ", segment.pair) : std::string(),
@@ -312,7 +312,7 @@ class PageWriter {
     add("<div class=\"run mono\">");
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment.turns.end() && turn->begin == i) {
-        // A role begins a line, so the text before it may have to end.
+        // A role begins a line, so the text before it may need a line end.
         const bool on_new_line = i == begin || ends_line(segment.tokens[i - 1]);
         add("{}<span class=\"role\">{}</span>", on_new_line ? "" : "\n",
             html_escape((turn++)->role));
@@ -324,7 +324,7 @@ class PageWriter {
 
   void token(const InspectedToken& token) {
     const auto step = static_cast<int>(weight_step(token.weight));
-    // In the order of `names` in the script.
+    // The order is that of `names` in the script.
     add("<span class=\"t w{}{}{}\" data-t=\"{}|{}|{:g}|{}|", step, token.special ? " s" : "",
         token.origin == TokenOrigin::kTemplate ? " o" : "", token.id, token.position, token.weight,
         token_origin_name(token.origin));

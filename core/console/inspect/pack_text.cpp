@@ -21,7 +21,7 @@ constexpr std::string_view kBetween = " · ";
 constexpr std::string_view kSideGap = " │ ";
 
 std::string percent(int64_t part, int64_t whole) {
-  // Rounded; 0 of 0 is 0%.
+  // Rounds to whole percent; 0 of 0 is 0%.
   return fmt::format("{}%", whole > 0 ? (100 * part + whole / 2) / whole : 0);
 }
 
@@ -90,7 +90,7 @@ class StepWriter {
 
   void pack_head(const InspectedPack& pack) {
     print("");
-    // Those that are not shown count too.
+    // Segments that are not shown count too.
     const auto segments = static_cast<int64_t>(pack.segments.size()) + pack.left_out;
     facts({fmt::format("pack {}", pack.index),
            pack.fold
@@ -161,7 +161,7 @@ class StepWriter {
         print_lines(side_lines(*side, shared, style_.width, style_.width >= 50));
       }
     }
-    // Below both columns, since a remark may need the whole width.
+    // Printed below both columns, since a remark may need the whole width.
     end_of(chosen);
     end_of(rejected);
   }
@@ -197,7 +197,7 @@ class StepWriter {
     const std::vector<TextLine> b = side_lines(rejected, shared, right, false);
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
       std::string line = i < a.size() ? a[i].text : "";
-      // By columns, since escape codes and wide characters differ from them in bytes.
+      // Padded by columns, since escape codes and wide characters have other numbers of bytes.
       line.append(static_cast<size_t>(left - (i < a.size() ? a[i].columns : 0)), ' ');
       line += i < b.size() ? std::string(kSideGap) + b[i].text : " │";
       print(line);
@@ -270,7 +270,7 @@ class StepWriter {
       const WeightColor& color = weight_color(step);
       const std::string name = step == WeightStep::kMasked ? std::string(color.name)
                                                            : fmt::format("weight {}", color.name);
-      // In the colour that it explains.
+      // Printed in the colour that it explains.
       if (!plain) parts.push_back(paint_weight(name, step, {}, style_.colors));
       if (plain && step != WeightStep::kMasked)
         parts.push_back(fmt::format("|{} {}", color.mark, name));

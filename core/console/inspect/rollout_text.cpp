@@ -50,11 +50,11 @@ std::string group_headline(const std::vector<RecordedRollout>& answers,
   return text;
 }
 
-// The length of the text that both begin with, in whole characters.
+// Returns the length of the common beginning of both texts, in whole characters.
 size_t common_text(const std::string& a, const std::string& b) {
   const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   auto length = static_cast<size_t>(end - a.begin());
-  // Not inside a character of UTF-8, whose later bytes are 10xxxxxx.
+  // Never ends inside a character: the later bytes of UTF-8 are 10xxxxxx.
   while (length > 0 && length < a.size() && (static_cast<uint8_t>(a[length]) & 0xC0) == 0x80) {
     --length;
   }
@@ -83,7 +83,7 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
   InspectedFold fold;
   fold.tree.parent = trie.parent;
   fold.nodes.resize(trie.parent.size());
-  // [N] the text that all answers through a node begin with.
+  // [N] the common beginning of all answers through a node.
   std::vector<std::optional<std::string>> begun(trie.parent.size());
   for (size_t s = 0; s < answers.size(); ++s) {
     // A conversation's ids hold other turns as well, which `text` lacks.

@@ -76,7 +76,7 @@ class LineWriter {
     if (style_.role_width > 0) {
       role_ = role;
     } else {
-      // No column for roles: a line of its own.
+      // Without a column for roles, the role has a line of its own.
       push(pad_to_width("", style_.position_width > 0 ? style_.position_width + kGutterGap : 0) +
            role + ":");
     }

@@ -61,7 +61,8 @@ void append_colors(std::string& out, bool dark) {
   }
 }
 
-// The variables once for light and once for dark pages; the rules below use only their names.
+// Defines the variables once for light and once for dark pages; the rules below use only their
+// names.
 std::string sheet() {
   std::string out = ":root { color-scheme: light dark;";
   append_colors(out, false);

@@ -43,7 +43,7 @@ class PathText {
     if (!open_) {
       out_ += fmt::format("M{} {}", x, y);
     } else if (x == x_ && y == y_) {
-      // Rounded to the same place: a step of no length would draw nothing.
+      // Both points round to the same place, and a step of no length would draw nothing.
       return;
     } else {
       if (!relative_) out_ += 'l';
@@ -193,7 +193,7 @@ std::string figure(const std::string& title, const std::string& legend, const st
       html_escape(title), legend, inside);
 }
 
-// More values, finer bins.
+// More values have finer bins.
 int bins_for(size_t values) {
   return std::clamp(static_cast<int>(2 * std::sqrt(static_cast<double>(values))), 4, 30);
 }
@@ -214,7 +214,7 @@ std::vector<double> shares_of(const std::vector<double>& values, const PlotAxis&
 
 std::string bars_of(const std::vector<double>& shares, const PlotArea& frame) {
   const auto edge = [&](size_t bin) {
-    // Shared by neighbours, so that no gap opens between bars.
+    // Neighbours share an edge, so that no gap opens between bars.
     return std::lround(static_cast<double>(bin) / static_cast<double>(shares.size()) * kWidth *
                        kUnits);
   };
@@ -274,7 +274,7 @@ std::string histogram_figure(const std::string& title, const std::vector<Histogr
   // A few extreme values would flatten the histogram of many.
   const double beyond = all.size() >= kManyValues ? kBeyond : 0;
   const PlotAxis axis = plot_axis(quantile(all, beyond), quantile(all, 1 - beyond), 5);
-  // By the mean count of a line, since all lines share the bins.
+  // The mean count of a line decides, since all lines share the bins.
   const int bins = bins_for(all.size() / lines.size());
   std::vector<std::vector<double>> shares;
   double highest = 0;

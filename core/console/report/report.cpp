@@ -73,7 +73,7 @@ std::string time_of(const RunFiles& run) {
 
 bool is_true(const Json* value) { return value != nullptr && value->is_bool() && value->as_bool(); }
 
-// Why something is not shown: a file is missing or damaged.
+// Lists the reasons that something is not shown: missing or damaged files.
 std::string notices(Runs runs) {
   std::string out;
   for (const RunFiles& run : runs) {
@@ -112,7 +112,7 @@ std::string run_heading(Runs runs, const RunFiles& run) {
 }
 
 std::string run_state_text(const RunFiles& run) {
-  // First the end that the run itself wrote, then what its lock tells.
+  // The end that the run itself wrote comes first, then what its lock tells.
   const std::string stopped = value_of(run.record.find("stopped"));
   std::string text;
   if (!stopped.empty()) {

@@ -68,7 +68,7 @@ MetricName split_metric_name(const RunMetrics& metrics, const std::string& name,
 
 Topic topic_of(const std::string& topic) {
   if (topic == "lr" || topic == "grad_norm" || topic.starts_with("perf/")) return Topic::kUpdate;
-  // By prefix, so that metrics of one side or one share belong too.
+  // Matched by prefix, so that metrics of one side or one share belong here too.
   for (const char* of_pairs : {"margin", "reward", "logprob", "length"}) {
     if (topic.starts_with(of_pairs)) return Topic::kPair;
   }

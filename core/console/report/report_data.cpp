@@ -145,7 +145,7 @@ std::string report_ledger(Runs runs) {
   std::string out;
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];
-    // Runs that differ in a setting only have one ledger, which is long.
+    // Runs that differ only in a setting have the same ledger, which is long.
     if (i > 0 && !run.ledger.is_null() && run.ledger == runs[0].ledger) {
       out += run_heading(runs, run) + dim("the same as for " + html_escape(runs[0].name));
       continue;
@@ -155,7 +155,7 @@ std::string report_ledger(Runs runs) {
       out += dim("the run has no ledger.json");
       continue;
     }
-    // A damaged file costs its own section only, not the page.
+    // A damaged file costs only its own section, not the page.
     try {
       out += ledger_html(Ledger::from_json(run.ledger));
     } catch (const Error& error) {
@@ -191,7 +191,7 @@ std::string source_html(const SourceSample& source) {
   std::string out = fmt::format("<p><b>{}</b>{}</p>\n", html_escape(source.name),
                                 source.gap.empty() ? "" : ": " + html_escape(source.gap));
   for (const SampleRow& row : source.rows) {
-    // Names only for pairs and the like: a single stream has nothing to be told apart from.
+    // Streams are named only if there are several to tell apart.
     std::string names;
     for (const std::string& name : source.streams) {
       if (source.streams.size() > 1) names += (names.empty() ? ": " : ", ") + html_escape(name);

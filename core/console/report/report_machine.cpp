@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostProfileLines = 500;
 
-// 0 for a field that is missing, as in older runs, or no number.
+// Returns 0 for a field that is missing, as in older runs, or not a number.
 double number_of(const Json* value) {
   return value != nullptr && value->is_number() ? value->as_double() : 0;
 }
@@ -58,7 +58,7 @@ std::string profile_table(const Json& profile) {
              seconds_text(taken), seconds_text(seconds));
 }
 
-// Quantiles, since a few slow steps would move a mean.
+// Shows quantiles, since a few slow steps would move a mean.
 std::string speed_table(const RunFiles& run) {
   using A = Align;
   HtmlTable table({"", "median", "5 % below", "95 % below"},
@@ -72,7 +72,7 @@ std::string speed_table(const RunFiles& run) {
   return table.html();
 }
 
-// nullptr as soon as a part of the path is missing.
+// Returns nullptr if a part of the path is missing.
 const Json* member(const Json& object, std::initializer_list<std::string_view> path) {
   const Json* at = &object;
   for (const std::string_view key : path) at = at == nullptr ? nullptr : at->find(key);
@@ -89,7 +89,7 @@ void add_memory(HtmlTable& table, const char* when, const Json* parts, double wh
                : of_process    ? "whole process"
                                : html_escape(kind),
                format_bytes(size), of_process ? "" : html_bar(size / whole)});
-    // Only on the first line of its group.
+    // The time is shown only on the first line of its group.
     when = "";
   }
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kShownRollouts = 5;  // at either end
 constexpr size_t kRolloutPromptBytes = 600, kRolloutAnswerBytes = 4000;
 
-// rollout/* at its first, its highest and its last step.
+// Lists each rollout/* metric at its first, highest and last step.
 std::string rollout_figures(const RunFiles& run) {
   using A = Align;
   HtmlTable table({"", "first", "highest", "last"}, {A::kLeft, A::kRight, A::kRight, A::kRight});
@@ -28,7 +28,7 @@ std::string rollout_figures(const RunFiles& run) {
     if (!series.name.starts_with(kPrefix) || series.values.empty()) continue;
     std::string name = series.name.substr(kPrefix.size());
     if (name.starts_with("pass_at_")) name = "pass@" + name.substr(8);
-    // The highest, not the best: for a length the reader decides.
+    // The highest, not the best: whether a high length is good is for the reader to decide.
     table.add({html_escape(name), axis_number(series.values.front()),
                axis_number(*std::max_element(series.values.begin(), series.values.end())),
                axis_number(series.values.back())});
@@ -36,7 +36,7 @@ std::string rollout_figures(const RunFiles& run) {
   return table.html();
 }
 
-// The ways in which answers ended, as shares of each step.
+// Lists the ways in which answers ended, as shares of each step.
 std::string finish_shares(const std::vector<RecordedRollouts>& steps) {
   std::map<std::string, std::vector<double>> shares;  // by finish, one for each step
   for (size_t s = 0; s < steps.size(); ++s) {

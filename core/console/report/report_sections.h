@@ -10,7 +10,7 @@ namespace xrun {
 
 using Runs = std::span<const RunFiles>;
 
-// The runs with their state, last figures and boxes that hide them; unreadable files.
+// The runs with their state, last figures and boxes that hide them; files that could not be read.
 std::string report_summary(Runs runs);
 // The smoothing slider, curves by topic, histograms over steps, and the figures as a table.
 std::string report_curves(Runs runs);

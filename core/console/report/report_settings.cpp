@@ -29,7 +29,7 @@ bool differs(const SettingRow& row) {
   return false;
 }
 
-// Keys in the order of the first run that has them.
+// Lists keys in the order of the first run that has them.
 std::vector<SettingRow> rows_of(const std::vector<std::vector<Setting>>& settings) {
   std::vector<SettingRow> rows;
   std::map<std::string_view, size_t> index;
@@ -66,7 +66,7 @@ std::string origin_cell(const Setting* setting) {
   return "<span class=\"dim\">" + html_escape(setting->origin) + "</span>";
 }
 
-// Value and origin in columns for one run, a column per run for several.
+// Shows value and origin in columns for one run, and a column per run for several.
 std::string settings_table(Runs runs, const std::vector<SettingRow>& rows) {
   const bool several = runs.size() > 1;
   std::vector<std::string> header = {"key"};
@@ -96,7 +96,7 @@ std::string recipes(Runs runs) {
     if (runs[i].recipe.empty()) continue;
     std::string name =
         runs.size() > 1 ? "recipe.lua of " + html_escape(runs[i].name) : "recipe.lua";
-    // Shown once, if it is the same recipe.
+    // The same recipe is shown once.
     if (i > 0 && runs[i].recipe == runs[0].recipe) {
       out += fmt::format("<p class=\"dim\">{}: identical</p>\n", name);
       continue;

@@ -87,7 +87,7 @@ class ComparisonText {
     return cut_to_width(std::string(kIn) + line, width_);
   }
 
-  // Side by side, or on a narrow terminal below each other with diff signs.
+  // Writes the values side by side, or on a narrow terminal below each other with diff signs.
   void values(const std::string& first, const std::vector<TextRow>& rows,
               Align align = Align::kLeft) {
     if (rows.empty()) return;
@@ -192,7 +192,7 @@ class ComparisonText {
     for (const FinalDifference& last : one_.finals) {
       rows.push_back({"last " + shown(last.metric), number(last.a), number(last.b), ""});
     }
-    // The weights by the first digits of their digests.
+    // Weights are shown by the first digits of their digests.
     for (const FactDifference& file : one_.weights) {
       rows.push_back({shown(file.name), shown(file.a.substr(0, kDigestDigits)),
                       shown(file.b.substr(0, kDigestDigits)), ""});
@@ -216,7 +216,7 @@ class ComparisonText {
   static std::string steps_text(int64_t steps) { return counted(steps, "step"); }
 
   std::string number(double value) const {
-    // All digits where there is room, since runs may differ in the last one.
+    // Shows all digits if there is room, since runs may differ in the last one.
     return width_ < kExactWidth ? fmt::format("{:.5g}", value) : shortest_decimal(value);
   }
 

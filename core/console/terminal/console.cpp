@@ -27,7 +27,7 @@ std::string environment(const char* name) {
 }
 
 int width_of(int fd) {
-  // COLUMNS, which a user or a test may set, before the terminal's own answer.
+  // COLUMNS, which a user or a test may set, takes precedence over the terminal's own answer.
   const std::string columns = environment("COLUMNS");
   int width = 0;
   std::from_chars(columns.data(), columns.data() + columns.size(), width);
@@ -40,7 +40,7 @@ int width_of(int fd) {
 
 ConsoleTraits console_traits(int fd) {
   ConsoleTraits traits;
-  // TERM=dumb: Emacs' shell and CI logs, which obey no escape sequences.
+  // Emacs' shell and CI logs set TERM=dumb and obey no escape sequences.
   const bool dumb = environment("TERM") == "dumb";
   traits.terminal = ::isatty(fd) != 0 && !dumb;
   if (traits.terminal && environment("NO_COLOR").empty()) traits.colors = terminal_colors();

@@ -118,15 +118,14 @@ void EditBuffer::right() {
 
 void EditBuffer::move_to_line(size_t begin, int column) {
   const size_t end = line_end_at(begin);
-  // The column is kept in display columns, not bytes.
-  // A shorter line puts the cursor at its end.
+  // The column is kept in display columns, not bytes; in a shorter line the cursor goes to the end.
   cursor_ = begin + fitting_size(std::string_view(text_).substr(begin, end - begin), column);
   typing_ = false;
 }
 
 bool EditBuffer::up() {
   const size_t begin = line_begin(cursor_);
-  // In the first line: the caller goes to an older input.
+  // In the first line, the caller goes to an older input.
   if (begin == 0) return false;
   const int column = text_width(std::string_view(text_).substr(begin, cursor_ - begin));
   move_to_line(line_begin(begin - 1), column);
@@ -135,7 +134,7 @@ bool EditBuffer::up() {
 
 bool EditBuffer::down() {
   const size_t end = line_end_at(cursor_);
-  // In the last line: the caller goes to a newer input.
+  // In the last line, the caller goes to a newer input.
   if (end == text_.size()) return false;
   const size_t begin = line_begin(cursor_);
   const int column = text_width(std::string_view(text_).substr(begin, cursor_ - begin));
@@ -174,7 +173,8 @@ void EditBuffer::kill_to_line_end() {
 void EditBuffer::kill_to_line_begin() { kill(line_begin(cursor_), cursor_); }
 
 void EditBuffer::kill_word_left() {
-  // To the blank before the word, as Ctrl-W in shells; Alt-Backspace also stops at signs.
+  // Deletes back to the blank before the word, as Ctrl-W in shells; Alt-Backspace also stops at
+  // signs.
   size_t at = cursor_;
   while (at > 0 && blank(text_[at - 1])) --at;
   while (at > 0 && !blank(text_[at - 1])) --at;

@@ -18,8 +18,8 @@ namespace {
 constexpr int kVerdictColumns = 9;
 constexpr int kNarrowestText = 24;  // columns of text that wrapping leaves at least
 
-// Returns the lines of `text`, broken at spaces to at most `columns`, but for wider paths; 0: not
-// broken.
+// Returns the lines of `text`, broken at spaces to at most `columns`, except paths that are wider;
+// 0: not broken.
 std::vector<std::string> wrapped(const std::string& text, int columns) {
   std::vector<std::string> lines;
   for (size_t from = 0; from <= text.size();) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kMostInputs = 5000;
 constexpr int64_t kMostBytes = 4 << 20;   // read from the file's end
-constexpr size_t kLongestLine = 1 << 16;  // nobody types a longer one
+constexpr size_t kLongestLine = 1 << 16;  // longer ones were not typed
 
 std::string encode(std::string_view input) {
   std::string line;
@@ -148,11 +148,11 @@ void History::load() {
 void History::rewrite(int fd) const {
   std::string text;
   for (const std::string& input : inputs_) text += encode(input);
-  // In place, so that processes that hold the file open keep appending to it; the new text is
-  // shorter, so this works on a full disk.
+  // Rewritten in place, so that processes that hold the file open keep appending to it; the new
+  // text is shorter, so this works on a full disk.
   ::lseek(fd, 0, SEEK_SET);
   if (!write_whole(fd, text)) return;
-  // A file that stays too long only has its old end after the new text: the next start reads both
+  // If the file stays too long, its old end only follows the new text: the next start reads both
   // and tries again.
   if (::ftruncate(fd, static_cast<off_t>(text.size())) != 0) return;
 }

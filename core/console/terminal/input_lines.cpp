@@ -104,7 +104,7 @@ bool EditedLines::wait_for_keys() {
 
 InputLines::Outcome EditedLines::next(std::string& input) {
   editor_.reset();
-  // Only while a line is read: recipes run with the terminal as they found it.
+  // Raw mode lasts only while a line is read: recipes run with the terminal as they found it.
   terminal_.enter();
   terminal_.write(painter_.begin_line(terminal_.size()));
   read_typed_ahead();

@@ -91,7 +91,7 @@ std::optional<Key> KeyReader::take(size_t size, Key key) {
 
 std::optional<Key> KeyReader::next() {
   if (pasting_) return read_paste();
-  // Nothing is left that could be given up.
+  // No bytes are left to give up.
   if (bytes_.empty()) return given_up_ = false, std::nullopt;
   const char c = bytes_[0];
   if (c == kEscape) return read_escape();
@@ -113,11 +113,11 @@ std::optional<Key> KeyReader::read_character() {
       bytes_.begin() + 1, bytes_.begin() + static_cast<long>(std::min(size, bytes_.size())),
       is_continuation);
   const auto have = static_cast<size_t>(broken - bytes_.begin());
-  // The rest may come with the next read.
+  // The rest of the character may come with the next read.
   if (have == bytes_.size() && have < size && !given_up_) return std::nullopt;
   const CodePoint point = read_utf8(bytes_, 0);
   if (!point.valid) return take(std::max<size_t>(1, have), {Kind::kText, "\xEF\xBF\xBD"});
-  // C1 controls, which terminals obey.
+  // Terminals obey C1 controls, so they are dropped.
   if (point.value >= 0x80 && point.value < 0xA0) return take(point.size, {Kind::kUnknown});
   return take(point.size, {Kind::kText, bytes_.substr(0, point.size)});
 }
@@ -140,7 +140,7 @@ std::optional<Key> KeyReader::read_escape() {
   if (second == kEscape) return take(1, {Kind::kEscape});
   if (second == '\x7f' || second == '\b') return take(2, {Kind::kAlt, "backspace"});
   if (second == '\r' || second == '\n') return take(2, {Kind::kAlt, "enter"});
-  // A control after ESC: the ESC was a key of its own.
+  // Before a control, the ESC was a key of its own.
   if (static_cast<unsigned char>(second) < 0x20) return take(1, {Kind::kEscape});
   // ESC before a character is Alt with that character.
   bytes_.erase(0, 1);
@@ -178,7 +178,7 @@ std::optional<Key> KeyReader::read_control_sequence() {
 }
 
 std::optional<Key> KeyReader::read_paste() {
-  // No end yet: the text may come in several reads.
+  // The end has not come yet; a paste may take several reads.
   const size_t end = bytes_.find(kPasteEnd);
   if (end == std::string::npos) return std::nullopt;
   pasting_ = false;

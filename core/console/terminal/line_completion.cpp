@@ -45,7 +45,7 @@ void LineEditor::choose(size_t candidate) {
 void LineEditor::complete(bool backward) {
   if (completing_) {
     const size_t count = completions_.candidates.size();
-    // Listed, but none chosen yet.
+    // The candidates are listed, but none is chosen yet.
     if (chosen_ >= count) return choose(backward ? count - 1 : 0);
     return choose((chosen_ + (backward ? count - 1 : 1)) % count);
   }
@@ -60,12 +60,13 @@ void LineEditor::complete(bool backward) {
   completions_ = settings_.complete(buffer_.text(), buffer_.cursor());
   if (completions_.candidates.empty()) return;
   const std::string agreed = common_completion_prefix(completions_.candidates);
-  // Also if the candidates agree on nothing more: the single one may differ in its letters.
+  // A single candidate is inserted even if it adds nothing: its letters may differ from the typed
+  // ones.
   if (agreed.size() > buffer_.cursor() - completions_.begin ||
       completions_.candidates.size() == 1) {
     buffer_.replace_before(completions_.begin, agreed);
   }
-  // count: no candidate is chosen yet.
+  // An index of size() means that no candidate is chosen yet.
   chosen_ = completions_.candidates.size();
   completing_ = completions_.candidates.size() > 1;
 }
@@ -97,14 +98,14 @@ std::vector<std::string> LineEditor::candidate_rows(const ScreenSize& size) cons
   const int columns = std::max(1, (size.columns + 2) / (widest + 2));
   const int all_rows = (count + columns - 1) / columns;
   const int shown_rows = std::min(all_rows, most_rows);
-  // The page of rows that holds the chosen candidate.
+  // Shows the page of rows that holds the chosen candidate.
   const int page =
       chosen_ < candidates.size() ? static_cast<int>(chosen_) / (shown_rows * columns) : 0;
   const int first = page * shown_rows * columns;
   for (int row = 0; row < shown_rows; ++row) {
     std::string line;
     for (int column = 0; column < columns; ++column) {
-      // Downwards, then the next column.
+      // Candidates run downwards, then to the next column.
       const int candidate = first + column * shown_rows + row;
       if (candidate >= count) continue;
       line += (column > 0 ? "  " : "") + candidate_cell(candidate, widest);

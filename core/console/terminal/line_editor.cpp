@@ -132,7 +132,7 @@ void LineEditor::begin_line() {
 void LineEditor::dedent_closing_word() {
   const std::string& text = buffer_.text();
   const size_t begin = buffer_.line_begin(buffer_.cursor());
-  // Only where the word is all of its line.
+  // Applies only if the word is the whole line.
   if (begin == 0 || buffer_.cursor() != buffer_.line_end_at(begin)) return;
   const std::string_view line = std::string_view(text).substr(begin);
   const std::string_view word = trimmed(line.substr(0, buffer_.cursor() - begin));
@@ -179,7 +179,7 @@ void LineEditor::show_input(size_t index) {
 }
 
 void LineEditor::go_older(bool by_line) {
-  // Within an input of several lines first.
+  // Moves within an input of several lines first.
   if (by_line && buffer_.up()) return;
   // The text that was typed is kept, to come back after the newest input.
   if (index_ == history_.inputs().size()) {
@@ -208,7 +208,7 @@ void LineEditor::begin_search(HistorySearch direction) {
 
 void LineEditor::end_search(bool keep) {
   search_ = HistorySearch::kNone;
-  // Given up: the input is as it was before the search.
+  // The search was given up: restores the input from before it.
   if (!keep) {
     buffer_.set(before_search_, cursor_before_search_);
     index_ = history_.inputs().size();
@@ -231,12 +231,12 @@ bool LineEditor::press_in_search(const Key& key) {
   switch (key.kind) {
     case Key::Kind::kText:
       query_ += key.text;
-      // The input that is shown may hold the longer text as well.
+      // The input that is shown may contain the longer text as well.
       search_from(search_ == HistorySearch::kOlder ? std::min(index_ + 1, newest)
                                                    : index_ - (index_ > 0 ? 1 : 0));
       return true;
     case Key::Kind::kBackspace:
-      // A character, not a byte.
+      // Removes a whole character, not a byte.
       while (!query_.empty() && is_continuation(query_.back())) query_.pop_back();
       if (!query_.empty()) query_.pop_back();
       // The shorter text may match a newer input, so the search starts over.
@@ -245,7 +245,7 @@ bool LineEditor::press_in_search(const Key& key) {
     case Key::Kind::kControl:
       if (key.text == "r" || key.text == "s") {
         search_ = key.text == "r" ? HistorySearch::kOlder : HistorySearch::kNewer;
-        // The next match after the one shown.
+        // Goes to the next match after the one shown.
         search_from(index_);
         return true;
       }

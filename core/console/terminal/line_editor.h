@@ -69,7 +69,7 @@ class LineEditor {
   void go_newer(bool by_line);
   void show_input(size_t index);
   void begin_search(HistorySearch direction);
-  bool press_in_search(const Key& key);  // false: the key ends the search and counts for itself
+  bool press_in_search(const Key& key);  // false: the key ends the search and keeps its effect
   void search_from(size_t index);
   void end_search(bool keep);
 

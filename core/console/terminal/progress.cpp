@@ -26,7 +26,7 @@ constexpr double kRedrawS = 0.1;
 
 // A plain mean until the newest value would weigh less than kMeanWeight, then an exponential one.
 void move_mean(double& mean, double value, int64_t count) {
-  // 1 / count is the plain mean's weight of the newest value.
+  // 1 / count is the weight of the newest value in a plain mean.
   mean += std::max(kMeanWeight, 1 / static_cast<double>(count)) * (value - mean);
 }
 
@@ -81,7 +81,7 @@ std::string RunProgress::line(const StepProgress& progress) const {
         fmt::format("  epoch {}/{}", format_epochs(progress.epoch), format_epochs(progress.epochs));
   }
   if (progress.loss) text += "  loss " + format_metric(*progress.loss);
-  // A line has room for one of them.
+  // A line has room for only one of accuracy and margin.
   if (progress.accuracy) {
     text += fmt::format("  accuracy {:.2f}", *progress.accuracy);
   } else if (progress.margin) {
@@ -157,7 +157,7 @@ void TaskProgress::update(int64_t done, int64_t total) {
   std::string text = what_ + "  " + count_text(done);
   if (total > 0) text += "/" + count_text(total);
   text += " " + unit_;
-  // At the mean rate since the beginning.
+  // The estimate uses the mean rate since the beginning.
   if (done > 0 && total > done) {
     const double left =
         (now - began_) / static_cast<double>(done) * static_cast<double>(total - done);

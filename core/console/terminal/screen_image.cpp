@@ -73,7 +73,7 @@ std::string fitted_prompt(const std::string& prompt, int columns) {
 void keep_rows_around_cursor(ScreenImage& image, int rows) {
   const int all = static_cast<int>(image.rows.size());
   if (all <= rows) return;
-  // The cursor's row in the middle, if the text is long enough on both sides.
+  // Puts the cursor's row in the middle, if the text is long enough on both sides.
   const int first = std::clamp(image.cursor_row - rows / 2, 0, all - rows);
   image.rows.erase(image.rows.begin() + first + rows, image.rows.end());
   image.rows.erase(image.rows.begin(), image.rows.begin() + first);
@@ -142,8 +142,8 @@ std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& siz
 
 std::string ScreenPainter::begin_line(const ScreenSize& size) {
   drawn_ = {};
-  // An inverse % and a line of blanks: text without a line end before the prompt stays visible, as
-  // in zsh.
+  // An inverse % and a line of blanks keep text without a line end visible before the prompt, as in
+  // zsh.
   return "\x1b[7m%\x1b[0m" + std::string(static_cast<size_t>(std::max(1, size.columns) - 1), ' ') +
          "\r";
 }

@@ -113,7 +113,7 @@ std::string step_text(const RunSummary& summary) {
   return text;
 }
 
-// The peak of the process, and of its tensors beside what was planned.
+// Returns the peak of the process, and of its tensors next to the plan.
 std::string memory_text(const RunSummary& summary) {
   std::string text = format_bytes(summary.peak_rss_mb * 1024 * 1024);
   if (summary.tensor_bytes > 0) {
@@ -129,7 +129,7 @@ std::string memory_text(const RunSummary& summary) {
 std::string nonfinite_text(const std::map<std::string, int64_t>& metrics) {
   std::vector<std::string> values;
   for (const auto& [name, count] : metrics) {
-    // A recipe's own name, which must not begin a line.
+    // The name comes from a recipe, and must not begin a line.
     const std::string shown = shown_text(name, Blanks::kBreaksMarked);
     values.push_back(fmt::format("{} of {}", count_text(count), shown));
   }
@@ -185,8 +185,8 @@ std::string stopping_line(double step_seconds) {
                      slow ? ", in up to " + format_duration(step_seconds) : "");
 }
 
-// A bundle runs with limits, and from another cache, unless it is told otherwise again; what it may
-// read, and where its inputs are looked for, is named again too.
+// A bundle runs with limits, and from another cache, unless the command says otherwise again; it
+// must also name again what the bundle may read and where its inputs are searched.
 std::string resume_command(const std::string& recipe, const std::string& dir) {
   const bool bundle = is_bundle_name(recipe), limited = file_access_limited();
   std::string command =

@@ -36,11 +36,11 @@ std::string opening_report(const OpeningReport& report, const Console& console);
 std::string resume_line(const std::string& dir, int64_t step,
                         const std::vector<std::string>& notices);
 
-// The answer to the first Ctrl-C inside a step: "stopping after this step, in up to 20s; ...". The
-// time is left out below 2 seconds.
+// Returns the answer to the first Ctrl-C inside a step: "stopping after this step, in up to 20s;
+// ...", without the time if it is below 2 seconds.
 std::string stopping_line(double step_seconds);
 
-// The command that continues a run; its settings are in its folder.
+// Returns the command that continues a run, whose settings are in its folder.
 std::string resume_command(const std::string& recipe, const std::string& dir);
 
 // Returns steps, last loss and accuracy (train and valid), first and last reward and score, time,

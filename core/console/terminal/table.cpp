@@ -97,7 +97,7 @@ size_t piece_size(std::string_view word, int columns) {
   // At least one character, or a wide one would never end.
   const size_t most = std::max(fitting_size(word, columns), text_character(word, 0).size);
   const size_t slash = word.substr(0, most).rfind('/');
-  // Only after a slash in the second half, so that pieces do not get short.
+  // Splits only after a slash in the second half, so that pieces do not get short.
   return slash != word.npos && 2 * slash > most ? slash + 1 : most;
 }
 
@@ -159,7 +159,7 @@ std::string word_list(const std::vector<std::pair<std::string, std::string>>& wo
 
 std::string bar_line(std::span<const int64_t> counts) {
   constexpr std::array kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  // 1, so that counts of 0 do not divide by 0.
+  // At least 1, so that counts of 0 do not divide by 0.
   int64_t most = 1;
   for (const int64_t count : counts) most = std::max(most, count);
   std::string out;

@@ -95,13 +95,13 @@ void TerminalInput::leave() noexcept {
   if (::write(out_, kPlainPastes, std::strlen(kPlainPastes)) < 0) {
     // the terminal is gone
   }
-  // As it was found, whatever mode that is.
+  // Restores the mode that was found, whatever it is.
   ::tcsetattr(in_, TCSADRAIN, &before_);
 }
 
 TerminalInput::Event TerminalInput::read(std::string& bytes, int timeout_ms) {
   while (true) {
-    // The pipe is polled beside the terminal: a signal ends the wait.
+    // The pipe is polled together with the terminal, so that a signal ends the wait.
     pollfd waits[2] = {{in_, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}};
     const int ready = ::poll(waits, 2, timeout_ms);
     if (ready < 0 && errno == EINTR) continue;

@@ -23,7 +23,7 @@ int columns_of(uint32_t code_point) {
   return range != end && code_point >= range->first ? range->columns : 1;
 }
 
-// The blocks that hold emoji; what else they hold follows no joiner.
+// The blocks that hold emoji; no other character in them follows a joiner.
 bool is_symbol(uint32_t c) { return (c >= 0x2190 && c < 0x2C00) || (c >= 0x1F000 && c < 0x20000); }
 bool is_skin_tone(uint32_t c) { return c >= 0x1F3FB && c <= 0x1F3FF; }
 bool is_regional(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
