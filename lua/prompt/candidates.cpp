@@ -18,16 +18,16 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = LuaToken::Kind;
 
-constexpr size_t kMostFiles = 1000;  // of a folder: completion must answer at once
+constexpr size_t kMostFiles = 1000;  // read of a folder, since completion must answer at once
 
-// The type of a property or of the first result of a call; of "Tensor|nil" it is "Tensor".
+// Returns the type of a property or of the first result of a call: "Tensor" for "Tensor|nil".
 std::string result_type(const DocEntry& entry) {
   if (entry.results.empty()) return "";
   const std::string& type = entry.results.front().type;
   return type.substr(0, type.find('|'));
 }
 
-// The index after the bracket that closes the one at `open`; `end` if none does.
+// Returns the index after the bracket that closes the one at `open`; `end` if none does.
 size_t after_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t end) {
   int depth = 0;
   for (size_t t = open; t < end; ++t) {
@@ -73,7 +73,7 @@ void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size
     add_fields(meaning->value, methods, word);
   } else if (meaning->type == "Tensor") {
     add_class("Tensor", methods, word);
-    // From the first letter on, since there are a thousand.
+    // Operators are listed from the first letter on, since there are a thousand.
     if (methods && !word.empty()) add_operators(public_op_names(), "aten", word, true);
   } else if (!meaning->type.empty()) {
     add_class(meaning->type, methods, word);
@@ -111,7 +111,7 @@ void Candidates::files(std::string_view path) {
     std::string name = at->path().filename().string();
     // Hidden files are offered once a dot is typed, as in shells.
     const bool hidden = name.starts_with('.') && !word.starts_with('.');
-    // A name that a terminal cannot show verbatim cannot be typed either.
+    // A name that a terminal cannot show verbatim cannot be typed.
     if (!name.starts_with(word) || hidden || shown_text(name) != name) continue;
     std::error_code unknown;
     if (at->is_directory(unknown)) name += '/';
@@ -159,7 +159,7 @@ std::optional<Candidates::Meaning> Candidates::resolve_chain(const std::vector<L
   return meaning;
 }
 
-// Takes the value on top of the stack.
+// Sets the meaning from the value on top of the stack.
 void Candidates::classify_top(Meaning& meaning) {
   meaning.value = lua_gettop(L_);
   meaning.type = class_of(L_, -1) != nullptr ? type_name(L_, -1) : "";
@@ -170,7 +170,7 @@ void Candidates::classify_top(Meaning& meaning) {
 }
 
 bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
-  // One of the namespaces.
+  // The name is one of the namespaces.
   if (meaning.type == "xrun.ops" && !called) {
     meaning.type += "." + name;
     return true;
@@ -180,7 +180,7 @@ bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
     meaning = {0, "xrun.ops"};
     return true;
   }
-  // Raw: a metamethod of the recipe would run its code.
+  // Read raw, since a metamethod of the recipe would run its code.
   if (!called && meaning.value != 0 && lua_istable(L_, meaning.value)) {
     push(L_, name);
     lua_rawget(L_, meaning.value);
@@ -194,7 +194,7 @@ bool Candidates::step(Meaning& meaning, const std::string& name, bool called) {
     meaning = {0, result_type(*entry)};
     return !meaning.type.empty();
   }
-  // An operator of a tensor, or of the module, gives tensors nearly always.
+  // An operator of a tensor or of the module nearly always gives a tensor.
   if (called && (module || meaning.type == "Tensor")) {
     meaning = {0, "Tensor"};
     return true;
@@ -208,7 +208,7 @@ void Candidates::add_fields(int table, bool methods, std::string_view word) {
     const bool fits = !methods || lua_isfunction(L_, -1);
     const std::string hint = fits ? kind_of_top() : "";
     lua_pop(L_, 1);
-    // lua_tostring would turn a number into a string in place, which lua_next cannot bear.
+    // lua_tostring would turn a number into a string in place, which breaks lua_next.
     if (!fits || lua_type(L_, -1) != LUA_TSTRING) continue;
     const std::string name = lua_tostring(L_, -1);
     if (is_lua_name(name) && name.starts_with(word)) add(name, hint);
@@ -231,7 +231,7 @@ void Candidates::add_module(std::string_view word) {
     const bool own = name.find_first_of(".:") == std::string::npos;
     if (own && name.starts_with(word)) add(name, signature_text(entry));
   }
-  // A thousand operators would hide them, so operators are listed from the first letter on.
+  // A thousand operators would hide the functions, so they are listed from the first letter on.
   if (!word.empty()) add_operators(public_op_names(), "aten", word, false);
 }
 
@@ -253,7 +253,7 @@ void Candidates::add_arguments(const OpPacket* packet, std::string_view word) {
   for (const OpOverload& overload : packet->overloads) {
     for (size_t i = 0; i < overload.arguments.size(); ++i) {
       const OpArgument& argument = overload.arguments[i];
-      // It precedes the colon.
+      // `self` stands before the colon.
       if (argument.name == "self" || argument.kind == ArgumentKind::kUnsupported) continue;
       if (argument.name.starts_with(word)) {
         add(argument.name + " = ", overload.schema().arguments()[i].real_type()->str());
@@ -262,7 +262,7 @@ void Candidates::add_arguments(const OpPacket* packet, std::string_view word) {
   }
 }
 
-// The keys of its table of options.
+// Adds the keys of the table of options.
 void Candidates::add_options(const DocEntry& entry, std::string_view word) {
   for (const LuaParameter& parameter : entry.parameters) {
     for (const std::string& key : option_keys(parameter)) {

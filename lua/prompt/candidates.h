@@ -16,25 +16,25 @@
 
 namespace xrun {
 
-// Calls nothing: a type is found through the value if it exists, through doc strings ("(view) ->
-// Tensor [n]") where a call would make it. Tokens [begin, end) are a chain such as `x.y:z(...)`;
-// `word` is the beginning of the word after it.
+// Calls nothing: the type comes from the value if it exists, and from doc strings ("(view) ->
+// Tensor [n]") if only a call would make the value. Tokens [begin, end) are a chain such as
+// `x.y:z(...)`; `word` is the beginning of the word after it.
 class Candidates {
  public:
   Candidates(lua_State* L, PromptEnvironment& environment) : L_(L), environment_(environment) {}
 
-  // Names of the prompt and words of Lua.
+  // Adds the names of the prompt and the keywords of Lua.
   void names(std::string_view word);
   // Adds the fields (or methods) of the chain's value.
   void members(const std::vector<LuaToken>& tokens, size_t begin, size_t end, bool methods,
                std::string_view word);
-  // Keyword arguments of the operator or function that a chain names.
+  // Adds the keyword arguments of the operator or function that a chain names.
   void keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
                 std::string_view word);
-  // Files whose path begins with `path`.
+  // Adds the files whose path begins with `path`.
   void files(std::string_view path);
   void add(std::string text, std::string hint);
-  // All that were found, sorted, each once.
+  // Returns all that were found, sorted, each once.
   std::vector<Completion> take();
 
  private:

@@ -1,4 +1,5 @@
-// Two objectives on one batch, without an update: their gradients are made one after the other.
+// Compares two objectives on one batch, without an update: their gradients are computed one after
+// the other.
 
 #include <ATen/core/Tensor.h>
 
@@ -31,7 +32,7 @@ AdamW& optimizer_of(PausedRun& paused) {
   return *all.front();
 }
 
-// Two copies of the gradients are held on the host.
+// Both gradients are held on the host, in fp32.
 void check_room(AdamW& adamw) {
   int64_t bytes = 0;
   for (const auto& trainable : adamw.trainables()) {
@@ -67,7 +68,7 @@ std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradi
 
 }  // namespace
 
-// compare(f, g?): g is the recipe's own if it is left out, which then comes first.
+// compare(f, g?): without g, f is compared with the recipe's own objective, which then comes first.
 int compare_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   paused.begin_loop();

@@ -1,6 +1,6 @@
 // The environment is an empty table. Its metatable looks a name up in the frame, the prompt's own
-// names, the verbs and the globals, in this order; but a verb hides the frame's name, for writes
-// too.
+// names, the verbs and the globals, in this order; but a verb hides the frame's name, also from
+// assignments.
 
 #include "lua/prompt/environment.h"
 
@@ -40,7 +40,7 @@ bool push_global(lua_State* L, const std::string& name) {
   return false;
 }
 
-// Called for every name, since the environment's own table stays empty.
+// Called for every name, since the environment's table itself stays empty.
 int read_name(lua_State* L) {
   PromptEnvironment& environment = prompt_environment(LuaState::of(L));
   const std::string name = arg<std::string>(L, 2, "name");
@@ -137,7 +137,7 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
   lua_pop(L, 2);
 }
 
-// For completion and hints: each name once.
+// Lists each name once, for completion and hints.
 std::vector<std::string> environment_names(lua_State* L, PromptEnvironment& environment) {
   const StackGuard guard(L);
   std::vector<std::string> names;

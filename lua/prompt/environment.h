@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// Belongs to a LuaState (LuaState::service): it outlives the prompt, as functions typed there do.
+// Belongs to a LuaState (LuaState::service) and outlives the prompt, as functions typed there do.
 struct PromptEnvironment {
   Prompt* open = nullptr;              // the prompt whose input is being evaluated
   std::shared_ptr<PromptNames> names;  // of the suspended frame
@@ -18,15 +18,16 @@ struct PromptEnvironment {
   LuaRef own, verbs;                   // name -> value
 };
 
-// The environment of a state; its tables are made at first use.
+// Returns the environment of a state, whose tables are made at first use.
 PromptEnvironment& prompt_environment(LuaState& state);
 
-// Pushes the value of a name and returns true; false, with nothing pushed, if nothing has it.
+// Pushes the value of a name and returns true; returns false, with nothing pushed, if the name is
+// not defined.
 bool push_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name);
 // Sets the frame's name, else the prompt's own, to the value on top; pops it. Throws Error, with
 // the value popped, if the frame has the name and a verb hides it.
 void assign_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name);
-// Every name that has a value, sorted, each once.
+// Returns every name that has a value, sorted, each once.
 std::vector<std::string> environment_names(lua_State* L, PromptEnvironment& environment);
 
 }  // namespace xrun

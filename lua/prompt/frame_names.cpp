@@ -21,13 +21,14 @@ bool is_of_file(lua_State* L, lua_Debug& frame) {
   return frame.source != nullptr && frame.source[0] == '@';
 }
 
-// Hidden slots, as of a `for`, are named "(for state)" and alike; upvalues of C functions "".
+// Hidden slots, such as those of a `for`, have names like "(for state)"; upvalues of C functions
+// have the name "".
 bool is_name(const char* name) { return name[0] != '\0' && name[0] != '('; }
 
 // True if the `for` of a frame iterates over the loop.
 bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
   const StackGuard guard(L);
-  // A `for` keeps what it walks over in hidden slots of this name.
+  // A `for` keeps its iterator in hidden slots of this name.
   for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {
     const int value = lua_gettop(L);
     if (std::string_view(name) == "(for state)" && class_of(L, value) == &class_info<StepLoop> &&
@@ -39,8 +40,8 @@ bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
   return false;
 }
 
-// The frame whose `for` walks over the loop; else the innermost main chunk of a file, else the
-// innermost function of one; -1 if there is none.
+// Returns the level of the frame whose `for` walks over the loop; else of the innermost main chunk
+// of a file, else of the innermost function of one; -1 if there is none.
 int find_level(lua_State* L, const StepLoop* loop) {
   int first = -1, chunk = -1;
   lua_Debug frame{};
@@ -59,7 +60,7 @@ void push_saved(lua_State* L) {
   lua_rawget(L, LUA_REGISTRYINDEX);
 }
 
-// The locals of this file's main chunk, if it is on the stack.
+// Saves the locals of this file's main chunk, if it is on the stack.
 void save_frame_names(lua_State* L, const std::string& source) {
   luaL_checkstack(L, LUA_MINSTACK, "no room to save names");
   const StackGuard guard(L);
@@ -109,7 +110,7 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
   }
 }
 
-// Copies of a recipe that has ended or failed: there is no frame to write to.
+// These are copies from a recipe that has ended or failed: there is no frame to write to.
 FrameNames FrameNames::saved(lua_State* L) {
   FrameNames names;
   const StackGuard guard(L);
@@ -187,7 +188,7 @@ bool FrameNames::set(lua_State* L, const std::string& name) const {
   return true;
 }
 
-// The handler of a preview: once it returns, the names are gone.
+// The message handler of a preview; once it returns, the names are gone.
 int save_names_and_report(lua_State* L) {
   save_frame_names(L, "@" + recipe_context(L).options.recipe);
   return message_handler(L);

@@ -1,6 +1,6 @@
 #pragma once
 // The names that a suspended recipe's code sees: locals and upvalues of the function whose loop is
-// paused. The loop sees assignments in its next body.
+// paused. The loop sees assignments to them in its next body.
 
 #include <lua.hpp>
 #include <string>
@@ -15,17 +15,17 @@ struct FrameName {
   enum class Kind { kLocal, kUpvalue, kSaved };  // saved: of a frame that an error has ended
   std::string name;
   Kind kind;
-  int index;  // as lua_getlocal and lua_getupvalue count; 0 of a saved one
+  int index;  // as lua_getlocal and lua_getupvalue count; 0 for kSaved
 };
 
 // The names of one frame of a coroutine that is suspended (or that runs the caller). Valid until
 // the coroutine is resumed.
 class FrameNames {
  public:
-  // No frame: no names.
+  // Without a frame there are no names.
   FrameNames() = default;
-  // The frame whose `for` walks over `loop`; with null, or if none does, the main chunk, or else
-  // the first frame of a file.
+  // Reads the frame whose `for` walks over `loop`; if there is none, or `loop` is null, the main
+  // chunk; else the first frame of a file.
   FrameNames(lua_State* thread, const StepLoop* loop);
   // The names that save_names_and_report saved; none without an error.
   static FrameNames saved(lua_State* L);

@@ -23,7 +23,8 @@ namespace xrun {
 
 namespace {
 
-// Replaces the stand-in of a session's models during its lifetime; null: the models themselves.
+// Replaces the stand-in of a session's models during its lifetime; null restores the models
+// themselves.
 class StandInScope {
  public:
   StandInScope(Session& session, std::shared_ptr<LogprobStandIn> stand_in)
@@ -37,8 +38,9 @@ class StandInScope {
   std::shared_ptr<LogprobStandIn> before_;
 };
 
-// The values of the run's own models, so that an objective is checked where it works. The column of
-// a reference holds sums alone: its token values are the policy's, moved by an equal share.
+// Returns the values of the run's own models, so that an objective is checked where it is used. A
+// reference stores only sums, so its token values are the policy's, shifted equally to the same
+// sum.
 LogprobStandIn::Source true_values(PausedRun& paused) {
   return [&paused](MicroBatch& micro, const std::string& model) -> at::Tensor {
     Session& session = paused.session();
@@ -116,7 +118,7 @@ int gradcheck_verb(lua_State* L) {
   for (const auto& micro : batch->micros()) {
     check_interrupt(L);
     const LogprobCheck check = check_logprobs(*micro, objective, leaves);
-    // Freed before the next one is computed.
+    // Frees its memory before the next one is computed.
     micro->close();
     totals.without += check.without;
     totals.unsure += check.unsure;

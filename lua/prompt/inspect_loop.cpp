@@ -56,7 +56,7 @@ std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t
   return text;
 }
 
-// The segments of the batch; loop_text() shows their tokens.
+// Lists the segments of the batch; loop_text() shows their tokens.
 std::string batch_text(PausedRun& paused) {
   const LoopPause& at = paused.pause();
   std::string text;

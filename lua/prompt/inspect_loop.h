@@ -12,9 +12,9 @@
 
 namespace xrun {
 
-// The packs of a step of the loop that the recipe is paused at, one entry a set, as they train;
-// `rows` as inspect_step has it. No weights are loaded. Throws Error for a step that the loop does
-// not have.
+// Returns the packs of a step of the loop that the recipe is paused at, as they train, one entry
+// per set; `rows` as in inspect_step. No weights are loaded. Throws Error for a step that the loop
+// does not have.
 std::vector<InspectedStep> inspect_loop(const LoopPause& pause, const std::string& recipe,
                                         int64_t step, int64_t rows = -1);
 

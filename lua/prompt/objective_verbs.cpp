@@ -1,5 +1,5 @@
-// The recipe's own objective, found by the function that its last step got, or by the name that its
-// text passes to adamw:step.
+// The recipe's own objective is the function that its last step got, else the name that its text
+// passes to adamw:step.
 
 #include "lua/prompt/objective_verbs.h"
 
@@ -16,7 +16,8 @@ namespace {
 
 using Kind = LuaToken::Kind;
 
-// The second of two names after the bracket or brackets at `at`: of `(batch, dpo)`, `({ { a, f }`.
+// Returns the second of two names after the bracket or brackets at `at`: "dpo" of `(batch, dpo)`,
+// "f" of `({ { a, f }`.
 std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
   if (is_sign(tokens[at], "(")) ++at;
   const bool parts = is_sign(tokens[at], "{");
@@ -31,11 +32,11 @@ std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
 
 }  // namespace
 
-// "dpo" of adamw:step(batch, dpo) on or after a line; "" if no call names its objective.
+// Returns "dpo" for adamw:step(batch, dpo) on or after a line; "" if no call names its objective.
 std::string objective_name(std::string_view text, int from_line) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   for (size_t i = 0; i + 2 < tokens.size(); ++i) {
-    // The `step` of any object: the text does not tell which name is an optimizer.
+    // The `step` of any object counts, since the text does not tell which name is an optimizer.
     if (tokens[i].line < from_line || !is_sign(tokens[i], ":")) continue;
     if (tokens[i + 1].kind != Kind::kName || tokens[i + 1].text != "step") continue;
     std::string name = second_name(tokens, i + 2);
@@ -44,7 +45,7 @@ std::string objective_name(std::string_view text, int from_line) {
   return "";
 }
 
-// `name` becomes what the recipe calls the function, or "".
+// `name` gets the name that the recipe has for the function, or "".
 void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
   *name = "";
   const FrameNames frame = paused.names();
@@ -52,7 +53,7 @@ void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
   if (trained == nullptr) {
     const std::string& text = paused.recipe().context().text.text;
     *name = objective_name(text, frame.line());
-    // A step in a function is written before the loop that calls it.
+    // A step inside a function stands before the loop that calls it.
     if (name->empty()) *name = objective_name(text);
   }
   if (!name->empty() && frame.push(L, *name)) {

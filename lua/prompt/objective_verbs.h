@@ -10,7 +10,7 @@ namespace xrun {
 
 class PausedRun;
 
-// The objective at index i, or the recipe's own; `name` is what it is called in tables.
+// Returns the objective at index i, or the recipe's own; `name` gets its name in tables.
 Objective objective_at(lua_State* L, PausedRun& paused, int i, const char* which,
                        std::string* name);
 

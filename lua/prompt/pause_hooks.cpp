@@ -26,7 +26,7 @@ struct TextEnd {
   bool reached = false;
 };
 
-// Takes the signal: the pause answers it.
+// Takes the signal, since the pause answers it.
 std::shared_ptr<const ErrorReport> interruption_report(lua_State* L) {
   LuaState::clear_interrupt(SIGINT);
   clear_interrupt(SIGINT);
@@ -84,7 +84,7 @@ PauseHooks::~PauseHooks() {
 }
 
 bool PauseHooks::resume() {
-  // Time at the prompt does not count as a step's.
+  // Time at the prompt does not count as time of a step.
   if (pause_ != nullptr && pause_->run != nullptr) pause_->run->report().skip_wait();
   pause_ = nullptr;
   // The depth at which no C++ function waits for Lua; may_suspend compares with it.
@@ -95,7 +95,7 @@ bool PauseHooks::resume() {
   return yielded;
 }
 
-// After :reload nothing of the state before may be used.
+// After :reload, nothing of the earlier state may be used.
 void PauseHooks::restart(const std::string& text) {
   recipe_.restart(text);
   recipe_.state().service<TextEnd>().reached = false;
@@ -151,11 +151,11 @@ bool PauseHooks::between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& l
   return take_pause(L, loop, ended);
 }
 
-// `upcoming`: the loop has another body.
+// `upcoming` is true if the loop has another body.
 bool PauseHooks::is_due(bool ended_body, bool upcoming, int64_t step) {
   if (ended_body && plan.bodies > 0) --plan.bodies;
   if (take_pause_request()) plan.at_once = true;
-  // A loop that a resume skips has neither.
+  // A loop that a resume skips ends no body and has none to come.
   if (!ended_body && !upcoming) return false;
   return plan.at_once || plan.bodies == 0 || (upcoming && plan.before_step == step);
 }
@@ -164,7 +164,7 @@ bool PauseHooks::take_pause(lua_State* L, const std::shared_ptr<StepLoop>& loop,
   const auto& run = session().run;
   const int64_t step = run->run().step();
   const bool upcoming = run->upcoming(*loop).has_value();
-  // A preview pauses at a loop of no steps too.
+  // A preview also pauses at a loop without steps.
   if (!is_due(ended_body, upcoming || (previews() && !loop->begun), step)) return false;
   // A pause before a later step stays planned.
   plan = {.before_step = plan.before_step > step ? plan.before_step : -1};
@@ -183,7 +183,7 @@ std::optional<Metrics> PauseHooks::before_step(lua_State* L, const std::vector<S
   if (prompt_open_) {
     last_step_ = {objectives_on(L), terms.front().batch->step(), arg<std::shared_ptr<AdamW>>(L, 1)};
   }
-  // With a stand-in, log-probs are made up: the losses are computed, but no weight changes.
+  // With a stand-in, log-probs are made up: losses are computed, but no weight changes.
   if (session().models.stand_in() == nullptr) return std::nullopt;
   if (on_dry_step) on_dry_step(terms);
   // Without an optimizer train_step() updates nothing.
@@ -212,11 +212,11 @@ bool PauseHooks::on_failure(lua_State* L, std::shared_ptr<const ErrorReport> fai
 
 Suspension PauseHooks::may_suspend(lua_State* L, int signal_number) const {
   if (signal_number != SIGINT || !can_wait(L)) return Suspension::kNone;
-  // Inside a function that C++ called, such as an objective: its caller stops there.
+  // Inside a function that C++ called, such as an objective, the caller stops it instead.
   const size_t entered = LuaState::of(L).service<EnteredFunctions>().stack.size();
   if (entered != entered_) return Suspension::kNone;
   if (lua_isyieldable(L) != 0) return Suspension::kNow;
-  // Let a comparator of table.sort finish, but not forever.
+  // Lets a C function such as table.sort finish, but does not wait forever.
   const bool patient = LuaState::interrupt_age_s() < kCallbackPatienceS;
   return patient ? Suspension::kSoon : Suspension::kNone;
 }
@@ -234,7 +234,7 @@ void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
     open(hooks);
     if (recipe.failure()) std::rethrow_exception(recipe.failure());
   }
-  // The step never came; the run itself went well.
+  // The run went well, but the step never came.
   if (!repl_at || paused) return;
   const auto& run = hooks.session().run;
   hooks.session().console->print_raw(

@@ -18,8 +18,8 @@ namespace xrun {
 class Batch;
 class RunLoop;
 
-// A pause of a recipe in its loop, after a body has ended and before the next one begins; at the
-// end of the loop too. In a preview the first pause is before the loop begins (StepLoop::begun), so
+// A pause of a recipe in its loop: after a body has ended and before the next one begins, or at the
+// end of the loop. In a preview the first pause is before the loop begins (StepLoop::begun), so
 // that no weights are loaded.
 struct LoopPause {
   std::shared_ptr<StepLoop> loop;
@@ -40,8 +40,8 @@ struct PausePlan {
   int64_t bodies = -1;       // once this many bodies have ended; -1: none
 };
 
-// The names of a recipe's frame whose loop is paused, while it runs too; after an error the names
-// that its main chunk had defined.
+// Returns the names of the recipe's frame that has the loop, paused or running; after an error, the
+// names that its main chunk had defined.
 FrameNames recipe_names(Recipe& recipe);
 
 // Attached to a recipe from construction to destruction; the recipe outlives it.
@@ -61,7 +61,7 @@ class PauseHooks : public RunHooks {
   // Recipe::resume and Recipe::restart.
   bool resume();
   void restart(const std::string& text);
-  // True for a preview, false for a run of the user's.
+  // True for a preview, false for a real run.
   bool previews() const;
   // True for a preview that is suspended after its last line, where its names can still be read.
   bool at_end() const;
@@ -77,11 +77,11 @@ class PauseHooks : public RunHooks {
     std::shared_ptr<AdamW> optimizer;
   };
   const LastStep& last_step() const { return last_step_; }
-  // The batch of the body before, of one of the loop's sets; null if it was not remembered.
+  // Returns the previous body's batch of one of the loop's sets; null if it was not remembered.
   std::shared_ptr<Batch> trained(size_t source) const;
   void forget_trained() { trained_.clear(); }
 
-  // Called with the terms of each step that is taken on stand-ins (SessionModels::stand_in).
+  // Called with the terms of each step on stand-ins (SessionModels::stand_in).
   std::function<void(const std::vector<StepTerm>&)> on_dry_step;
 
   bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) override;
@@ -106,8 +106,8 @@ class PauseHooks : public RunHooks {
 // Suspends a preview after its last line; called by the suffix of its text (preview.cpp).
 int pause_at_end(lua_State* L);
 
-// Opens a prompt at each pause of a running recipe and resumes it until it is done: before the body
-// of step `repl_at`, and after each body during which SIGUSR1 came.
+// Runs a recipe until it is done and opens a prompt at each pause: before the body of step
+// `repl_at`, and after each body during which SIGUSR1 came.
 void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
                      const std::function<void(PauseHooks&)>& open);
 

@@ -67,13 +67,14 @@ void PausedRun::note(const std::string& text) {
   }
 }
 
-// Called before any code of the recipe runs, so an error leaves the run where it is.
+// Called before any code of the recipe runs, so an error leaves the run unchanged.
 void PausedRun::begin_loop() {
   const LoopPause& at = pause();
   if (!at.loop->begun) at.run->end_body(*at.loop, at.run->read_state());
 }
 
-// Everything a step changes: the objects that the run saves and whatever else an optimizer trains.
+// Returns everything that a step changes: the objects that the run saves and everything else that
+// an optimizer trains.
 SavedObjects PausedRun::changed_objects() {
   SavedObjects all = pause().run->run().saved();
   const auto add = [&all](const std::shared_ptr<Saveable>& object) {
@@ -93,7 +94,7 @@ SavedObjects PausedRun::changed_objects() {
 
 void PausedRun::copy_for_again() {
   const LoopPause& at = pause();
-  // The recipe waits at a call: the copy from the beginning of its body stays.
+  // If the recipe waits at a call, the copy from the beginning of its body stays.
   if (at.failure != nullptr) return;
   const SavedObjects saved = changed_objects();
   const int64_t more = StateCopy::bytes_of(saved) - copy_.bytes();
@@ -200,7 +201,7 @@ MetricTable PausedRun::go_on(int64_t n) {
   begin_loop();
   MetricTable table;
   const int64_t from = pause().step;
-  // The copy is of the state before the last one.
+  // Only the last body needs a copy of the state before it.
   if (n > 1) table = run_bodies(n - 1);
   if (hooks_.pause() != nullptr && !stopped_) {
     copy_for_again();
@@ -210,8 +211,8 @@ MetricTable PausedRun::go_on(int64_t n) {
   return table;
 }
 
-// A name is taken right after its step: if the recipe's name gets another function later, a verb
-// should take that one.
+// The name is read right after the step: if it gets another function later, verbs should use that
+// one.
 void PausedRun::name_objective() {
   const auto& objectives = hooks_.last_step().objectives;
   if (objectives.empty() || objectives.front() == named_objective_) return;
@@ -244,7 +245,8 @@ void PausedRun::finish() {
 
 int64_t PausedRun::batch_step() {
   const LoopPause& at = pause();
-  // In a body its own batch; after one the batch that it trained on; else the next one.
+  // Inside a body its own batch is current; after a body, the batch that it trained on; else the
+  // next one.
   if (at.in_body()) return at.step;
   if (trained_step_ == at.step - 1 && trained_step_ >= at.loop->first_step) return trained_step_;
   const auto body = at.run->upcoming(*at.loop);
@@ -262,7 +264,7 @@ std::shared_ptr<Batch> PausedRun::batch(size_t source) {
              counted(std::ssize(at.loop->sources), "set"));
   const int64_t step = batch_step();
   const StepSource& from = at.loop->sources[source];
-  // The recipe's own, the one that trained, the one made here before.
+  // Tries the recipe's own batch, the one that trained, and the one made here before.
   for (const auto& known : {from.batch, hooks_.trained(source), upcoming_}) {
     if (known != nullptr && known->step() == step) return known;
   }

@@ -14,8 +14,7 @@
 namespace xrun {
 
 // The hooks outlive it. During its lifetime, steps and evaluations that fail or are interrupted
-// pause the recipe at the call. The verbs that were used are written into the run's log. Not
-// thread-safe.
+// pause the recipe at the call. Used verbs are written into the run's log. Not thread-safe.
 class PausedRun {
  public:
   explicit PausedRun(PauseHooks& hooks);
@@ -28,40 +27,41 @@ class PausedRun {
   Session& session() { return hooks_.session(); }
   // The pause. Throws Error, with the fix, if the recipe is not paused.
   const LoopPause& pause();
-  // Begins the loop where it has not begun: its report, plan and weights.
+  // Begins the loop if it has not begun: its report, plan and weights.
   void begin_loop();
   FrameNames names() { return recipe_names(recipe()); }
 
-  // Runs the recipe's own next body, or the one that waits at a failed call; returns its
-  // metrics. Before it, a copy of weights and optimizer is taken on the host for again(), where
-  // there is room. Throws what the recipe threw: after an error in a step or an evaluation the
-  // recipe waits there; any other error has ended it.
+  // Runs the recipe's next body, or the one that waits at a failed call; returns its metrics. First
+  // copies weights and optimizer to the host for again(), if there is room. Throws what the recipe
+  // threw: after an error in a step or an evaluation the recipe waits there; any other error has
+  // ended it.
   MetricTable step();
-  // Puts weights, optimizer, run.state and metrics back to before the last body and runs that body
+  // Restores weights, optimizer, run.state and metrics to before the last body and runs that body
   // again, on the same rows with the same random numbers. `first` gets what it logged before.
   MetricTable again(MetricTable* first = nullptr);
-  // Runs n bodies, or as many as there are; progress is shown. Returns what the last one logged.
+  // Runs n bodies, or as many as are left, and shows progress. Returns what the last one logged.
   MetricTable go_on(int64_t n);
-  bool stopped() const { return stopped_; }  // the last verb, by Ctrl-C between two bodies
+  bool stopped() const { return stopped_; }  // the last verb, between bodies, by Ctrl-C
   bool done() { return recipe().done() || hooks_.at_end(); }
 
-  // Reads the recipe's file and modules again and begins it again, with weights, optimizer and
-  // run.state as they are and paused at the same step if its configuration is the same; says what
-  // it did. Previews only. Throws, with nothing changed, if its text or configuration is rejected;
-  // also throws an error of the recipe before its loop, after which the next reload continues from
-  // there.
+  // Reads the recipe's file and modules again and restarts it. If its configuration is the same, it
+  // pauses at the same step with weights, optimizer and run.state as they are. Returns what it did,
+  // in words. Previews only. Throws, with nothing changed, if its text or configuration is
+  // rejected; also throws an error of the recipe before its loop, after which the next reload
+  // continues from there.
   std::string reload();
 
-  // Runs on to the recipe's end, or until it waits at a failed call; progress is shown.
+  // Runs to the recipe's end, or until it waits at a failed call, and shows progress.
   void finish();
 
-  // The current batch: that of the last body that ran here, with the fields assigned to it, else
-  // that of the next body. `source` counts the sets of the loop from 0.
+  // Returns the current batch: that of the last body that ran here, with the fields assigned to it,
+  // else that of the next body. `source` counts the sets of the loop from 0.
   std::shared_ptr<Batch> batch(size_t source = 0);
   int64_t batch_step();  // its step
 
-  // The objective that the latest adamw:step of the paused loop was given, of several the first;
-  // null before one. `name` gets the name that the recipe's frame had for it then, or "".
+  // Returns the objective passed to the latest adamw:step of the paused loop, the first of several;
+  // null before the first step. `name` gets the name that the recipe's frame had for it then, or
+  // "".
   std::shared_ptr<LuaRef> objective(std::string* name);
 
   // Appends what the prompt did to the run's log. A log that cannot be written is reported once.
@@ -91,11 +91,11 @@ class PausedRun {
   int64_t copied_step_ = -1;         // the body that copy_ was taken before
   int64_t trained_step_ = -1;        // the last body that ran here
   std::shared_ptr<Batch> upcoming_;  // made here, of the next body
-  bool stopped_ = false;             // the last run ended by a signal, before its bodies had
+  bool stopped_ = false;             // a signal ended the last run before all of its bodies
   bool room_reported_ = false;
   bool log_failure_reported_ = false;
   int64_t skipped_before_ = 0;
-  std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ is of
+  std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ names
   std::string objective_name_;
   std::optional<Carried> carried_;  // until a reload has used it
 };

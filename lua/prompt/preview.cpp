@@ -15,7 +15,8 @@ namespace xrun {
 
 namespace {
 
-// Pauses a preview once more at its end, so that its names can be read. Not valid after a `return`.
+// Pauses a preview once more at its end, so that its names can be read. It is a syntax error after
+// a `return`.
 constexpr const char* kSuffix = "\ndo (...)() end";
 
 std::shared_ptr<const ErrorReport> report_with(const std::string& text, bool usage) {
@@ -25,7 +26,7 @@ std::shared_ptr<const ErrorReport> report_with(const std::string& text, bool usa
   return report;
 }
 
-// Runs `act`; returns the report of what it threw, null if nothing. Interruptions pass.
+// Runs `act`; returns the report of what it threw, or null. Interruptions propagate.
 template <typename Act>
 std::shared_ptr<const ErrorReport> error_of(const Act& act) {
   try {
@@ -64,13 +65,13 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   options.on_error = save_names_and_report;
   options.suffix = kSuffix;
   options.suffix_call = pause_at_end;
-  // Without a recipe the state is that of an empty text.
+  // Without a recipe, the state is that of an empty one.
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
   const std::string text = bare ? "" : read_recipe(options);
   error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });
-  if (error_ != nullptr) {  // its text or its configuration: a state without it
+  if (error_ != nullptr) {  // its text or configuration is wrong: opens a state without it
     resolved_ = false;
     std::vector<std::string> sets = std::exchange(options.sets, {});
     recipe_ = std::make_unique<Recipe>(options, engine_modules(), "");

@@ -13,8 +13,8 @@ namespace xrun {
 
 class Tokenizer;
 
-// A recipe under control. Nothing of the user's is written: its run is in a temporary folder, which
-// is removed with the session. Weights load at the first forward. Not thread-safe.
+// A recipe under control. None of the user's files is written: the run is in a temporary folder,
+// which is removed with the session. Weights load at the first forward. Not thread-safe.
 class Preview {
  public:
   ~Preview();
@@ -32,23 +32,24 @@ class Preview {
   const std::shared_ptr<const ErrorReport>& error() const { return error_; }
   // False if its text or configuration is wrong; recipe() is then empty.
   bool resolved() const { return resolved_; }
-  // The reason why there is no loop, with file and line; "" if the recipe is paused at one.
+  // The reason that there is no loop, with file and line; "" if the recipe is paused at one.
   std::string no_loop_text();
 
   // Resumes the recipe. True if it pauses again; false if it is done or failed (error()).
   bool resume();
-  // Skips the bodies of the loop and runs to the next one: a later phase with its data, not with
-  // the weights that it would begin with. False if there is none.
+  // Skips the bodies of the loop and runs to the next loop: a later phase with its data, but
+  // without the weights that it would begin with. False if there is none.
   bool next_loop();
 
-  // The names at the pause or at the recipe's end; after an error those that its main chunk had
-  // defined.
+  // Returns the names at the pause or at the recipe's end; after an error, those that its main
+  // chunk had defined.
   FrameNames names();
 
-  // The data sets that the names hold, in the order of declaration. Those of the loop are its
-  // sources'.
+  // Returns the data sets that the names hold, in the order of declaration. The loop's own are in
+  // its sources.
   std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> data_sets();
-  // The policy of the loop's first set, or the first among the names; null if there is none.
+  // Returns the policy of the loop's first set, or the first among the names; null if there is
+  // none.
   std::shared_ptr<Policy> policy();
 
  private:
@@ -64,8 +65,8 @@ class Preview {
 
 // Runs a recipe up to its first loop. An empty options.recipe opens a bare state for a prompt.
 // Errors of the recipe, its syntax and its configuration do not throw: error() has them, with
-// `usage` where they are bad usage. Makes the state the one that signals stop. Throws Error if the
-// file cannot be read, Interrupted.
+// `usage` set for bad usage. Makes the state the one that signals stop. Throws Error if the file
+// cannot be read, Interrupted.
 std::unique_ptr<Preview> open_preview(RecipeOptions options, std::shared_ptr<Console> console);
 
 }  // namespace xrun

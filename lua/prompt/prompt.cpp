@@ -21,25 +21,25 @@
 namespace xrun {
 namespace {
 
-// ":time f(x)" as "time" and "f(x)".
+// Splits ":time f(x)" into "time" and "f(x)".
 std::pair<std::string, std::string_view> split_command(std::string_view input) {
   input.remove_prefix(1);
   const size_t end = std::min(input.find_first_of(kBlanks), input.size());
   return {std::string(input.substr(0, end)), trimmed(input.substr(end))};
 }
 
-// Loads text alone, never bytecode; as luaL_loadbuffer.
+// Loads only text, never bytecode; otherwise as luaL_loadbuffer.
 int load_text(lua_State* L, const std::string& text, const std::string& chunk) {
   return luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t");
 }
 
-// True if `text` is a chunk; if not, `unfinished` becomes true if the parser met the end.
+// Returns true if `text` is a chunk; else sets `unfinished` if the parser reached the end.
 bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   const StackGuard guard(L);
   if (load_text(L, text, "=prompt") == 0) return true;
   size_t size = 0;
   const char* message = lua_tolstring(L, -1, &size);
-  // A quoted string ends with its line.
+  // More lines cannot finish a quoted string, which ends with its line.
   const std::string_view wrong(message, size);
   *unfinished = *unfinished || (wrong.ends_with("'<eof>'") &&
                                 wrong.find("unfinished string") == std::string_view::npos);
@@ -48,7 +48,7 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
 
 // The nil keeps a call out of tail position, where errors have no line number.
 std::string as_expression(std::string_view input) {
-  // As in Lua's own interpreter.
+  // A leading = is dropped, as in Lua's own interpreter.
   if (input.starts_with('=')) input.remove_prefix(1);
   return "return nil, " + std::string(input);
 }
@@ -86,7 +86,7 @@ void Prompt::add(PromptCommand command) {
   commands_.push_back(std::move(command));
 }
 
-// A function of the environment, documented as "repl.NAME".
+// Adds a function to the environment, documented as "repl.NAME".
 void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> parameters,
                       std::vector<LuaResult> results, const std::string& doc,
                       lua_CFunction function) {
@@ -186,7 +186,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   environment_.open = this;
   PromptAnswer answer;
   const auto fail = [&](std::string_view text) {
-    // The first line is what matters; the rest is the excerpt.
+    // Only the first line is the message; the rest is the excerpt.
     const std::string shown = shown_text(text);
     const size_t line = std::min(shown.find('\n'), shown.size());
     answer.text = console_->red(shown.substr(0, line)) + shown.substr(line);
@@ -216,7 +216,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
 
 PromptAnswer Prompt::evaluate(std::string_view input) {
   if (trimmed(input).empty()) return {};
-  // The chunk of a command such as :time takes a number in call_chunk.
+  // The chunk of a command such as :time is numbered in call_chunk.
   if (trimmed(input)[0] != ':') ++inputs_;
   return evaluate(input, fmt::format("@input {}", inputs_), 1);
 }
@@ -236,7 +236,7 @@ bool Prompt::is_quit_word(std::string_view text) {
   if (text.ends_with("()")) text.remove_suffix(2);
   if (text != "exit" && text != "quit") return false;
   const StackGuard guard(state_);
-  // A name that the recipe or an input gave to something is an expression.
+  // A name that the recipe or an input has defined is an expression.
   return !push_name(std::string(text));
 }
 
@@ -245,7 +245,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
     if (first_line > 1 || !chunk.starts_with("@input ")) {
       // A script's text grows with each of its inputs.
       auto lines = std::count(script_.begin(), script_.end(), '\n');
-      // Its line was there before: another script begins.
+      // The line has been read before, so another script begins.
       if (lines >= first_line) script_.clear(), lines = 0;
       script_.append(static_cast<size_t>(first_line - 1 - lines), '\n');
       script_ += std::string(input) + "\n";
@@ -256,7 +256,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
     const int first = lua_gettop(state_) + 1;
     run_chunk(input, chunk, first_line);
     const std::string shown = show_results(first);
-    // Only an input that did not fail.
+    // Failed inputs never get here.
     script_inputs_.emplace_back(input);
     return shown;
   });

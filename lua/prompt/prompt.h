@@ -23,19 +23,19 @@ namespace xrun {
 class Prompt;
 struct PromptEnvironment;
 
-// An input that begins with a colon: ":time CHUNK". `name` is spelt without the colon, `arguments`
-// as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets what follows the name, without
-// blanks around it, and returns the text to print; an exception is shown as an error.
+// An input that begins with a colon: ":time CHUNK". `name` is spelled without the colon,
+// `arguments` as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets the text after the name,
+// without blanks around it, and returns the text to print; an exception is shown as an error.
 struct PromptCommand {
   std::string name, arguments, doc;
   std::function<std::string(Prompt&, std::string_view rest)> run;
   bool takes_chunk = false;  // its argument is Lua and may have several lines
   bool in_script = false;    // :save writes it too, because later inputs depend on it
-  bool of_recipe = false;    // needs a paused recipe; stays set where one command replaces another
+  bool of_recipe = false;    // needs a paused recipe; stays set if another command replaces it
 };
 
-// Names that live outside the prompt: the locals and upvalues of a suspended frame. They are asked
-// for after the prompt is closed, too, when the recipe calls a function that was typed at it.
+// Names that live outside the prompt: the locals and upvalues of a suspended frame. They are also
+// read after the prompt is closed, when the recipe calls a function that was typed there.
 class PromptNames {
  public:
   virtual ~PromptNames() = default;
@@ -80,9 +80,9 @@ class Prompt {
                 std::vector<LuaResult> results, const std::string& doc, lua_CFunction function);
   const std::vector<std::string>& verbs() const { return verb_names_; }
 
-  // Evaluates one input: a colon command, an expression, or statements. Never throws what the input
-  // did wrong. A pending interruption is taken and forgotten. `first_line` and `chunk` say where a
-  // script's input is ("@file.lua", line 12); by default it is "input N".
+  // Evaluates one input: a colon command, an expression, or statements. Never throws an error of
+  // the input. A pending interruption is taken and forgotten. `first_line` and `chunk` locate a
+  // script's input ("@file.lua", line 12); by default it is "input N".
   PromptAnswer evaluate(std::string_view input);
   PromptAnswer evaluate(std::string_view input, const std::string& chunk, int first_line);
   // True if an input needs more lines: Lua's parser expects more at its end.
@@ -90,8 +90,8 @@ class Prompt {
   // Candidates at the cursor, a byte offset. Calls no function.
   Completions complete(std::string_view text, size_t cursor);
 
-  // Evaluates Lua as an input would and leaves its values on the stack of lua(); returns how many.
-  // Throws what Lua threw. For commands whose argument is a chunk (":time CHUNK").
+  // Evaluates Lua as an input would and leaves its values on the stack of lua(); returns their
+  // number. Throws what Lua threw. For commands whose argument is a chunk (":time CHUNK").
   int call_chunk(std::string_view chunk);
   // Pushes the value of a name as inputs see it, and returns true; false if it is not defined.
   bool push_name(const std::string& name);
@@ -103,10 +103,9 @@ class Prompt {
   // Ends the prompt after this input; `continue()` and Ctrl-D do.
   void leave() { leaving_ = true; }
   bool leaving() const { return leaving_; }
-  void stay() { leaving_ = false; }  // a prompt that is opened again
+  void stay() { leaving_ = false; }  // for a prompt that is opened again
 
-  // Inputs that were evaluated without an error, in order; of the colon commands those with
-  // `in_script`.
+  // Inputs that were evaluated without an error, in order; colon commands only with `in_script`.
   const std::vector<std::string>& script_inputs() const { return script_inputs_; }
   // Called after each input with whether it failed; may be empty.
   std::function<void(std::string_view input, bool failed)> on_input;
@@ -151,8 +150,8 @@ void add_word_commands(Prompt& prompt);  // of these help, doc, ops, type, src
 // on SIGTERM or SIGHUP.
 bool run_prompt(Prompt& prompt, const std::string& greeting);
 
-// `xrun repl < FILE`: the same for a descriptor that no one types into; positions in errors are
-// lines of `name`.
+// Does the same for a descriptor that nobody types into (`xrun repl < FILE`); positions in errors
+// are lines of `name`.
 bool run_script(Prompt& prompt, int fd, const std::string& name);
 
 }  // namespace xrun

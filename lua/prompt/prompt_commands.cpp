@@ -118,7 +118,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   const std::string config = context.text.config_name;
   XRUN_CHECK(!config.empty(),
              "there is no config: open a recipe that has one, xrun repl RECIPE.lua");
-  // `:set beta=0.2` works too.
+  // Also accepts `:set beta=0.2`.
   const size_t end = std::min(rest.find_first_of(" ="), rest.size());
   const std::string path(rest.substr(0, end));
   const size_t begin = rest.find_first_not_of(" =", end);
@@ -153,7 +153,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   return reply;
 }
 
-// The command that reads a file of inputs to the same names.
+// Returns the command that reads a file of inputs into the same recipe.
 std::string command_of(const RecipeOptions& options, const std::string& file) {
   std::string out = "xrun repl ";
   if (!options.recipe.empty() && options.recipe != kNoRecipe) {
@@ -166,7 +166,7 @@ std::string command_of(const RecipeOptions& options, const std::string& file) {
 std::string save(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(!rest.empty(), "wanted :save FILE");
   const std::filesystem::path file(rest);
-  // A slip must not replace a recipe.
+  // A typing error must not overwrite a recipe.
   XRUN_CHECK(!std::filesystem::exists(file), "{} exists; choose another name", file.string());
   const RecipeOptions& options = recipe_context(prompt.state()).options;
   std::string text =

@@ -1,5 +1,5 @@
-// Completion: the text before the cursor is read backwards, as a word and the chain of fields,
-// methods and calls that it continues. The type of the chain is found without running anything
+// Completion: the text before the cursor is read backwards as a word and the chain of fields,
+// methods and calls before it. The type of the chain is found without running anything
 // (candidates.h).
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 
 using Kind = LuaToken::Kind;
 
-// The first token of the chain that ends before tokens[end].
+// Returns the first token of the chain that ends before tokens[end].
 size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
   size_t at = end;
   while (at > 0) {
     size_t piece = at - 1;
-    // Back over the arguments of calls: strings, and brackets with all that they hold.
+    // Goes back over the arguments of calls: strings, and brackets with their contents.
     while (piece > 0 && (is_sign(tokens[piece], ")") || is_sign(tokens[piece], "}") ||
                          tokens[piece].kind == Kind::kString)) {
       if (tokens[piece].kind == Kind::kString) {
@@ -47,11 +47,11 @@ size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
   return at;
 }
 
-// The index of the bracket of the call whose last table is open at the end.
+// Returns the index of the bracket of the call whose last table is open at the end.
 std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end) {
   int depth = 0;
   bool in_table = false;
-  // Backwards: a bracket that would make the depth negative is open at the end.
+  // Read backwards, a bracket that makes the depth negative is open at the end.
   for (size_t t = end; t-- > 0;) {
     const std::string& sign = tokens[t].text;
     if (tokens[t].kind != Kind::kSign) continue;
@@ -71,7 +71,8 @@ std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end)
   return std::nullopt;
 }
 
-// The first byte inside the quoted string that is open at the end of the text, if there is one.
+// Returns the first byte inside the quoted string that is open at the end of the text, if there is
+// one.
 std::optional<size_t> open_string(std::string_view text, const std::vector<LuaToken>& tokens) {
   if (tokens.size() < 2) return std::nullopt;
   // The last token is kEnd. A long string ([[...]]) names no file.
@@ -93,7 +94,7 @@ Completions complete_command(const std::vector<PromptCommand>& commands, std::st
   return found;
 }
 
-// Names that ":doc" and ":set" take besides Lua names.
+// Adds the names that ":doc" and ":set" take besides Lua names.
 void add_words(Candidates& completer, std::string_view command, std::string_view word) {
   if (command == ":doc" || command == ":help" || command == ":set") {
     for (const ConfigField& field : config_fields()) {
@@ -107,7 +108,7 @@ void add_words(Candidates& completer, std::string_view command, std::string_view
   }
 }
 
-// The candidates for `word`, which begins at `begin` of the input, after the chunk.
+// Returns the candidates for `word`, which begins at `begin` of the input, after the chunk.
 Completions complete_word(Candidates& completer, std::string_view chunk, std::string_view word,
                           size_t begin) {
   const std::vector<LuaToken> tokens = lex_lua(chunk);
@@ -118,7 +119,7 @@ Completions complete_word(Candidates& completer, std::string_view chunk, std::st
                       word);
     return {begin, completer.take()};
   }
-  // After "{" or "," follows an option of the call, if it has options; else any name.
+  // "{" and "," are followed by an option of the call, if it has options; else by any name.
   const bool expects_key =
       end > 0 && (is_sign(tokens[end - 1], "{") || is_sign(tokens[end - 1], ","));
   const std::optional<size_t> call = expects_key ? open_call(tokens, end) : std::nullopt;

@@ -1,5 +1,5 @@
-// Reads inputs from an editor on a terminal, from plain lines elsewhere; Ctrl-C stops what an input
-// computes, not the program.
+// Reads inputs from an editor on a terminal, from plain lines elsewhere. Ctrl-C stops the
+// computation of an input, not the program.
 
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ void on_prompt_signal(int signal_number) {
   TerminalInput::wake();
 }
 
-// The state and the thread that evaluate inputs: no other thread may use the state.
+// The state and the thread that evaluate inputs; no other thread may use the state.
 LuaState* open_state = nullptr;
 std::thread::id open_thread;
 
@@ -39,7 +39,7 @@ void poll_work() {
   }
 }
 
-// Signals during a prompt: they stop what its state computes, long kernels included.
+// Handles signals during a prompt: they stop the computation of its state, long kernels included.
 class PromptSignals {
  public:
   explicit PromptSignals(LuaState& state)
@@ -64,7 +64,7 @@ class PromptSignals {
   WorkPoll poll_before_;
 };
 
-// Evaluates what `lines` gives; returns whether one failed.
+// Evaluates the inputs of `lines`; returns true if one failed.
 bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
                 const std::function<void(const std::string&)>& keep) {
   bool failed = false;
@@ -73,16 +73,16 @@ bool answer_all(Prompt& prompt, InputLines& lines, const std::string& chunk,
     const InputLines::Outcome got = lines.next(input);
     if (got == InputLines::Outcome::kStopped) throw Interrupted(interrupt_signal());
     if (got == InputLines::Outcome::kEnd) break;
-    // A Ctrl-C between two inputs is for neither.
+    // A Ctrl-C between two inputs applies to neither.
     if (!interrupt_requested()) LuaState::clear_interrupt(SIGINT);
-    // Before it runs: an input that ends the process is in the history too.
+    // Kept before it runs, so that an input that ends the process is in the history too.
     keep(input);
     const PromptAnswer answer = lines.first_line() > 0
                                     ? prompt.evaluate(input, chunk, lines.first_line())
                                     : prompt.evaluate(input);
     failed = failed || answer.failed;
     prompt.console().set_status("");
-    std::fflush(stdout);  // what io.write left there
+    std::fflush(stdout);  // with what io.write left there
     if (!answer.text.empty()) prompt.console().print_raw(answer.text);
   }
   return failed;

@@ -81,7 +81,7 @@ std::string changed_text(const MetricTable& was, const MetricTable& now) {
   return "";
 }
 
-// Also says in a line what changed against the first time.
+// Also prints a line on what differs from the first time.
 int again_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   MetricTable first;
@@ -152,7 +152,7 @@ const PromptVerb kVerbs[] = {
      continue_verb},
 };
 
-// All of them, in the order of :help.
+// All verbs, in the order of :help.
 const std::vector<PromptVerb>& verbs() {
   static const std::vector<PromptVerb> all = [] {
     std::vector<PromptVerb> list(std::begin(kVerbs), std::end(kVerbs));

@@ -38,17 +38,17 @@ PromptVerb rows_verb();
 // Makes `text` the printed form of the table on top of the stack.
 void show_as(lua_State* L, std::string text);
 
-// The first name that the recipe's text passes to an optimizer's step after a line, as in
-// `adamw:step(batch, dpo)` or, of the first set, `adamw:step({ { prefs, dpo }, { chats, nll } })`;
+// Returns the first name that the recipe's text passes to an optimizer's step from a line on, as in
+// `adamw:step(batch, dpo)` or, for the first set, `adamw:step({ { prefs, dpo }, { chats, nll } })`;
 // "" if it passes none. Comments and strings do not count.
 std::string objective_name(std::string_view recipe_text, int from_line = 1);
 
 // Pushes the objective of the paused loop's last step or, before the first step, the one that the
-// recipe's text names after the loop's line. A named objective is the function that the name holds
-// now. `name` gets the name. Throws Error if there is neither.
+// recipe's text names after the loop's line. If the objective has a name, pushes the function that
+// the name holds now. `name` gets the name. Throws Error if there is neither.
 void push_objective(lua_State* L, PausedRun& paused, std::string* name);
 
-// The paused run of a state. Throws Error if no recipe is paused at a prompt.
+// Returns the paused run of a state. Throws Error if no recipe is paused at a prompt.
 PausedRun& paused_run_of(lua_State* L);
 
 }  // namespace xrun

@@ -57,7 +57,8 @@ std::string help(Prompt& prompt, std::string_view) {
 
 // ---- :doc
 
-// "policy:logprob" by the class of the prompt's value `policy`: "Policy:logprob"; else "".
+// Returns "Policy:logprob" for "policy:logprob", by the class of the prompt's value `policy`; else
+// "".
 std::string name_by_class(Prompt& prompt, const std::string& name) {
   const size_t at = name.find_first_of(".:");
   if (at == std::string::npos || !prompt.push_name(name.substr(0, at))) return "";
@@ -67,7 +68,7 @@ std::string name_by_class(Prompt& prompt, const std::string& name) {
   return owner.empty() ? "" : owner + name.substr(at);
 }
 
-// With or without the colon.
+// `name` may have its colon or not.
 std::string command_text(const Prompt& prompt, std::string name) {
   if (name.starts_with(':')) name.erase(0, 1);
   for (const PromptCommand& command : prompt.commands()) {
@@ -78,7 +79,7 @@ std::string command_text(const Prompt& prompt, std::string name) {
   return "";
 }
 
-// The text on a member, spelt with a dot or a colon; "" if it is unknown.
+// Returns the text on a member, spelled with a dot or a colon; "" if it is unknown.
 std::string member_text(const std::string& name) {
   const size_t at = name.find_last_of(".:");
   std::string text = explain(name);
@@ -89,7 +90,7 @@ std::string member_text(const std::string& name) {
   return explain(other);
 }
 
-// The value of a name of the prompt, and its class.
+// Shows the value of a name of the prompt, and its class.
 std::string value_help(Prompt& prompt, const std::string& name) {
   lua_State* L = prompt.lua();
   const std::string owner = class_of(L, -1) != nullptr ? explain(type_name(L, -1)) : "";

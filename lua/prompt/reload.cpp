@@ -1,4 +1,4 @@
-// Begins a recipe again from its file, in the same Lua state, and brings it to the step it was at.
+// Restarts a recipe from its file, in the same Lua state, and brings it back to its step.
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -10,7 +10,7 @@ namespace xrun {
 // Skips bodies up to `step`. Returns false if no loop reaches it.
 bool PausedRun::go_to(int64_t step) {
   while (const LoopPause* at = hooks_.pause()) {
-    // Loops that end before the step are skipped whole.
+    // Loops that end before the step are skipped entirely.
     if (step < at->loop->first_step + at->loop->steps) break;
     at->run->end_early(*at->loop);
     hooks_.plan = {.at_once = true};
@@ -52,7 +52,7 @@ std::string PausedRun::reload() {
              "--resume --force");
   const std::string text = read_recipe(recipe().context().options);
   const std::shared_ptr<RunLoop> old = session().run;
-  // A recipe that has ended leaves nothing to continue.
+  // A recipe that has ended leaves nothing to carry over.
   if (old != nullptr && !done()) {
     const Run& run = old->run();
     carried_ = Carried{.objects = {},

@@ -23,8 +23,8 @@ namespace xrun {
 
 namespace {
 
-// The start of the first word in which two answers differ; 0 if a reader sees the difference
-// anyway, because it is on the first line, or if there is none.
+// Returns the start of the first word in which two answers differ; 0 if they are equal, or differ
+// on the first line, where a reader sees it anyway.
 size_t differing_word(const std::string& a, const std::string& b, size_t line) {
   const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   const size_t same = static_cast<size_t>(end - a.begin());
@@ -77,7 +77,7 @@ RolloutList latest_rollouts(const Session& session) {
   return open == nullptr ? RolloutList{} : open->all;
 }
 
-// In the form of the files, so that one function shows both.
+// Converts a rollout to the form of the files, so that one function shows both.
 RecordedRollout recorded(const Rollout& one) {
   return {.row = one.row,
           .group = one.prompt,
