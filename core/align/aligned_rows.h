@@ -45,7 +45,7 @@ class AlignedRows : public CompanionSource {
 };
 
 // Coverage of a set by a teacher's tokens, from evenly spaced rows. Counts the first chunk of a row
-// too, which nothing of the teacher predicts: short rows are no worse aligned than long ones.
+// too, although no teacher row predicts it: short rows are not aligned worse than long ones.
 struct AlignmentSample {
   struct Row {
     int64_t row;

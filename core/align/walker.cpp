@@ -210,7 +210,7 @@ std::span<const AlignedPair> Walker::pair_up(const Sides& sides, uint32_t differ
     if (a != b || !special_next) break;
     walk_specials(at, sides);
   }
-  // Whatever no pair took, in order.
+  // Adds the remaining tokens, which are in no pair.
   add_orphans(at.s0, ns, at.t0, nt);
   if (!s_.covering.empty() || !t_.covering.empty()) mark_covering(sides);
   if (options_.max_span > 0) limit_spans();

@@ -20,8 +20,8 @@ namespace {
 constexpr int kTries = 20;
 constexpr std::chrono::milliseconds kPause{50};
 
-// A holder that removes the folder has it alone for an instant; a program that is no holder, such
-// as flock(1), may have it for ever. False then, and on a file system without locks.
+// A holder that removes the folder locks out others only for an instant; another program, such as
+// flock(1), may lock it forever. Returns false then, and on a file system without locks.
 bool lock_shared(int folder) {
   for (int i = 0; i < kTries; ++i) {
     if (::flock(folder, LOCK_SH | LOCK_NB) == 0) return true;

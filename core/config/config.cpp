@@ -102,7 +102,7 @@ class ConfigCheck {
     const bool is_text = value.line == kSetLine && !value.is_table && value.scalar.is_string();
     if (field.kind != FieldKind::kList || keys.empty() || !is_text) return "";
     const std::string& text = value.scalar.as_string();
-    if (text.starts_with('{')) {  // data={{path="x.jsonl"}} without its quotes is no literal
+    if (text.starts_with('{')) {  // data={{path="x.jsonl"}} has lost its quotes
       return fmt::format(
           "; a shell removes quotes, so put the whole setting between single ones: --set "
           "'{}={{ {{ {} = \"...\" }} }}'",

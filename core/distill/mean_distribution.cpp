@@ -129,7 +129,7 @@ void MeanDistribution<T>::backward(const T* gradient, const T* log_gradient, boo
   const int64_t n = rows(), V = columns();
   std::vector<T>& h = buffers_.gradient;
   h.resize(static_cast<size_t>(V));
-  // Whatever needs the logits of all rows comes before the first is overwritten.
+  // Everything that needs the logits of all rows comes before the first row is overwritten.
   take_mean_logs(log_gradient);
   if (mean_ != ChunkMean::kArithmetic && gradient != nullptr) probabilities();
   // The softmax's backward, dz = h - p sum(h), loses its second term if the caller's gradient sums

@@ -77,7 +77,8 @@ void check_rows(const Projection& p, const std::string& where) {
       XRUN_CHECK(p.id[i] >= 0 && p.id[i] < p.teacher_vocab,
                  "{}: row {} names the teacher token {}, the teacher has {}", where, row, p.id[i],
                  p.teacher_vocab);
-      // A weight of 0 is no entry; a negative one would make a negative probability.
+      // An entry of weight 0 would have no effect; a negative weight would make a negative
+      // probability.
       XRUN_CHECK(std::isfinite(p.weight[i]) && p.weight[i] > 0,
                  "{}: row {} has a weight of {}, wanted a positive number", where, row,
                  p.weight[i]);

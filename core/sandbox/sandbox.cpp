@@ -49,7 +49,7 @@ std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAcces
                                        const SandboxLimits& limits, int64_t parent) {
   XRUN_CHECK(list_folder("/proc/self/task").size() <= 1,
              "a process with threads cannot be limited: only its own thread would be");
-  // Whatever ends the parent ends this process.
+  // This process ends with its parent.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // No signal comes for an end before that call.
   XRUN_CHECK(parent == 0 || ::getppid() == parent,

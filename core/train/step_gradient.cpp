@@ -52,8 +52,8 @@ std::vector<WorkItem> work_items(const std::vector<StepTerm>& terms, bool holds_
   return items;
 }
 
-// The objective has returned, so only the type of the error tells that the backward failed. Too
-// little memory is no fault of the objective.
+// The objective has returned, so only the type of the error shows that the backward failed. Too
+// little memory is not the fault of the objective.
 void run_backward(const at::Tensor& loss) {
   try {
     loss.backward();
@@ -98,7 +98,7 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
   const size_t rank = ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->rank());
   for (size_t first = 0; first < items.size(); first += size) {
     const size_t own = first + rank;
-    // The last ranks may have no item; they take part in the collectives all the same.
+    // The last ranks may have no item; they still take part in the collectives.
     const bool works = own < items.size();
     const auto compute = [&] {
       if (works) accumulate_item(items[own], terms, totals);

@@ -41,7 +41,7 @@ std::optional<FileState> state_of(const fs::path& path) {
   struct stat info {};
   if (code || ::stat(real.c_str(), &info) != 0) return std::nullopt;
   FileState state;
-  // Whatever a change of the content would change.
+  // Everything that changes with the content.
   state.document = Json::object();
   state.document.set("path", real.string());
   state.document.set("bytes", static_cast<int64_t>(info.st_size));

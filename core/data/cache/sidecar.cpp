@@ -229,7 +229,7 @@ void Sidecar::refresh() { read_records(note_activity); }
 
 void Sidecar::flush() {
   if (pending_.empty()) return;
-  // Another process may write for long; that is no hang of this one.
+  // Another process may write for a long time, which must not look like a hang of this one.
   const FileLock lock(dir_ / kLockName, /*wait=*/true, note_activity);
   const fs::path path = dir_ / kValuesName;
   // Others may have appended since; their values are not written twice.

@@ -57,7 +57,7 @@ Json key_of_files(const DataOptions& options, const DataSource& source,
                   const std::vector<DataFile>& files, const RowEncoding& encoding) {
   Json key = Json::object();
   key.set("row_type", row_kind_name(options.kind));
-  // Whatever changes a stored row is in the key; a cache is never updated.
+  // The key contains everything that changes a stored row; a cache is never updated.
   key.set("row_version", kRowVersion);
   key.set("cache_version", kCacheVersion);
   key.set("name", source_name(source));

@@ -51,7 +51,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
       if (encoding_.kind != RowKind::kPrompts && above->cut_helps()) {
         settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
       }
-      // A max_length beyond the model's own limit is no fix.
+      // A max_length beyond the model's own limit would not help.
       if (model_length == 0 || above->tokens() <= model_length) {
         settings.push_back(
             {fmt::format("max_length={}", above->tokens()),

@@ -41,8 +41,8 @@ std::string processor_text() {
 
 }  // namespace
 
-// Whatever changes a measurement is in the key: another machine, build or thread count measures for
-// itself.
+// The key contains everything that changes a measurement: each machine, build and thread count
+// measures for itself.
 MeasuredValue::MeasuredValue(const std::string& kind, std::string name, const Json& settings)
     : name_(std::move(name)),
       key_(Json::Object{{"processor", processor_text()},

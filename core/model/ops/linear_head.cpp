@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kHeadOp = "linear_head";
 
-// Below the minimum a log-sum-exp tells nothing about its row but the largest logit.
+// Below the minimum, a log-sum-exp reveals only its row's largest logit.
 constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
 
 // Padding rows of the weight are not tokens: they take no part in the softmax.

@@ -25,7 +25,7 @@ namespace xrun {
 
 namespace {
 
-// Whatever would load and then compute something else is refused here.
+// Refuses files that would load and then compute something else.
 void check_supported(const GgufFile& file, const GgufKeys& keys) {
   const Json* architecture = file.find("general.architecture");
   XRUN_CHECK(architecture != nullptr && architecture->is_string(),

@@ -87,7 +87,7 @@ class MergeQueue {
   MergeQueue(const MergeTable& merges, std::vector<ModelToken>& symbols)
       : merges_(merges), symbols_(symbols), previous_(symbols.size()), next_(symbols.size()) {
     for (size_t i = 0; i < symbols.size(); ++i) {
-      // That of symbol 0 wraps around and is never read.
+      // The index before symbol 0 wraps around and is never read.
       previous_[i] = uint32_t(i) - 1;
       next_[i] = uint32_t(i) + 1;
     }

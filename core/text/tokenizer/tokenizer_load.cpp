@@ -202,7 +202,8 @@ std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
   state->stages = read_pipeline(dir, settings);
   AddedTokenList added(state->stages.model->vocabulary(), dir.string());
   state->notice = package_numbering(state->stages.added, state->stages.model->vocabulary());
-  // Those of tokenizer.json first: they have ids, and other files name most of them again.
+  // The tokens of tokenizer.json come first: they have ids, and other files name most of them
+  // again.
   for (const AddedToken& token : state->stages.added) added.put(token);
   for (const AddedToken& token : settings.added) added.put(token);
   state->vocab_size = added.end();

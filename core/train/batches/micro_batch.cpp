@@ -156,7 +156,7 @@ bool MicroBatch::has_unit(Unit unit) const {
       // A group that is not here whole has no complete sum, so it is not a unit here.
       return split_segment_ < 0 && std::none_of(pack_.group_id.begin(), pack_.group_id.end(),
                                                 [](int64_t id) { return id < 0; });
-    // A micro-batch without loss rows has none of its batch's chunks, which is no error.
+    // A micro-batch without loss rows may have none of its batch's chunks; that is not an error.
     case Unit::kChunk: return !pack_.chunk.empty() || row_count() == 0;
   }
   return false;

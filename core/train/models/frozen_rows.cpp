@@ -315,7 +315,7 @@ at::Tensor FrozenRows::hidden(const MicroBatch& micro, const CompanionPack& toke
   // Segments are stored in slot order, so their bytes concatenated are the matrix.
   at::Tensor host = at::empty({rows, form_.width}, source_.settings().dtype);
   if (!all.empty()) std::memcpy(host.mutable_data_ptr(), all.data(), all.size());
-  // Where the vocabulary projection is, which multiplies them.
+  // The vocabulary projection, which multiplies them, is on this device.
   return on_device(host, source_.settings().device);
 }
 

@@ -40,7 +40,7 @@ class LogprobStandIn {
   // The leaves given so far, [R] by model and micro-batch. A check moves their values in place.
   using Leaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;
   Leaves& leaves() { return leaves_; }
-  // Those of one micro-batch, in the order of the models' names.
+  // Returns the leaves of one micro-batch, in the order of the models' names.
   std::vector<at::Tensor> leaves_of(const MicroBatch& micro) const;
   // Forgets values and leaves.
   void clear();

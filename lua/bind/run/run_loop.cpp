@@ -126,7 +126,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
                     wanted, set.unit_name()));
   }
   const PhasePlan plan = loop.phase_plan();
-  // Whatever may refuse the loop comes before begin_phase, which writes it into the run.
+  // Everything that may refuse the loop comes before begin_phase, which writes it into the run.
   Ranks* const ranks = run_->settings().ranks;
   // A plan that fails on one rank must end all of them, or the others would wait.
   agree(ranks, "the memory plan", [&] { plan_memory(loop); });

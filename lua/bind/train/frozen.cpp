@@ -33,7 +33,7 @@ FrozenCache read_cache(const Options& given) {
   return FrozenCache::kNone;
 }
 
-// That of the run, or the CPU beside a run on a GPU.
+// The run's device, or the CPU beside a run on a GPU.
 c10::Device read_device(lua_State* L, const Options& given) {
   const c10::Device own = recipe_device(recipe_context(L).options);
   const auto name = given.find<std::string>("device");

@@ -167,7 +167,7 @@ TEST_F(DataSources, AnUnmarkedTemplateIsRefused) {
             std::string::npos);
 }
 
-// Above the limit of the renderer no number of tokens is known, and over_length holds all the same.
+// Above the limit of the renderer the number of tokens is unknown, and over_length still applies.
 TEST_F(DataSources, SlowRowsThatCannotBeRenderedRaiseOrAreDropped) {
   const std::string long_answer(kMaxConversationBytes, 'y');
   DataOptions some = options(pair_row("q", "yes", "no") + pair_row("q", long_answer, "no"));

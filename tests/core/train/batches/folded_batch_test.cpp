@@ -199,7 +199,7 @@ TEST_F(FoldedBatch, AutoLeavesAPackAloneThatSharesLittle) {
   info.fold.min_ratio = 100;
   const auto batch = tiny_batch(shared_prefix_pairs(6), 3, info);
   EXPECT_EQ(batch->micros()[0]->computed(policy_->model()).fold, nullptr);
-  // A pack that would not fit otherwise is folded all the same.
+  // A pack that would not fit otherwise is still folded.
   info.fold.max_tokens = 10;
   const auto full = tiny_batch(shared_prefix_pairs(6), 3, info);
   EXPECT_NE(full->micros()[0]->computed(policy_->model()).fold, nullptr);
