@@ -1,7 +1,7 @@
 // Loaded into xrun by faults.py (LD_PRELOAD): fails one call of one kind on the files of a folder.
 //   XRUN_FAULT=KIND:N:FOLDER   the N-th call fails, once; 0 only counts
-//   XRUN_FAULT_BYTES=BYTES     the smallest allocation that counts; those before the program opens a
-//                              file of the folder do not: LibTorch's start cannot fail in order
+//   XRUN_FAULT_BYTES=BYTES     the smallest allocation that counts; those before the program opens
+//                              a file of the folder do not: LibTorch's start cannot fail in order
 //   XRUN_FAULT_STATE=FILE      of 4096 bytes, shared by the processes of the program: the calls so
 //                              far (u64), then the path whose call failed
 // The failed call has no effect; short_write and short_read do half of it. A failed close closes.
