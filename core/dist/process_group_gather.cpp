@@ -21,7 +21,7 @@ namespace {
 // Most texts are short (errors, counts): one block each spares a collective for their lengths.
 constexpr int64_t kBlockBytes = 512;
 constexpr int64_t kTextBytes = kBlockBytes - static_cast<int64_t>(sizeof(int64_t));
-// Of a gather: the length and the label stand before the text.
+// Header of a gather block: length and label, then the text.
 struct GatherHead {
   int64_t length;
   uint64_t label;

@@ -76,7 +76,7 @@ class WatchedUpdate {
   void report(Metrics& metrics, UpdateRecord& record, Ranks* ranks) const;
 
  private:
-  // Of one micro-batch.
+  // Counts of one micro-batch.
   struct MicroCounts {
     int64_t micro = 0;  // its index
     int64_t tokens = 0, clipped = 0, corrected = 0, oldest = 0;
