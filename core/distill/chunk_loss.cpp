@@ -34,6 +34,16 @@ void normalise_logs(std::vector<T>& logs, std::vector<T>& p) {
 
 int sign_of(double x) { return (x > 0) - (x < 0); }
 
+// The sum over the listed columns that are not among the ranked ones.
+template <class T>
+double sum_beyond(const T* value, const int32_t* columns, int64_t n,
+                  const std::vector<RankedColumn>& ranked) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += value[columns == nullptr ? i : columns[i]];
+  for (const RankedColumn& one : ranked) sum -= value[one.column];
+  return std::max(sum, 0.0);
+}
+
 }  // namespace
 
 template <class T>
@@ -314,29 +324,44 @@ double ChunkLoss<T>::common_jensen_shannon(Mean& student, Mean& teacher) {
   return weight * sum;
 }
 
+// Ranks beyond the shorter side meet zeros, so that only as many of the longer side are sorted: of
+// 50,000 columns beside 2,000, a twentieth of the time.
 template <class T>
 double ChunkLoss<T>::sorted_rest(Mean& student, Mean& teacher) {
   const bool all = form_.columns == SupportColumns::kNone;
-  int64_t n = all ? student.columns() : std::ssize(map_->rest_student);
-  int64_t m = all ? teacher.columns() : std::ssize(map_->rest_teacher);
+  const int32_t* const student_columns = all ? nullptr : map_->rest_student.data();
+  const int32_t* const teacher_columns = all ? nullptr : map_->rest_teacher.data();
+  const int64_t n = all ? student.columns() : std::ssize(map_->rest_student);
+  const int64_t m = all ? teacher.columns() : std::ssize(map_->rest_teacher);
   if (n == 0 || m == 0) return 0;
-  const int64_t ns = n, nt = m;
-  if (form_.rest == SortedRest::kTruncated) n = m = std::min({n, m, options_.top_k});
+  const bool padded = form_.rest == SortedRest::kPadded;
+  const int64_t k = padded ? std::min(n, m) : std::min({n, m, options_.top_k});
   const T *const P = student.probabilities(), *const Q = teacher.probabilities();
-  rank_columns(P, all ? nullptr : map_->rest_student.data(), ns, n, ranked_);
-  rank_columns(Q, all ? nullptr : map_->rest_teacher.data(), nt, m, ranked_teacher_);
+  rank_columns(P, student_columns, n, k, ranked_);
+  rank_columns(Q, teacher_columns, m, k, ranked_teacher_);
   // TRL gives the rest the share of the teacher's vocabulary that is not common.
   const double common = all ? 0 : static_cast<double>(map_->common_student.size());
   const double weight =
       factor_ * (form_.jensen_shannon ? 1 - common / static_cast<double>(teacher.columns()) : 1.0);
   double sum = 0;
-  for (int64_t r = 0; r < std::max(n, m); ++r) {
-    const double p = r < n ? P[ranked_[r].column] : T(0);
-    const double q = r < m ? Q[ranked_teacher_[r].column] : T(0);
+  for (int64_t r = 0; r < k; ++r) {
+    const double p = P[ranked_[r].column], q = Q[ranked_teacher_[r].column];
     // Ranks are constant where no two probabilities are equal, so the gradient goes to the token
     // that has the rank.
     sum += std::abs(p - q);
-    if (r < n) gradient_[ranked_[r].column] += static_cast<T>(weight * sign_of(p - q));
+    gradient_[ranked_[r].column] += static_cast<T>(weight * sign_of(p - q));
+  }
+  if (padded && m > k) sum += sum_beyond(Q, teacher_columns, m, ranked_teacher_);
+  if (padded && n > k) {
+    sum += sum_beyond(P, student_columns, n, ranked_);
+    // All columns, then those with a partner back: no list of the others is needed.
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t v = student_columns == nullptr ? i : student_columns[i];
+      gradient_[v] += static_cast<T>(weight * sign_of(P[v]));
+    }
+    for (const RankedColumn& one : ranked_) {
+      gradient_[one.column] -= static_cast<T>(weight * sign_of(P[one.column]));
+    }
   }
   return weight * sum;
 }

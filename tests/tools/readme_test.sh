@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # README.md, docs/numbers.md and recipes/README.md have the same figures of the first run. With XRUN_DEMO=1
-# and the model in the cache that run is made (two minutes), and it must print the README's lines.
+# and the model in the cache that run is made (two minutes), and it must print the README's lines; xdistill.lua
+# runs too, and its held-out distance to the teacher must fall below 0.65 of its start.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 source "$root/tests/tools/checks.sh"
@@ -30,3 +31,10 @@ while IFS= read -r line; do
   line=${line%...} # an answer that is cut
   grep -qF -- "$line" out || { cat out; fail "the run does not print \"$line\""; }
 done <<<"$lines"
+
+"${XRUN_BUILD:-$root/build}/bin/xrun" recipes/xdistill.lua --threads 2 --run xdistill >out
+python3 - xdistill/metrics.jsonl <<'EOF'
+import json, sys
+kd = [row["valid/kd"] for row in map(json.loads, open(sys.argv[1])) if "valid/kd" in row]
+assert kd[-1] < 0.65 * kd[0], kd
+EOF

@@ -14,6 +14,7 @@ VS, VT = 4, 5
 PROJECTION = [[(1, 1.0)], [(2, 0.5), (3, 0.5)], [(2, 0.75), (4, 0.25)], [(0, 1.0)]]  # by student token
 COMMON = [(0, 1), (3, 0)]  # equal tokens, student and teacher
 BETA = 0.5
+EPS = 1e-10  # X-Token adds it to a projected distribution and its sum
 
 
 def rows(count, columns, seed):
@@ -69,7 +70,8 @@ def p_kl(s, t, ys, yt, o):
     for i, entries in enumerate(PROJECTION):
         for j, weight in entries:
             A[j] += weight * P[i]
-    A = normalised([A[j] for j in S])
+    total = sum(A[j] for j in S) + EPS
+    A = [A[j] / total + EPS for j in S]
     if o["mean"]:
         Q = mean_of(o["mean"], t, yt)
         L = [math.log(x) for x in normalised([Q[j] for j in S])]

@@ -117,7 +117,8 @@ TEST_F(ToyCache, ATruncatedOrMissingShardIsNamedOnOpen) {
   fs::remove(file);
   EXPECT_EQ(open_and_verify(), file.string() +
                                    ": is missing, and the manifest names it; remove "
-                                   "the folder and the next run builds it again");
+                                   "the folder (xrun cache rm with its name), and the next run "
+                                   "builds it again");
 }
 
 TEST_F(ToyCache, RefusesAManifestThatDoesNotHashToItsName) {
