@@ -65,7 +65,8 @@ def sorted_rest(p, q, length):
 
 def p_kl(s, t, ys, yt, o):
     S = top(t, o["topk"])
-    P = mean_of(o["mean"] or "arithmetic", s, ys)
+    # Both sides are normalised after the mean, so a chain's later tokens divide out.
+    P = s[0] if o["mean"] == "chain" else mean_of(o["mean"] or "arithmetic", s, ys)
     A = [0.0] * VT
     for i, entries in enumerate(PROJECTION):
         for j, weight in entries:
