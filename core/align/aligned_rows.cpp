@@ -213,6 +213,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
       row.lost -= covered;
       sample.chunks += covered > 0;
     }
+    sample.cut_rows += companions[i].covered >= 0;
     sample.tokens += row.tokens;
     sample.lost += row.lost;
     if (row.lost > 0) sample.worst.push_back(row);

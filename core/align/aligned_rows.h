@@ -53,6 +53,7 @@ struct AlignmentSample {
   };
   int64_t rows = 0, tokens = 0, lost = 0;
   int64_t chunks = 0;      // with a token that could be trained
+  int64_t cut_rows = 0;    // longer than the teacher reads
   std::vector<Row> worst;  // with lost tokens, the largest share first; at most 3
 
   double coverage() const;  // 1 without tokens
