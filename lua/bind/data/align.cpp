@@ -126,7 +126,7 @@ std::string worst_text(const DataHandle& data, const AlignmentSample& sample) {
 void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& sample,
                    const std::string& teacher, int64_t max_length) {
   const std::string limit =
-      max_length > 0
+      sample.cut_rows > 0
           ? fmt::format(" (it reads at most {} tokens; rows are cut there)", count_text(max_length))
           : "";
   const auto per_chunk = [&](int64_t tokens) {
