@@ -8,9 +8,12 @@
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <climits>
+#include <csignal>
 #include <mutex>
 
 #include "core/base/strings.h"
@@ -42,6 +45,21 @@ void count_block(int64_t bytes) {
   // A failed exchange reloads `most`; another thread may have raised the peak further.
   while (now > most && !bytes_peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
   }
+}
+
+constexpr char kLostMemory[] =
+    "xrun: error: out of memory: LibTorch cannot go on without the memory it asked for; lower "
+    "batch.max_tokens, take a smaller model, or end other programs. The files of the run are as "
+    "after a kill: --resume continues from its last checkpoint\n";
+
+// errno still tells of the allocation: nothing stands between it and the first use of its result.
+void on_segmentation_fault(int signal_number) {
+  if (errno == ENOMEM) {
+    [[maybe_unused]] const ssize_t written =
+        ::write(STDERR_FILENO, kLostMemory, sizeof kLostMemory - 1);
+    ::_exit(1);
+  }
+  ::signal(signal_number, SIG_DFL);  // the instruction runs again and faults
 }
 
 // LibTorch's own allocation. Its error says where in LibTorch's source it failed.
@@ -90,6 +108,8 @@ void install_memory_count() {
     c10::SetCPUAllocator(allocator, /*priority=*/100);
   });
 }
+
+void report_lost_memory() { ::signal(SIGSEGV, on_segmentation_fault); }
 
 MemoryCount memory_count() {
   return {bytes_held.load(std::memory_order_relaxed), bytes_peak.load(std::memory_order_relaxed),

@@ -24,6 +24,11 @@ struct MemoryCount {
 // ...".
 void install_memory_count();
 
+// Ends the process with status 1 and one line on standard error where a library uses memory that it
+// asked for and did not get: oneDNN's primitives do not check, and the segmentation fault would say
+// nothing. Other segmentation faults stay as they are. Files are as after a kill.
+void report_lost_memory();
+
 // All zero before install_memory_count. Any thread.
 MemoryCount memory_count();
 void reset_memory_peak();  // to the bytes held now

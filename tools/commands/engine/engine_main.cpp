@@ -74,6 +74,7 @@ extern "C" int xrun_engine_main(int argc, char** argv) {
   // Before the first tensor and the first kernel.
   xrun::tune_allocator();
   xrun::install_memory_count();
+  xrun::report_lost_memory();
   xrun::bound_kernel_caches();
   const std::string_view name = argv[1];
   for (const xrun::EngineCommand& command : xrun::kCommands) {
