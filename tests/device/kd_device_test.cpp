@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "core/distill/kd_view.h"
+#include "core/model/weights/init_model.h"
+#include "core/text/tokenizer/tokenizer.h"
+#include "core/train/models/frozen_model.h"
 #include "tests/core/distill/kd_fixture.h"
+#include "tests/core/train/trained.h"
 #include "tests/pretend/pretend_device.h"
 #include "tests/tensor_difference.h"
+#include "tests/tree.h"
 
 namespace xrun::kd_device_test {
 
@@ -34,6 +40,44 @@ TEST(KdOnADevice, HasTheLossesAndGradientsOfTheCpu) {
     EXPECT_LT(largest_difference(got.loss, want.loss), 1e-5) << name;
     EXPECT_LT(largest_difference(got.hidden, want.hidden), 1e-4) << name;
     EXPECT_LT(relative_difference(got.weight, want.weight), 1e-4) << name;
+  }
+}
+
+// device = "cpu" of xrun.frozen beside a run on another device, online and stored.
+TEST(KdOnADevice, ATeacherMayStayInTheMemoryOfTheHost) {
+  const TinyFolder folder;
+  const std::string student_dir = source_path("tests/golden/tiny_dpo");
+  InitOptions init;
+  init.hidden = 48;
+  init.heads = 4;
+  init.ffn = 64;
+  init.scale = 0.2;
+  init.tokenizer = student_dir;
+  init.vocab = Tokenizer::load(student_dir)->vocab_size();
+  init_model(folder.path() / "teacher", init);
+  const auto losses = [&](c10::Device device, FrozenCache cache, KdLoss loss) {
+    PolicyOptions options;
+    options.device = device;
+    const auto student = Policy::open(student_dir, options);
+    FrozenOptions frozen;
+    frozen.cache = cache;
+    frozen.top_k = 7;
+    const auto teacher = FrozenModel::open(folder.path() / "teacher", frozen);
+    BatchInfo info;
+    info.device = device;
+    info.tokenizer = {student->tokenizer(), student_dir};
+    info.total_steps = 10;
+    Batch batch(std::move(info), tiny_packs(tiny_pairs(4), 4));
+    return kd_loss_of(batch, {*student, *teacher, {.loss = loss, .top_k = 7}}).cpu();
+  };
+  for (const auto& [cache, loss] : {std::pair{FrozenCache::kNone, KdLoss::kFull},
+                                    {FrozenCache::kHidden, KdLoss::kFull},
+                                    {FrozenCache::kTopColumns, KdLoss::kTopK}}) {
+    KdLoss wanted = loss;
+    const at::Tensor host = losses(c10::kCPU, cache, wanted);
+    const at::Tensor here = losses(pretend_device(), cache, wanted);
+    EXPECT_GT(host.max().item<double>(), 0);
+    EXPECT_LT(largest_difference(here, host), 1e-5) << kd_loss_name(wanted);
   }
 }
 
