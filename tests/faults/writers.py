@@ -53,8 +53,23 @@ class Writer:
         return found
 
 
+def sorted_records(path, data):
+    """The records of a sidecar (docs/cache-format.md) without their order, which is that of writing."""
+    key = json.load(open(os.path.join(os.path.dirname(path), "key.json")))
+    size = {"u8": 1, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}[key["type"]]
+    records, at = [], 0
+    while at + 24 <= len(data):
+        count = int.from_bytes(data[at + 12:at + 16], "little")
+        end = at + 24 + (count * size + 7) // 8 * 8 + 8
+        records.append(data[at:end])
+        at = end
+    return b"".join(sorted(records))
+
+
 def digest(path):
     data = open(path, "rb").read()
+    if "/columns/" in path and path.endswith("values.bin"):
+        data = sorted_records(path, data)
     if path.endswith("metrics.jsonl"):
         lines = [json.loads(line) for line in data.splitlines()]
         data = json.dumps([{key: value for key, value in line.items()
