@@ -35,6 +35,19 @@ void fit_to_template(const RowEncoding& encoding, const Json& kwargs, Json& mess
   parse_arguments(messages, kwargs, *encoding.chat_template, encoding.settings.lost_calls, notes);
 }
 
+// A template of another tokenizer: no law is broken, but generation has nothing to stop at.
+void note_plain_turns(const Tokenizer& tokenizer, const EncodedRow& out,
+                      std::vector<std::string>& notes) {
+  const std::vector<int32_t>& ids = out.streams[0].ids;
+  const bool marks = std::any_of(ids.begin(), ids.end(), [&](int32_t id) {
+    return id == tokenizer.eos_id() || (tokenizer.is_special(id) && id != tokenizer.bos_id());
+  });
+  if (marks) return;
+  notes.push_back(
+      "the template's end of turn is ordinary text to this tokenizer, so sampling cannot stop "
+      "there; choose a template that ends turns with one of its special tokens");
+}
+
 // The end of every encoder: `row` gives its extras and its notes.
 void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 const Json& messages, const Json& kwargs, RowExtras& row, EncodedRow& out) {
@@ -42,6 +55,7 @@ void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_v
   note_unmatched_results(messages, row.notes);
   note_lost_turns(messages, kwargs, *encoding.chat_template, encoding.settings.lost_turns,
                   row.notes);
+  if (is_trained(out.streams[0])) note_plain_turns(*encoding.tokenizer, out, row.notes);
   static_cast<RowExtras&>(out) = std::move(row);
   fit_length(encoding, names, out);
 }
@@ -202,8 +216,9 @@ class FeedbackEncoder : public RowEncoder {
     return answer;
   }
 
-  // The value to compare with in a map; the opposite of one that plainly means a bad answer.
-  static std::string good_value(const Json& label) {
+  // The text to compare with in a map; the opposite of one that plainly means a bad answer. "":
+  // there is no telling.
+  static std::string good_text(std::string_view label) {
     constexpr std::array<std::array<std::string_view, 2>, 8> kOpposites = {
         {{"false", "true"},
          {"False", "True"},
@@ -214,10 +229,14 @@ class FeedbackEncoder : public RowEncoder {
          {"negative", "positive"},
          {"rejected", "chosen"}}};
     for (const auto& [bad, good] : kOpposites) {
-      if (label.is_string() && label.as_string() == bad) return fmt::format("\"{}\"", good);
-      if (label.is_number() && dump_json(label) == bad) return std::string(good);
+      if (label == bad) return std::string(good);
     }
-    return dump_json(label);
+    return std::string(label);
+  }
+
+  // A map for labels of several spellings: what is a label already keeps its meaning.
+  static std::string label_map(const std::string& name, const std::string& condition) {
+    return map_text(name, fmt::format("row.{0} == true or row.{0} == 1 or {1}", name, condition));
   }
 
   int8_t label_of(const Json& row) const {
@@ -236,21 +255,27 @@ class FeedbackEncoder : public RowEncoder {
       }
       // Another number needs a threshold, which the user has to choose; -1 is the usual opposite
       // of 1.
-      const bool opposite = label->as_double() == -1;
+      if (label->as_double() == -1) {
+        throw RatingRefusal("bad_label",
+                            fmt::format("\"{}\" is -1, wanted true or false (or 1 or 0); a map "
+                                        "translates it: {}",
+                                        name, map_text(name, "row." + name + " == 1")));
+      }
       throw RatingRefusal(
           "bad_label",
-          fmt::format("\"{}\" is {}, wanted true or false (or 1 or 0); {} by a map: {}", name,
-                      dump_json(*label),
-                      opposite ? "name the value of good answers"
-                               : "it looks like a rating, so choose where good answers begin",
-                      map_text(name, "row." + name + (opposite ? " == 1" : " >= 4"))));
+          fmt::format("\"{}\" is {}, wanted true or false (or 1 or 0); if the labels are ratings, "
+                      "choose where good answers begin, by a map: {}; if not, correct this row",
+                      name, dump_json(*label), map_text(name, "row." + name + " >= 4")));
     }
-    throw RowRefusal("bad_label",
-                     fmt::format("\"{}\" is {}, wanted true or false; turn it into one by a map "
-                                 "that names the value of good answers: {}",
-                                 name, dump_json(*label),
-                                 map_text(name, fmt::format("row.{0} == true or row.{0} == {1}",
-                                                            name, good_value(*label)))));
+    const std::string good = label->is_string() ? good_text(label->as_string()) : "";
+    throw RowRefusal(
+        "bad_label",
+        fmt::format("\"{}\" is {}, wanted true or false{}", name, dump_json(*label),
+                    good.empty()
+                        ? ""
+                        : "; turn it into one by a map that names the value of good "
+                          "answers: " +
+                              label_map(name, fmt::format("row.{} == \"{}\"", name, good))));
   }
 
   static std::string map_text(const std::string& name, const std::string& condition) {

@@ -20,8 +20,10 @@ class LostTurns : public EncoderFixture {
     EncodedRow out;
     make_row_encoder({kind, settings_, &tokenizer(), builtin(name)})
         ->encode({.text = row, .at = {0, 17}}, "rows.jsonl:17", out);
+    plain_ = forget_plain_turns(out);
     return out;
   }
+  mutable bool plain_ = false;  // the last row's turns end with ordinary text
   std::string refusal_with(const std::string& name, const std::string& row,
                            RowKind kind = RowKind::kChat) const {
     try {
@@ -64,6 +66,13 @@ TEST_F(LostTurns, APairWithoutItsPromptIsDropped) {
       "rejected":[{"role":"assistant","content":"不知道"}]})",
                            RowKind::kPreference)
                   .starts_with("lost_turn: the template leaves out the turn of role \"客户\""));
+}
+
+TEST_F(LostTurns, AnEndOfTurnThatTheTokenizerCallsOrdinaryTextIsNoted) {
+  encode_with("llama-3.1", opened_by("system"));
+  EXPECT_TRUE(plain_);
+  encode_with("chatml", opened_by("system"));
+  EXPECT_FALSE(plain_);
 }
 
 TEST_F(LostTurns, DeveloperIsReadAsSystemWhereTheTemplateDoesNotRenderIt) {

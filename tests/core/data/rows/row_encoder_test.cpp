@@ -28,31 +28,32 @@ TEST_F(FeedbackEncoder, KeepsTheLabelAndTrainsTheAnswer) {
 }
 
 TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
-  for (const auto& [row, wanted] : std::vector<RefusedRow>{
-           {R"({"prompt":"a","completion":"b"})", "bad_label: has no \"label\""},
-           {R"({"prompt":"a","completion":"b","score":1})",
-            "bad_label: has no \"label\"; columns that are not used: score; name the right one, "
-            "for example fields = { label = \"score\" }"},
-           {R"({"prompt":"a","completion":"b","label":"good"})",
-            "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
-            "function(row) row.label = row.label == true or row.label == \"good\" return row end "
-            "})"},
-           {R"({"prompt":"a","completion":"b","label":"false"})",
-            "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
-            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
-            "function(row) row.label = row.label == true or row.label == \"true\" return row end "
-            "})"},
-           {R"({"prompt":"a","label":true})",
-            "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
-           {R"({"prompt":"a","response":"b","label":true})",
-            "no_assistant: the last turn is by \"user\", wanted the assistant's answer; columns "
-            "that are not used: response; name the right one, for example fields = { completion = "
-            "\"response\" }"},
-           {R"({"prompt":"a","completion":"","label":true})",
-            "empty_answer: the answer has no content"},
-           {R"({"messages":[{"role":"assistant","content":"b"}],"label":true})",
-            "no_prompt: no turn comes before the answer"}}) {
+  for (
+      const auto& [row, wanted] : std::vector<RefusedRow>{
+          {R"({"prompt":"a","completion":"b"})", "bad_label: has no \"label\""},
+          {R"({"prompt":"a","completion":"b","score":1})",
+           "bad_label: has no \"label\"; columns that are not used: score; name the right one, "
+           "for example fields = { label = \"score\" }"},
+          {R"({"prompt":"a","completion":"b","label":"good"})",
+           "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map "
+           "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
+           "function(row) row.label = row.label == true or row.label == 1 or row.label == \"good\" "
+           "return row end })"},
+          {R"({"prompt":"a","completion":"b","label":"false"})",
+           "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
+           "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
+           "function(row) row.label = row.label == true or row.label == 1 or row.label == \"true\" "
+           "return row end })"},
+          {R"({"prompt":"a","label":true})",
+           "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
+          {R"({"prompt":"a","response":"b","label":true})",
+           "no_assistant: the last turn is by \"user\", wanted the assistant's answer; columns "
+           "that are not used: response; name the right one, for example fields = { completion = "
+           "\"response\" }"},
+          {R"({"prompt":"a","completion":"","label":true})",
+           "empty_answer: the answer has no content"},
+          {R"({"messages":[{"role":"assistant","content":"b"}],"label":true})",
+           "no_prompt: no turn comes before the answer"}}) {
     EXPECT_TRUE(refusal(RowKind::kFeedback, row).starts_with(wanted))
         << row << ": " << refusal(RowKind::kFeedback, row);
   }
@@ -65,9 +66,9 @@ TEST_F(FeedbackEncoder, ARatingEndsTheReading) {
     });
   };
   EXPECT_TRUE(message("5").starts_with(
-      "rows.jsonl:17: \"label\" is 5, wanted true or false (or 1 or 0); it looks like a rating, so "
-      "choose where good answers begin by a map: xrun.feedback(cfg.data, policy, { map = "
-      "function(row) row.label = row.label >= 4 return row end })"))
+      "rows.jsonl:17: \"label\" is 5, wanted true or false (or 1 or 0); if the labels are ratings, "
+      "choose where good answers begin, by a map: xrun.feedback(cfg.data, policy, { map = "
+      "function(row) row.label = row.label >= 4 return row end }); if not, correct this row"))
       << message("5");
   EXPECT_NE(message("0.5").find("is 0.5, wanted true or false"), std::string::npos);
   EXPECT_NE(message("-1").find("row.label = row.label == 1 return"), std::string::npos);

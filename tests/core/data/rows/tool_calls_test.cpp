@@ -17,6 +17,7 @@ class ToolCalls : public EncoderFixture {
     EncodedRow out;
     make_row_encoder({RowKind::kChat, settings_, &tokenizer(), chat_template})
         ->encode({.text = row, .at = {0, 17}}, "rows.jsonl:17", out);
+    forget_plain_turns(out);
     return out;
   }
 };
