@@ -76,6 +76,26 @@ void push_config(lua_State* L, const Json& value, const std::string& path) {
   lua_setmetatable(L, -2);
 }
 
+// Who sets the path of one source may not know that the recipe has another, which stays.
+void note_other_sources(lua_State* L, const Config& config) {
+  const Json* const data = config.values().find("data");
+  if (data == nullptr || !data->is_array()) return;
+  std::string kept;
+  bool replaced = false;
+  for (size_t i = 1; i <= data->as_array().size(); ++i) {
+    const std::string origin = config.origin(fmt::format("data.{}.path", i));
+    if (origin == "--set") {
+      replaced = true;
+    } else if (const Json* const path = data->as_array()[i - 1].find("path");
+               path != nullptr && path->is_string()) {
+      add_item(kept, fmt::format("data.{} is still {} ({})", i, path->as_string(), origin));
+    }
+  }
+  if (!replaced || kept.empty()) return;
+  session_of(L).console->print_escaped("note: " + kept +
+                                       "; --set 'data={{ path = \"FILE\" }}' trains on FILE alone");
+}
+
 int config(lua_State* L) {
   const RecipeContext& context = recipe_context(L);
   if (context.text.config_name.empty()) {
@@ -84,6 +104,7 @@ int config(lua_State* L) {
         "`local cfg = xrun.config { ... }`");
   }
   open_run_dir_early(L);
+  note_other_sources(L, context.config);
   push_config(L, context.config.values(), "");
   return 1;
 }
