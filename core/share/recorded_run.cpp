@@ -4,6 +4,7 @@
 #include "core/share/recorded_run.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -21,6 +22,9 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Checkpoints, exports and time limits change no number of a step.
+constexpr std::array<std::string_view, 3> kFreeSettings = {"save", "stop", "export"};
 
 // Speed differs each time; every other metric has the same bits on one kind of machine.
 bool is_speed(std::string_view metric) { return metric.starts_with("perf/"); }
@@ -72,6 +76,25 @@ void check_data(const RunFiles& run, const BundleLock& lock) {
   }
 }
 
+// The fields of earlier resumes that may change numbers: the steps before them had other values.
+std::string changed_fields(const Json& record) {
+  std::string fields;
+  const Json* const resumes = record.find("resumes");
+  if (resumes == nullptr || !resumes->is_array()) return fields;
+  for (const Json& resume : resumes->as_array()) {
+    const Json* const changed = resume.find("changed");
+    if (changed == nullptr || !changed->is_array()) continue;
+    for (const Json& field : changed->as_array()) {
+      const std::string path = field.is_string() ? field.as_string() : dump_json(field);
+      const bool decides = std::none_of(
+          kFreeSettings.begin(), kFreeSettings.end(),
+          [&](std::string_view free) { return path.starts_with(fmt::format("config.{}", free)); });
+      if (decides) add_item(fields, path);
+    }
+  }
+  return fields;
+}
+
 std::string value_text(const Json* value) {
   return value == nullptr ? "absent" : dump_json(*value);
 }
@@ -104,8 +127,8 @@ std::string field_of(const Json& object, const char* name) {
 Json deciding_settings(const Json& config) {
   Json out = Json::object();
   for (const auto& [key, value] : config.as_object()) {
-    // Checkpoints, exports and time limits change no number of a step.
-    if (key != "save" && key != "stop" && key != "export") out.set(key, value);
+    const auto free = std::find(kFreeSettings.begin(), kFreeSettings.end(), key);
+    if (free == kFreeSettings.end()) out.set(key, value);
   }
   return out;
 }
@@ -128,6 +151,12 @@ LockedRun record_first_steps(const fs::path& dir, const BundleLock& lock,
              describe_differences(program));
   XRUN_CHECK(!is_interactive(run.record),
              "a prompt was opened in it, so its recipe alone does not give its numbers");
+  const std::string changed = changed_fields(run.record);
+  XRUN_CHECK(
+      changed.empty(),
+      "it was resumed with other settings ({}), so its first steps are not the bundle's; run it from the start with these settings, or "
+      "bundle without --run",
+      changed);
   check_data(run, lock);
   const auto object = [&](const char* name) {
     const Json* value = run.record.find(name);
