@@ -169,7 +169,7 @@ at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
     ahead_.pending->wait();
     found = ahead_.out;
   }
-  // What was sent ahead may be a block that this rank did not run next after all.
+  // A block that was sent ahead may not be the one that this rank runs next.
   forget_ahead();
   // Nothing to ask for. The others meet this rank at its next fetch or collective.
   if (found.defined() && next < 0) return found;

@@ -76,7 +76,7 @@ void push_config(lua_State* L, const Json& value, const std::string& path) {
   lua_setmetatable(L, -2);
 }
 
-// Who sets the path of one source may not know that the recipe has another, which stays.
+// The user who sets the path of one source may not know that the recipe has another one.
 void note_other_sources(lua_State* L, const Config& config) {
   const Json* const data = config.values().find("data");
   if (data == nullptr || !data->is_array()) return;
