@@ -21,6 +21,7 @@ export XRUN_CACHE=$work/other_cache
 wants 0 "is finished" "$xrun" dpo.xrb --run run --resume
 wants 0 "everything that it needs is here" "$xrun" verify dpo.xrb
 wants 0 "unchanged since the run ended" "$xrun" verify run
+wants 2 "is neither a bundle nor the folder of a run" "$xrun" verify run/hf
 wants 0 "dpo.xrb/recipe/dpo.lua would train" "$xrun" check dpo.xrb
 "$xrun" inspect dpo.xrb --json 2>/dev/null | grep -q '"tokens":' || fail "inspect shows no pack"
 wants 0 "replaces 0.001  dpo.xrb/recipe/base.lua:3" "$xrun" explain --where optim.lr dpo.xrb

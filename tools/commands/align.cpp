@@ -195,6 +195,8 @@ int align_rows(const AlignArguments& arguments) {
     }
   }
   out.finish();
+  XRUN_CHECK(!arguments.report || rows.line() > 0, "{}: is empty; a report needs a text",
+             rows.name());
   if (arguments.report) {
     const std::string report = aligned.report();
     std::fputs(arguments.json ? report.c_str() : shown_text(report).c_str(), stdout);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
@@ -49,6 +51,11 @@ int verify_bundle(const std::string& file) {
 }
 
 int verify_run(const std::filesystem::path& run) {
+  // A run that has lost its run.json still has its checkpoints.
+  if (!path_exists(run / "run.json") && !path_exists(run / "checkpoints")) {
+    throw UsageError(fmt::format(
+        "{}: is neither a bundle nor the folder of a run: it has no run.json", run.string()));
+  }
   check_run_format(read_run_record(run), run);
   std::vector<std::string> changed = changed_run_files(run);
   int64_t checkpoints = 0;
