@@ -1,3 +1,6 @@
+// flock is polled, so that a wait can be interrupted. A lock counts only while the path still names
+// the locked file.
+
 #include "core/base/file_lock.h"
 
 #include <fcntl.h>

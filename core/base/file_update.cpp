@@ -1,3 +1,5 @@
+// pwrite at explicit offsets: processes that write disjoint ranges need no lock.
+
 #include "core/base/file_update.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// A private read-only mmap of a regular file; the map outlives its descriptor.
+
 #include "core/base/mapped_file.h"
 
 #include <fcntl.h>

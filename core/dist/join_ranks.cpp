@@ -1,3 +1,5 @@
+// Joining: connect to the store, start the watchdog, then create the process group.
+
 #include "core/dist/join_ranks.h"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// The rights are those of linux/landlock.h by their numbers: distributions' headers are older than
-// the kernels that programs run on. A ruleset may only name rights that its kernel knows.
+// Landlock's constants, repeated here because linux/landlock.h is often older than the running
+// kernel. A ruleset may name only rights that the kernel knows.
 
 #include "core/sandbox/landlock.h"
 
@@ -42,7 +42,7 @@ constexpr uint64_t kScopes = 3;                // version 6: abstract sockets, s
 constexpr uint64_t kReading = kReadFile | kReadDir;
 constexpr uint64_t kWriting = kReading | kWriteFile | kRemoveDir | kRemoveFile | kMakeDir |
                               kMakeFile | kMakeLink | kMoveBetweenFolders | kTruncate;
-constexpr uint64_t kOfFiles = kReadFile | kWriteFile | kTruncate;  // others are of folders
+constexpr uint64_t kOfFiles = kReadFile | kWriteFile | kTruncate;  // the others apply to folders
 
 // Older kernels take the longer struct as long as its end is zero.
 struct Ruleset {
@@ -56,7 +56,10 @@ struct [[gnu::packed]] PathRule {
 
 void allow(int ruleset, const std::filesystem::path& path, uint64_t rights) {
   const int fd = ::open(path.c_str(), O_PATH | O_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES)) {
+    return;
+  }
+  XRUN_CHECK(fd >= 0, "landlock: {}: cannot be opened: {}", path.string(), std::strerror(errno));
   struct stat info {};
   const bool folder = ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
   const PathRule rule = {folder ? rights : rights & kOfFiles, fd};

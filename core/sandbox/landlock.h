@@ -10,10 +10,10 @@ namespace xrun {
 // Returns the version of Landlock that this kernel has, 0 for none.
 int landlock_version();
 
-// Lets this thread, and those that it starts later, open the paths alone; links are not followed
-// out of them, and nothing is executed. Paths that do not exist are left out. Never undone. Returns
-// what this kernel cannot limit, "" if it can limit everything. Throws Error if the kernel has
-// Landlock and refuses.
+// Lets this thread, and those that it starts later, open only these paths; links are not followed
+// out of them, and nothing is executed. Paths that do not exist or cannot be reached are left out.
+// Never undone. Returns what this kernel cannot limit, "" if it can limit everything. Throws Error
+// if the kernel has Landlock and refuses.
 std::string limit_files_by_landlock(const FileAccess& access, int version = landlock_version());
 
 }  // namespace xrun

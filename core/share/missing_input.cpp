@@ -1,3 +1,5 @@
+// The message names the places that were searched and the command that allows the files found.
+
 #include "core/share/missing_input.h"
 
 #include "core/base/error.h"
@@ -11,8 +13,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostNamed = 8;  // files of one input in a command
 
-// The paths that --read has to name for an input. A lock of a stranger chooses the names, so that
-// is each file, where a link leads, and of folders only one that has a model's weights.
+// The paths that --read must name for an input. A stranger's lock chooses the names, so only single
+// files are granted, links resolved; a folder is granted only if it holds a model's weights.
 std::vector<std::string> paths_to_read(const LockedInput& input,
                                        const std::vector<fs::path>& files) {
   std::vector<std::string> paths;

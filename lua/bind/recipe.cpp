@@ -34,7 +34,7 @@ struct ContextSlot {
 };
 
 [[noreturn]] void throw_report(std::shared_ptr<const ErrorReport> report) {
-  // A signal is no error of the recipe, whatever line it came at.
+  // A signal is not an error of the recipe, whichever line it interrupted.
   if (report->signal_number != 0) throw Interrupted(report->signal_number);
   if (report->usage) throw UsageError(report->text());
   throw LuaError(std::move(report));

@@ -19,6 +19,7 @@
 #include "core/run/source_digest.h"
 #include "core/share/input_files.h"
 #include "lua/state/error_report.h"
+#include "lua/state/outside_error.h"
 
 namespace xrun {
 

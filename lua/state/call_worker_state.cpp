@@ -1,3 +1,5 @@
+// A worker has Lua's libraries and lua/xrun; any other name raises an error and marks the state.
+
 #include "lua/state/call_worker_state.h"
 
 #include <string_view>

@@ -50,29 +50,6 @@ class LuaError : public Error {
   std::shared_ptr<const ErrorReport> report_;
 };
 
-// A failure outside the recipe: the run's folder, another process in it, a refused resume, a full
-// disk. Its report shows no line of the recipe.
-class OutsideError : public Error {
- public:
-  OutsideError(const std::string& message, bool usage) : Error(message), usage_(usage) {}
-  bool usage() const { return usage_; }
-
- private:
-  bool usage_;
-};
-
-// Calls `act` and turns its Errors into OutsideErrors.
-template <typename Act>
-auto outside_recipe(const Act& act) {
-  try {
-    return act();
-  } catch (const UsageError& error) {
-    throw OutsideError(error.what(), true);
-  } catch (const Error& error) {
-    throw OutsideError(error.what(), false);
-  }
-}
-
 // A Lua function that C++ is running. A tail call leaves no frame, so it is attributed to one of
 // these. The stack has the outermost first.
 struct EnteredFunction {

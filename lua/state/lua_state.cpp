@@ -19,6 +19,7 @@
 #include "lua/state/class.h"
 #include "lua/state/interruption.h"
 #include "lua/state/line_profile.h"
+#include "lua/state/outside_error.h"
 #include "lua/state/stack_guard.h"
 
 namespace xrun {

@@ -6,11 +6,17 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree"/{core/base,core/text/{tokenizer,jinja,chat},core/model/ops,core/run/record,core/console/terminal,kernels/{cpu,cuda},lua/{bind,prompt},recipes,tools,tests}
 
-plant() { mkdir -p "$(dirname "$tree/$1")"; printf '%s\n' "${@:2}" >"$tree/$1"; }
+plant() { # FILE LINE...; a source opens with a comment, as line 0
+  local opening=()
+  [[ $1 != *.cpp ]] || opening=('// A source.')
+  mkdir -p "$(dirname "$tree/$1")"
+  printf '%s\n' "${opening[@]}" "${@:2}" >"$tree/$1"
+}
 wants() { # FILE:LINE of the one breach
-  local found
-  if found=$("$root/tools/check_layers" "$tree"); then echo "not found: $1"; exit 1; fi
-  [[ $found == "$1:"* && $(wc -l <<<"$found") = 1 ]] || { echo "wanted $1, got: $found"; exit 1; }
+  local found where=$1
+  if [[ $where =~ ^(.*\.cpp):([0-9]+)$ ]]; then where=${BASH_REMATCH[1]}:$((BASH_REMATCH[2] + 1)); fi
+  if found=$("$root/tools/check_layers" "$tree"); then echo "not found: $where"; exit 1; fi
+  [[ $found == "$where:"* && $(wc -l <<<"$found") = 1 ]] || { echo "wanted $where, got: $found"; exit 1; }
 }
 clean() { rm "$tree/$1"; "$root/tools/check_layers" "$tree" || { echo "$1 was removed"; exit 1; }; }
 
@@ -30,6 +36,7 @@ plant core/data/rows/files/deep.cpp ''; wants core/data/rows/files/deep.cpp; cle
 plant core/run/lua.cpp '#include <lua.h>'; wants core/run/lua.cpp:1; clean core/run/lua.cpp
 plant core/run/print.cpp 'int f() {' '  std::cerr << 1;'; wants core/run/print.cpp:2; clean core/run/print.cpp
 plant core/run/quit.cpp '  exit(1);'; wants core/run/quit.cpp:1; clean core/run/quit.cpp
+echo 'int x;' >"$tree/core/run/bare.cpp"; wants core/run/bare.cpp:0; clean core/run/bare.cpp
 plant recipes/other.lua 'local a = require "recipes.dpo"'; wants recipes/other.lua:1; clean recipes/other.lua
 plant core/text/chat/text_util.cpp ''; wants core/text/chat/text_util.cpp; clean core/text/chat/text_util.cpp
 for n in $(seq 46); do plant "core/base/file_$n.cpp" ''; done

@@ -1,3 +1,6 @@
+// A slice of the x axis keeps its lowest and highest point, and one gap for non-finite values, so
+// that no spike is lost.
+
 #include "core/console/page/plot_points.h"
 
 #include <algorithm>

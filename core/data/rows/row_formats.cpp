@@ -1,3 +1,6 @@
+// One table of known formats. For suggestions the best fit wins; a tie goes to the format listed
+// first.
+
 #include "core/data/rows/row_formats.h"
 
 #include <algorithm>

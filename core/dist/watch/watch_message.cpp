@@ -1,3 +1,5 @@
+// Verdict frame: a fixed VerdictHead, then its text up to the end of the frame.
+
 #include "core/dist/watch/watch_message.h"
 
 namespace xrun {

@@ -1,5 +1,5 @@
-// The CPU form of xrun::varlen_attention: our own kernels (kernels/cpu/attention.h) in fp32 and
-// bf16, fp32 beneath for fp16, and the composed form for fp64. The items of work depend only on the
+// xrun::varlen_attention on the CPU: kernels/cpu/attention.h for fp32 and bf16; fp16 is computed in
+// fp32; fp64 takes the composed form. The items of work depend only on the
 // shape; threads take the next item as they become free, so neither their number nor their order
 // reaches a result.
 
@@ -79,11 +79,20 @@ Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale
     const auto attend = [&](int64_t item, float* scratch) {
       // The last slices of a sequence see the most keys: they go first.
       const int64_t row = (slices - 1 - item / sizes.kv_heads) * slice;
-      kernels::cpu_kernels().run(kernels::PathAttention<T>{
-          kernel_data<T>(x.q), kernel_data<T>(x.k), kernel_data<T>(x.v), kernel_data<T>(out),
-          kernel_data<float>(lse), scratch, kernel_nodes(paths, window), sizes, sizes.held + row,
-          sizes.held + std::min(sizes.rows, row + slice), item % sizes.kv_heads,
-          held_data<T>(x.held.k), held_data<T>(x.held.v)});
+      kernels::cpu_kernels().run(
+          kernels::PathAttention<T>{.q = kernel_data<T>(x.q),
+                                    .k = kernel_data<T>(x.k),
+                                    .v = kernel_data<T>(x.v),
+                                    .out = kernel_data<T>(out),
+                                    .lse = kernel_data<float>(lse),
+                                    .scratch = scratch,
+                                    .nodes = kernel_nodes(paths, window),
+                                    .sizes = sizes,
+                                    .first = sizes.held + row,
+                                    .last = sizes.held + std::min(sizes.rows, row + slice),
+                                    .kv_head = item % sizes.kv_heads,
+                                    .held_k = held_data<T>(x.held.k),
+                                    .held_v = held_data<T>(x.held.v)});
     };
     // An item is a slice of query tokens and one key head: it writes rows of out and lse that no
     // other item writes.
@@ -143,7 +152,7 @@ std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels
       }
     }
   }
-  // Long trees first, so that none of them is begun when the rest is done.
+  // Long trees first, so that none starts when all others are done.
   std::stable_sort(items.begin(), items.end(), [](const BackwardItem& a, const BackwardItem& b) {
     return a.last - a.first > b.last - b.first;
   });
@@ -174,26 +183,27 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
       // Items share no row of dq, and no row of a group's dk and dv: sums need no lock.
       const BackwardItem& item = items[static_cast<size_t>(i)];
       const int64_t at = item.head_group * tokens * kv_width + item.kv_head * s.head_dim;
-      kernels::PathAttentionBackward<T> call{kernel_data<T>(grad),
-                                             kernel_data<T>(x.q),
-                                             kernel_data<T>(x.k),
-                                             kernel_data<T>(x.v),
-                                             kernel_data<T>(out),
-                                             kernel_data<float>(lse),
-                                             kernel_data<T>(dq),
-                                             kernel_data<float>(dk) + at,
-                                             kernel_data<float>(dv) + at,
-                                             kv_width,
-                                             scratch,
-                                             kernel_nodes(paths, window),
-                                             s,
-                                             item.first,
-                                             item.last,
-                                             item.kv_head,
-                                             item.head,
-                                             item.heads};
-      call.held_k = held_data<T>(x.held.k), call.held_v = held_data<T>(x.held.v);
-      kernels::cpu_kernels().run(call);
+      kernels::cpu_kernels().run(
+          kernels::PathAttentionBackward<T>{.grad = kernel_data<T>(grad),
+                                            .q = kernel_data<T>(x.q),
+                                            .k = kernel_data<T>(x.k),
+                                            .v = kernel_data<T>(x.v),
+                                            .out = kernel_data<T>(out),
+                                            .lse = kernel_data<float>(lse),
+                                            .dq = kernel_data<T>(dq),
+                                            .dk = kernel_data<float>(dk) + at,
+                                            .dv = kernel_data<float>(dv) + at,
+                                            .kv_row = kv_width,
+                                            .scratch = scratch,
+                                            .nodes = kernel_nodes(paths, window),
+                                            .sizes = s,
+                                            .first = item.first,
+                                            .last = item.last,
+                                            .kv_head = item.kv_head,
+                                            .head = item.head,
+                                            .heads = item.heads,
+                                            .held_k = held_data<T>(x.held.k),
+                                            .held_v = held_data<T>(x.held.v)});
     };
     each_item(static_cast<int64_t>(items.size()),
               kernels::attention_scratch(s.heads / s.kv_heads / head_groups, s.head_dim), attend);

@@ -1,3 +1,5 @@
+// Every error names the file and the full key: prefix + key.
+
 #include "core/model/weights/gguf_keys.h"
 
 #include <utility>

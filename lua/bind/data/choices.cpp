@@ -27,6 +27,7 @@
 #include "lua/bind/session.h"
 #include "lua/state/error_report.h"
 #include "lua/state/lua_state.h"
+#include "lua/state/outside_error.h"
 
 namespace xrun {
 

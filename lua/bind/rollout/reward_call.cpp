@@ -1,13 +1,12 @@
-// A reward is a number, or a number and a table of its parts; of a group, a list of numbers.
+// A reward function returns a number and, optionally, a table of its parts; a group's returns one
+// number per sample.
 
 #include "lua/bind/rollout/reward_call.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/base/error.h"
 #include "lua/state/args.h"
@@ -95,7 +94,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 std::string call_with_deadline(lua_State* L, int results, double seconds) {
-  // A reward that never returns would stop the run without a word.
+  // Without a deadline a reward that never returns would hang the run silently.
   const LuaDeadline deadline(L, seconds);
   try {
     protected_call(L, 1, results);
@@ -128,11 +127,11 @@ namespace {
 // Reads the rewards of one group: a list of numbers at the top of the stack, one per sample.
 std::vector<Reward> read_group_rewards(lua_State* L, size_t size) {
   const int list = lua_gettop(L);
-  const bool fits = lua_istable(L, list) && lua_objlen(L, list) == size;
+  const bool is_list = lua_istable(L, list) && lua_objlen(L, list) == size;
   std::vector<Reward> rewards(size);
   for (size_t k = 0; k < size; ++k) {
     const StackGuard guard(L);
-    if (fits) {
+    if (is_list) {
       lua_rawgeti(L, list, static_cast<int>(k) + 1);
       rewards[k].value =
           read_reward_value(L, lua_gettop(L), fmt::format("number {}", k + 1), rewards[k]);
@@ -169,100 +168,6 @@ bool ends_scoring(const std::vector<Reward>& rewards, const RewardSettings& sett
   return settings.on_error == FailedReward::kError &&
          std::any_of(rewards.begin(), rewards.end(),
                      [](const Reward& reward) { return !reward.failure.empty(); });
-}
-
-// ---- rewards while others are sampled
-
-namespace {
-
-struct PresentEarlyRewards {
-  EarlyRewards* now = nullptr;
-};
-
-}  // namespace
-
-// The answers of a prompt as the tables of samples, which several units share.
-struct FinishedGroup {
-  explicit FinishedGroup(std::shared_ptr<Rollouts> group)
-      : rollouts(std::move(group)), samples(*rollouts) {}
-  std::shared_ptr<Rollouts> rollouts;
-  SampleTable samples;
-};
-
-struct EarlyRewards::Unit {
-  Unit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
-      : group(std::move(of)), members(std::move(which)) {}
-  std::shared_ptr<FinishedGroup> group;
-  std::vector<int64_t> members;  // of the group
-  std::vector<Reward> rewards = {};
-};
-
-EarlyRewards::EarlyRewards(lua_State* L, const LuaRef& reward, const RewardSettings& settings,
-                           bool by_group)
-    : state_(L), reward_(reward), settings_(settings), by_group_(by_group) {
-  LuaState::of(L).service<PresentEarlyRewards>().now = this;
-}
-
-EarlyRewards::~EarlyRewards() { LuaState::of(state_).service<PresentEarlyRewards>().now = nullptr; }
-
-EarlyRewards* EarlyRewards::of(lua_State* L) {
-  return LuaState::of(L).service<PresentEarlyRewards>().now;
-}
-
-void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
-  const int64_t threads = at::get_num_threads();
-  // At the first group: only now it is known that there is something to score.
-  if (!begun_ && threads > 1) {
-    calls_ = WorkerCalls::begin(
-        state_, reward_,
-        [this](lua_State* L, const LuaRef& function, int64_t unit) {
-          return call(L, function, unit);
-        },
-        threads);
-  }
-  begun_ = true;
-  if (calls_ == nullptr) return;
-  std::vector<int64_t> all(static_cast<size_t>(group->size()));
-  std::iota(all.begin(), all.end(), 0);
-  const auto finished = std::make_shared<FinishedGroup>(std::move(group));
-  int64_t units = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const size_t before = units_.size();
-    if (by_group_) {
-      units_.push_back(std::make_unique<Unit>(finished, all));
-    } else {
-      for (const int64_t i : all)
-        units_.push_back(std::make_unique<Unit>(finished, std::vector{i}));
-    }
-    units = static_cast<int64_t>(units_.size() - before);
-  }
-  // Outside the lock, which the workers take for each unit.
-  calls_->add(units);
-}
-
-bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index) {
-  Unit* unit = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    // The list may grow meanwhile and move; a unit stays where it is.
-    unit = units_[static_cast<size_t>(index)].get();
-  }
-  const SampleTable& samples = unit->group->samples;
-  if (by_group_) {
-    unit->rewards = call_group_reward(state, function, samples, unit->members, settings_);
-  } else {
-    unit->rewards = {call_reward(state, function, samples, unit->members.front(), settings_)};
-  }
-  return ends_scoring(unit->rewards, settings_);
-}
-
-bool EarlyRewards::take(std::vector<std::vector<Reward>>& rewards) {
-  // Taken once: the next rollouts:score of the body scores other answers.
-  const auto calls = std::move(calls_);
-  if (calls == nullptr || units_.size() != rewards.size() || !calls->finish()) return false;
-  for (size_t i = 0; i < rewards.size(); ++i) rewards[i] = std::move(units_[i]->rewards);
-  return true;
 }
 
 }  // namespace xrun

@@ -2,15 +2,12 @@
 // One call of a reward function: its result or its failure.
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/config/config_field.h"
-#include "lua/bind/rollout/rollouts.h"
 #include "lua/bind/rollout/sample_table.h"
 #include "lua/state/doc.h"
 #include "lua/state/lua_state.h"
@@ -61,40 +58,6 @@ Reward call_reward(lua_State* L, const LuaRef& function, const SampleTable& samp
 std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
                                       const SampleTable& samples, const std::vector<int64_t>& group,
                                       const RewardSettings& settings);
-
-// Scores answers on worker states while others are sampled, for xrun.rollouts, which knows the
-// reward before it samples. policy:sample adds the finished answers to the object that exists on
-// its state, and rollouts:score takes the rewards from it; they are those that it would have made.
-class EarlyRewards {
- public:
-  // Both outlive it.
-  EarlyRewards(lua_State* L, const LuaRef& reward, const RewardSettings& settings, bool by_group);
-  ~EarlyRewards();  // waits for the calls in progress
-  EarlyRewards(const EarlyRewards&) = delete;
-  EarlyRewards& operator=(const EarlyRewards&) = delete;
-  static EarlyRewards* of(lua_State* L);  // null: there is none
-
-  // Scores the answers of a prompt. Does nothing with one thread, or if no worker can run the
-  // reward.
-  void add(std::shared_ptr<Rollouts> group);
-  int64_t called() const { return calls_ == nullptr ? 0 : calls_->called(); }
-  // Waits for all rewards and fills `rewards`, whose size is the number of rollouts, or of groups.
-  // Returns false, with nothing filled, if they were not made here.
-  bool take(std::vector<std::vector<Reward>>& rewards);
-
- private:
-  struct Unit;
-  bool call(lua_State* state, const LuaRef& function, int64_t unit);
-
-  lua_State* state_;
-  const LuaRef& reward_;
-  const RewardSettings settings_;
-  const bool by_group_;
-  bool begun_ = false;
-  std::mutex mutex_;  // guards the list, not the units
-  std::vector<std::unique_ptr<Unit>> units_;
-  std::unique_ptr<WorkerCalls> calls_;  // last: its threads use the rest
-};
 
 // True if the failure of a reward ends the run, so that no later one needs a call.
 bool ends_scoring(const std::vector<Reward>& rewards, const RewardSettings& settings);

@@ -19,6 +19,7 @@
 #include "core/rollout/rollout_log.h"
 #include "core/run/run.h"
 #include "core/train/models/frozen_model.h"
+#include "lua/bind/rollout/early_rewards.h"
 #include "lua/bind/rollout/reward_call.h"
 #include "lua/bind/rollout/rollouts.h"
 #include "lua/bind/rollout/sample_table.h"

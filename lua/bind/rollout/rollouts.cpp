@@ -17,6 +17,7 @@
 #include "lua/bind/data/align.h"
 #include "lua/bind/host_model.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/rollout/early_rewards.h"
 #include "lua/bind/rollout/environments.h"
 #include "lua/bind/rollout/reward_call.h"
 #include "lua/bind/rollout/sample_table.h"

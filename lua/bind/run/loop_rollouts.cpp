@@ -10,6 +10,7 @@
 #include "core/train/models/policy.h"
 #include "lua/bind/rollout/rollouts.h"
 #include "lua/bind/run/run_loop.h"
+#include "lua/state/outside_error.h"
 
 namespace xrun {
 

@@ -23,6 +23,7 @@
 #include "lua/bind/run/loop_rollouts.h"
 #include "lua/bind/run/rollout_draws.h"
 #include "lua/state/error_report.h"
+#include "lua/state/outside_error.h"
 
 namespace xrun {
 

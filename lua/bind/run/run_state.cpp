@@ -1,3 +1,5 @@
+// A bad new value is rejected at its line; nested values are checked when the body ends.
+
 #include "lua/bind/run/run_state.h"
 
 #include <memory>

@@ -61,7 +61,7 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
           fmt::format("{} {} is not in the bundle", input_kind_name(input.kind), input.name));
     }
   }
-  // By its lock the copy is known as someone else's: it runs with limits, as the bundle does.
+  // The lock marks the copy as someone else's, so it runs with limits, like the bundle.
   copied.lines.push_back(write_missing((folder / kBundleLock).lexically_normal(), lock_text(lock)));
   std::set<std::string> written;
   for (const LockedFile& member : lock.members) {

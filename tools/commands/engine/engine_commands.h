@@ -10,8 +10,7 @@ int command_init_model(int argc, char** argv);
 int command_models(int argc, char** argv);
 int command_import(int argc, char** argv);
 int command_projection(int argc, char** argv);
-// argv[1] is the recipe.
-int command_recipe(int argc, char** argv);
+int command_recipe(int argc, char** argv);  // argv[1] is the recipe
 int command_cache_recipe(int argc, char** argv);
 int command_repl(int argc, char** argv);
 int command_inspect(int argc, char** argv);

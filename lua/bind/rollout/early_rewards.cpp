@@ -1,0 +1,105 @@
+// One unit of work a call of the reward: an answer, or a group of them. A unit stays where it is in
+// memory, so that a worker fills it without the list's lock.
+
+#include "lua/bind/rollout/early_rewards.h"
+
+#include <ATen/Parallel.h>
+
+#include <numeric>
+#include <utility>
+
+namespace xrun {
+
+namespace {
+
+struct PresentEarlyRewards {
+  EarlyRewards* now = nullptr;
+};
+
+}  // namespace
+
+// The answers of a prompt as the tables of samples, which several units share.
+struct FinishedGroup {
+  explicit FinishedGroup(std::shared_ptr<Rollouts> group)
+      : rollouts(std::move(group)), samples(*rollouts) {}
+  std::shared_ptr<Rollouts> rollouts;
+  SampleTable samples;
+};
+
+struct EarlyRewards::Unit {
+  Unit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
+      : group(std::move(of)), members(std::move(which)) {}
+  std::shared_ptr<FinishedGroup> group;
+  std::vector<int64_t> members;  // of the group
+  std::vector<Reward> rewards = {};
+};
+
+EarlyRewards::EarlyRewards(lua_State* L, const LuaRef& reward, const RewardSettings& settings,
+                           bool by_group)
+    : state_(L), reward_(reward), settings_(settings), by_group_(by_group) {
+  LuaState::of(L).service<PresentEarlyRewards>().now = this;
+}
+
+EarlyRewards::~EarlyRewards() { LuaState::of(state_).service<PresentEarlyRewards>().now = nullptr; }
+
+EarlyRewards* EarlyRewards::of(lua_State* L) {
+  return LuaState::of(L).service<PresentEarlyRewards>().now;
+}
+
+void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
+  const int64_t threads = at::get_num_threads();
+  // At the first group: only now it is known that there is something to score.
+  if (!begun_ && threads > 1) {
+    calls_ = WorkerCalls::begin(
+        state_, reward_,
+        [this](lua_State* L, const LuaRef& function, int64_t unit) {
+          return call(L, function, unit);
+        },
+        threads);
+  }
+  begun_ = true;
+  if (calls_ == nullptr) return;
+  std::vector<int64_t> all(static_cast<size_t>(group->size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto finished = std::make_shared<FinishedGroup>(std::move(group));
+  int64_t units = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const size_t before = units_.size();
+    if (by_group_) {
+      units_.push_back(std::make_unique<Unit>(finished, all));
+    } else {
+      for (const int64_t i : all)
+        units_.push_back(std::make_unique<Unit>(finished, std::vector{i}));
+    }
+    units = static_cast<int64_t>(units_.size() - before);
+  }
+  // Outside the lock, which the workers take for each unit.
+  calls_->add(units);
+}
+
+bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index) {
+  Unit* unit = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    // The list may grow meanwhile and move; a unit stays where it is.
+    unit = units_[static_cast<size_t>(index)].get();
+  }
+  const SampleTable& samples = unit->group->samples;
+  if (by_group_) {
+    unit->rewards = call_group_reward(state, function, samples, unit->members, settings_);
+  } else {
+    unit->rewards = {call_reward(state, function, samples, unit->members.front(), settings_)};
+  }
+  return ends_scoring(unit->rewards, settings_);
+}
+
+bool EarlyRewards::take(std::vector<std::vector<Reward>>& rewards) {
+  // Taken once: the next rollouts:score of the body scores other answers.
+  const auto calls = std::move(calls_);
+  if (calls == nullptr || units_.size() != rewards.size() || !calls->finish()) return false;
+  for (size_t i = 0; i < rewards.size(); ++i) rewards[i] = std::move(units_[i]->rewards);
+  return true;
+}
+
+}  // namespace xrun
