@@ -23,13 +23,12 @@ void check_range(size_t segment, const char* side, int32_t begin, int32_t end, i
              segment, side, begin, end, least, tokens);
 }
 
-// Tokens and loss rows of a batch that its segments keep.
 struct CutBatch {
   PackedBatch batch;
   int64_t lost = 0;  // loss rows of positive weight that are gone
 };
 
-// Cuts segment s to its first lengths[s] tokens.
+// Cuts segment s to its first lengths[s] tokens, at least one, and to the loss rows of these.
 CutBatch cut_segments(const PackedBatch& whole, const std::vector<int32_t>& lengths) {
   CutBatch cut{whole};
   PackedBatch& out = cut.batch;
@@ -61,9 +60,11 @@ CutBatch cut_segments(const PackedBatch& whole, const std::vector<int32_t>& leng
       stream.push_back(whole.row_streams.at(name)[r]);
     }
   }
-  // A sequence of which nothing is left to train has no part in a mean over sequences.
+  // A cut sequence of which nothing is left to train has no part in a mean over sequences. The
+  // others keep their weight: it may not depend on what is beside them in the pack.
   for (size_t s = 0; s < lengths.size(); ++s) {
-    if (trains[s] == 0) out.weight[s] = 0;
+    const bool is_cut = lengths[s] < whole.cu_seqlens[s + 1] - whole.cu_seqlens[s];
+    if (is_cut && trains[s] == 0) out.weight[s] = 0;
   }
   return cut;
 }

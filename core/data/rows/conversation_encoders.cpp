@@ -271,11 +271,11 @@ class FeedbackEncoder : public RowEncoder {
     throw RowRefusal(
         "bad_label",
         fmt::format("\"{}\" is {}, wanted true or false{}", name, dump_json(*label),
-                    good.empty()
-                        ? ""
-                        : "; turn it into one by a map that names the value of good "
-                          "answers: " +
-                              label_map(name, fmt::format("row.{} == \"{}\"", name, good))));
+                    good.empty() ? ""
+                                 : "; turn it into one by a map that names the value of good "
+                                   "answers: " +
+                                       label_map(name, fmt::format("row.{} == {}", name,
+                                                                   dump_json(Json(good))))));
   }
 
   static std::string map_text(const std::string& name, const std::string& condition) {

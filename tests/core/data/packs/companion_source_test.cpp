@@ -99,6 +99,15 @@ TEST(Companions, ASegmentEndsWhereTheTeacherCannotReadOn) {
   EXPECT_EQ(batch.companion->counts.cut, 4) << "a token of weight 0 loses nothing";
 }
 
+TEST(Companions, ACutChangesNoWeightOfItsNeighbours) {
+  PackedBatch batch = two_segments();
+  batch.append({.row_id = 2, .segment_id = 2}, {10, 11}, {0, 0});  // nothing of it is trained
+  CompanionTokens first = document({50, 51}, {});
+  first.covered = 1;
+  add_companion(batch, {first, document({60}, {}), document({70}, {})}, "teacher");
+  EXPECT_EQ(batch.weight, (std::vector<float>{0, 0.5f, 1}));
+}
+
 TEST(Companions, ASegmentThatIsCoveredStaysWhole) {
   PackedBatch batch = two_segments();
   CompanionTokens first = document({50, 51}, {{1, 2, 1, 2}});
