@@ -39,6 +39,11 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
            "function(row) row.label = row.label == true or row.label == 1 or row.label == \"good\" "
            "return row end })"},
+          {R"({"prompt":"a","completion":"b","label":"a \"b\""})",
+           "bad_label: \"label\" is \"a \\\"b\\\"\", wanted true or false; turn it into one by a map "
+           "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
+           "function(row) row.label = row.label == true or row.label == 1 or row.label == "
+           "\"a \\\"b\\\"\" return row end })"},
           {R"({"prompt":"a","completion":"b","label":"false"})",
            "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
