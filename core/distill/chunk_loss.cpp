@@ -127,6 +127,7 @@ double ChunkLoss<T>::operator()(int64_t student_rows, const SupportLogs& logs,
 // The means of log-probabilities, as MeanDistribution::log_at rounds them.
 template <class T>
 double ChunkLoss<T>::compare_support(int64_t student_rows, const SupportLogs& logs) {
+  if (form_.projected) return compare_sources(student_rows, logs);
   const auto K = std::ssize(columns_);
   const int64_t n = of_first_row_alone() ? 1 : student_rows;
   row_log_.resize(static_cast<size_t>(n * K));
@@ -140,6 +141,60 @@ double ChunkLoss<T>::compare_support(int64_t student_rows, const SupportLogs& lo
   const double loss = normalised_kl();
   const T scale = static_cast<T>(1 / options_.temperature), divisor = static_cast<T>(n);
   for (T& g : support_gradient_) g = scale * (g / divisor);
+  return loss;
+}
+
+// projected_kl with the arithmetic mean, from the few student tokens that are projected onto the
+// support: P = mean_r p_r, so h_r = p_r dL/dP / rows.
+template <class T>
+double ChunkLoss<T>::compare_sources(int64_t student_rows, const SupportLogs& logs) {
+  const auto K = std::ssize(columns_);
+  source_.clear();
+  for (const int32_t column : columns_) {
+    const auto first = map_->student.begin();
+    source_.insert(source_.end(), first + map_->begin[column], first + map_->begin[column + 1]);
+  }
+  const auto E = std::ssize(source_);
+  const T rows = static_cast<T>(student_rows);
+  row_log_.resize(source_.size());
+  source_p_.resize(static_cast<size_t>(student_rows * E));
+  student_p_.assign(source_.size(), T(0));
+  for (int64_t r = 0; r < student_rows; ++r) {
+    T* const p = source_p_.data() + r * E;
+    logs(r, source_, row_log_.data());
+    if (E == 0) continue;  // no token projects onto the support
+    const T most = static_cast<T>(std::exp(softmax_row(row_log_.data(), E, T(1), p).most));
+    for (int64_t e = 0; e < E; ++e) {
+      p[e] *= most;
+      student_p_[e] += p[e] / rows;
+    }
+  }
+  projected_.assign(columns_.size(), 0.0);
+  const auto each_entry = [&](const auto& f) {  // f(i, e, weight), e within source_
+    for (int64_t i = 0, e = 0; i < K; ++i) {
+      for (int64_t m = map_->begin[columns_[i]]; m < map_->begin[columns_[i] + 1]; ++m, ++e) {
+        f(i, e, map_->weight[m]);
+      }
+    }
+  };
+  each_entry([&](int64_t i, int64_t e, float weight) {
+    projected_[i] += static_cast<double>(weight) * student_p_[e];
+  });
+  const double loss = compare_projection();
+  support_gradient_.resize(source_p_.size());
+  support_sum_.assign(static_cast<size_t>(student_rows), T(0));
+  // dL/dP of an entry, over the probabilities that are no longer needed.
+  each_entry([&](int64_t i, int64_t e, float weight) {
+    student_p_[e] = static_cast<T>(weight * projected_gradient_[i]) / rows;
+  });
+  for (int64_t r = 0; r < student_rows; ++r) {
+    double sum = 0;
+    for (int64_t e = r * E; e < (r + 1) * E; ++e) {
+      support_gradient_[e] = source_p_[e] * student_p_[e - r * E];
+      sum += support_gradient_[e];
+    }
+    support_sum_[r] = static_cast<T>(sum);
+  }
   return loss;
 }
 
@@ -254,14 +309,27 @@ double ChunkLoss<T>::projected_kl(Mean& student) {
   const auto K = static_cast<int64_t>(columns_.size());
   const T* const P = student.probabilities();
   projected_.assign(columns_.size(), 0.0);
-  projected_gradient_.resize(columns_.size());
-  double total = kProjectedEps;
   for (int64_t i = 0; i < K; ++i) {
     for (int64_t e = map_->begin[columns_[i]]; e < map_->begin[columns_[i] + 1]; ++e) {
       projected_[i] += static_cast<double>(map_->weight[e]) * P[map_->student[e]];
     }
-    total += projected_[i];
   }
+  const double loss = compare_projection();
+  for (int64_t i = 0; i < K; ++i) {
+    for (int64_t e = map_->begin[columns_[i]]; e < map_->begin[columns_[i] + 1]; ++e) {
+      gradient_[map_->student[e]] += static_cast<T>(map_->weight[e] * projected_gradient_[i]);
+    }
+  }
+  return loss;
+}
+
+// Returns the loss of projected_ [K], and fills projected_gradient_ [K] with its gradient.
+template <class T>
+double ChunkLoss<T>::compare_projection() {
+  const auto K = static_cast<int64_t>(columns_.size());
+  projected_gradient_.resize(columns_.size());
+  double total = kProjectedEps;
+  for (const double x : projected_) total += x;
   // A = projected / total. The eps makes both directions finite where nothing projects.
   double kl = 0, lift = 0;
   for (int64_t i = 0; i < K; ++i) {
@@ -273,10 +341,7 @@ double ChunkLoss<T>::projected_kl(Mean& student) {
     lift += projected_gradient_[i] * A;
   }
   for (int64_t i = 0; i < K; ++i) {
-    const double d = factor_ * (projected_gradient_[i] - lift) / total;
-    for (int64_t e = map_->begin[columns_[i]]; e < map_->begin[columns_[i] + 1]; ++e) {
-      gradient_[map_->student[e]] += static_cast<T>(map_->weight[e] * d);
-    }
+    projected_gradient_[i] = factor_ * (projected_gradient_[i] - lift) / total;
   }
   return factor_ * kl;
 }

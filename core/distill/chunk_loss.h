@@ -34,17 +34,22 @@ class ChunkLoss {
   // Returns the loss against cached rows, for support columns kTop.
   double operator()(const ChunkLogits<T>& student, const CachedRows& teacher, bool gradient);
 
-  // Returns the loss against cached rows, with the same bits, of a form that reads_support_alone(),
-  // from the student's log-probabilities there. `logs(row, columns, out)` writes those of a row.
+  // Return the loss of a form that reads_support_alone(), from the student's log-probabilities
+  // there. `logs(row, columns, out)` writes those of a row. An unprojected loss has the bits of the
+  // calls above.
   using SupportLogs =
       std::function<void(int64_t row, const std::vector<int32_t>& columns, T* logprob)>;
   double operator()(int64_t student_rows, const SupportLogs& logs, const CachedRows& teacher);
   double operator()(int64_t student_rows, const SupportLogs& logs, const ChunkLogits<T>& teacher);
 
-  // Returns the support [K] of the last such call, and the gradient there of the logits of each of
-  // the chunk's rows, or of its first row alone (a chain).
-  const std::vector<int32_t>& support() const { return columns_; }
+  // The gradient h - p sum h of a row's logits after such a call, p their softmax. h is 0 outside
+  // the listed columns [K], which may repeat, and sum h is 0 unless the loss is projected.
+  //   support_gradient  h, [K] for each row, or for the first row alone (a chain); [rows, K] if the
+  //                     loss is projected
+  //   support_sum       [rows] of a projected loss, else empty
+  const std::vector<int32_t>& support() const { return form_.projected ? source_ : columns_; }
   const std::vector<T>& support_gradient() const { return support_gradient_; }
+  const std::vector<T>& support_sum() const { return support_sum_; }
   bool of_first_row_alone() const { return form_.student == ChunkMean::kChain; }
 
  private:
@@ -55,12 +60,14 @@ class ChunkLoss {
   void choose_columns(const Mean& teacher);
   void choose_columns(const CachedRows& teacher);
   double compare_support(int64_t student_rows, const SupportLogs& logs);
+  double compare_sources(int64_t student_rows, const SupportLogs& logs);
   template <class RowLog>
   double compare_columns(Mean& student, int64_t teacher_rows, const RowLog& row_log);
   template <class RowLog>
   void fill_teacher_log(int64_t rows, const RowLog& row_log);
   double normalised_kl();
   double projected_kl(Mean& student);
+  double compare_projection();
   double common_kl(Mean& student, Mean& teacher);
   double common_jensen_shannon(Mean& student, Mean& teacher);
   double sorted_rest(Mean& student, Mean& teacher);
@@ -72,7 +79,8 @@ class ChunkLoss {
   MeanBuffers<T> student_buffers_, teacher_buffers_;
   std::vector<T> gradient_, log_gradient_;  // [Vs], of P and log P
   std::vector<int32_t> columns_;            // [K] rising, the support
-  std::vector<T> score_, support_gradient_;
+  std::vector<int32_t> source_;             // [E], student tokens that are projected onto them
+  std::vector<T> score_, support_gradient_, support_sum_, source_p_;
   std::vector<T> student_log_, student_p_, teacher_log_, teacher_p_;  // [K]
   std::vector<double> projected_, projected_gradient_;                // [K]
   std::vector<T> cached_log_, row_log_;                               // [rows, K]

@@ -1,11 +1,14 @@
 // With z the logits of a row, a the gradient of its log-prob, e_y its target, g the gradient of its
 // chunk's loss, and h the gradient of that loss with respect to z:
 //   dz = a (e_y - softmax z) + g h,   dx = dz W,   dW = dz^T x.
+// Of a projected loss that reads the support alone, h is a few entries less s softmax z, and
+// dz = a e_y - (a + g s) softmax z + g entries.
 
 #include "core/distill/labelled_blocks.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -35,7 +38,8 @@ LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
   }
   // A worker holds scratch of a whole vocabulary, so each thread makes its own once.
   workers_.resize(static_cast<size_t>(at::get_num_threads()));
-  support_alone_ = support_form(call.options).reads_support_alone();
+  one_softmax_ = call.options.temperature == 1 && call.student_columns == vocab_;
+  support_alone_ = keeps_support(call.options, call.student_columns, vocab_);
 }
 
 ChunkLoss<float>& LabelledBlocks::worker() {
@@ -71,12 +75,10 @@ void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
       head_rows_within(std::max<int64_t>(head_mb - h_mb, 0), blocks_.x().size(0), vocab_));
   if (!support_alone_) return;
   saved.support = c10::make_intrusive<SupportGradients>();
-  saved.support->width = std::min(call_.options.top_k,
-                                  call_.cached ? call_.cached->id.size(1) : call_.teacher_columns);
-  const auto count = static_cast<size_t>(chunks * saved.support->width);
-  saved.support->column.resize(count);
-  saved.support->value.resize(count);
-  saved.support->count.resize(static_cast<size_t>(chunks));
+  saved.support->chunk.resize(static_cast<size_t>(chunks));
+  if (support_form(call_.options).projected) {
+    saved.support->row_sum.resize(static_cast<size_t>(blocks_.x().size(0)));
+  }
 }
 
 // Log-probs of the targets of rows [begin, end) of the block, whose logits are z.
@@ -99,8 +101,6 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
                                      SupportGradients* gradients) {
   const int64_t columns = call_.student_columns;
   const auto scale = static_cast<float>(1 / call_.options.temperature);
-  // One softmax then serves the support and the label.
-  const bool shares = call_.options.temperature == 1 && columns == vocab_;
   const int64_t* const target = call_.student_target.const_data_ptr<int64_t>();
   float* const loss = loss_.mutable_data_ptr<float>();
   float* const logprob = logprob_.mutable_data_ptr<float>();
@@ -115,12 +115,12 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
       const auto support_logs = [&](int64_t r, const std::vector<int32_t>& support, float* out) {
         const int64_t row = begin + r;
         ids.assign(support.begin(), support.end());
-        if (shares) ids.push_back(target[row]);
+        if (one_softmax_) ids.push_back(target[row]);
         logs.resize(ids.size());
         const float sum = column_logprobs(row_of(z, row - block.student), columns, scale,
                                           ids.data(), std::ssize(ids), logs.data());
         std::copy_n(logs.begin(), support.size(), out);
-        if (!shares) return;
+        if (!one_softmax_) return;
         logprob[row] = logs.back();
         lse[row] = sum;
       };
@@ -129,12 +129,10 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
               ? chunk_loss(end - begin, support_logs, cached_rows(call_, c))
               : chunk_loss(end - begin, support_logs, blocks_.teacher_chunk(c, block, teacher)));
       const int64_t read = chunk_loss.of_first_row_alone() ? 1 : end - begin;
-      read_labels(z, block, shares ? begin + read : begin, end);
+      read_labels(z, block, one_softmax_ ? begin + read : begin, end);
       if (gradients == nullptr) continue;
-      const int64_t at = c * gradients->width;
-      gradients->count[c] = std::ssize(chunk_loss.support());
-      std::ranges::copy(chunk_loss.support(), gradients->column.begin() + at);
-      std::ranges::copy(chunk_loss.support_gradient(), gradients->value.begin() + at);
+      gradients->chunk[c] = {chunk_loss.support(), chunk_loss.support_gradient()};
+      std::ranges::copy(chunk_loss.support_sum(), gradients->row_sum.begin() + begin);
     }
   });
 }
@@ -184,26 +182,33 @@ at::Tensor LabelledBlocks::loss_gradients(const SavedRows& saved, const KdBlock&
   return h;
 }
 
-// z becomes a (e_y - softmax z).
-void LabelledBlocks::label_gradients(const SavedRows& saved, const KdBlock& block,
-                                     const at::Tensor& grad, const at::Tensor& z) const {
+// z becomes a (e_y - softmax z) - g s softmax z; grad_loss may be undefined.
+void LabelledBlocks::softmax_gradients(const SavedRows& saved, const KdBlock& block,
+                                       const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
+                                       const at::Tensor& z) const {
+  const bool has_sums = grad_loss.defined() && saved.support && !saved.support->row_sum.empty();
   at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
-    const std::vector<float> none(static_cast<size_t>(end - begin), 0.0f);
+    std::vector<float> grad_lse(static_cast<size_t>(end - begin), 0.0f);
+    const int64_t chunked = has_sums ? std::min(end, call_.student_first.back()) : begin;
+    for (int64_t row = begin; row < chunked; ++row) {
+      const int64_t c = call_.student_chunk.const_data_ptr<int64_t>()[row];
+      grad_lse[row - begin] = -grad_loss.const_data_ptr<float>()[c] * saved.support->row_sum[row];
+    }
     kernels::HeadRowsBackward rows{};
     rows.z = rows.dz = row_of(z, begin - block.student);
     rows.rows = end - begin;
     rows.width = rows.columns = vocab_;
     rows.scale = 1;
     rows.id = call_.student_target.const_data_ptr<int64_t>() + begin;
-    rows.grad = grad.const_data_ptr<float>() + begin;
+    rows.grad = grad_logprob.const_data_ptr<float>() + begin;
     rows.ids = 1;
     rows.lse = saved.lse.const_data_ptr<float>() + begin;
-    rows.grad_lse = none.data();
+    rows.grad_lse = grad_lse.data();
     kernels::cpu_kernels().run(rows);
   });
 }
 
-// Calls f(row, column, g h) for the chunks [from, to) of losses that read the support alone.
+// Calls f(row, column, g h) for the entries of the chunks [from, to).
 template <class F>
 void LabelledBlocks::each_support(const SupportGradients& support, const at::Tensor& grad_loss,
                                   int64_t from, int64_t to, const F& f) {
@@ -213,10 +218,12 @@ void LabelledBlocks::each_support(const SupportGradients& support, const at::Ten
   for (int64_t c = from; c < to; ++c) {
     const int64_t begin = call_.student_first[c];
     const int64_t end = first_alone ? begin + 1 : call_.student_first[c + 1];
-    const int32_t* const column = support.column.data() + c * support.width;
-    const float* const value = support.value.data() + c * support.width;
+    const auto& [column, value] = support.chunk[c];
+    const auto K = std::ssize(column);
+    const int64_t stride = std::ssize(value) > K ? K : 0;  // rows with values of their own
     for (int64_t r = begin; r < end; ++r) {
-      for (int64_t i = 0; i < support.count[c]; ++i) f(r, column[i], g[c] * value[i]);
+      const float* const h = value.data() + (r - begin) * stride;
+      for (int64_t i = 0; i < K; ++i) f(r, column[i], g[c] * h[i]);
     }
   }
 }
@@ -234,7 +241,7 @@ void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
     const at::Tensor z = logits(saved, block);
     at::Tensor h;
     if (chunked && !support_alone_) h = loss_gradients(saved, block, z);
-    label_gradients(saved, block, grad_logprob, z);
+    softmax_gradients(saved, block, grad_loss, grad_logprob, z);
     if (h.defined()) {
       z.addcmul_(h, rows_of(g, block));
     } else if (chunked) {  // into dz, whose products are made anyway
@@ -251,11 +258,11 @@ void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
   saved.has_logits = false;
 }
 
-// g h alone, of a few columns: without a product.
+// g h alone, where it is a few columns: without a product.
 void LabelledBlocks::add_support(const SupportGradients& support, const at::Tensor& grad_loss,
                                  HeadGradients& gradients) {
   std::vector<HeadEntry> entries;
-  each_support(support, grad_loss, 0, std::ssize(support.count),
+  each_support(support, grad_loss, 0, std::ssize(support.chunk),
                [&](int64_t row, int32_t column, float value) {
                  entries.push_back({row, column, value});
                });
@@ -277,9 +284,14 @@ std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(SavedRows& saved,
                                                            const at::Tensor& grad_logprob,
                                                            int64_t tokens, bool want_hidden,
                                                            bool want_weight) {
-  const bool labels = grad_logprob.defined();
-  at::Tensor chunk_grad, x = blocks_.x(), index = call_.student_index;
+  at::Tensor chunk_grad, label_grad, x = blocks_.x(), index = call_.student_index;
   if (grad_loss.defined()) chunk_grad = grad_loss.to(at::kFloat).contiguous();
+  if (grad_logprob.defined()) {
+    label_grad = grad_logprob.to(at::kFloat).contiguous();
+  } else if (saved.support && !saved.support->row_sum.empty()) {
+    label_grad = at::zeros({x.size(0)}, at::kFloat);  // the rows' softmax has a gradient
+  }
+  const bool labels = label_grad.defined();
   if (!labels) {  // the unchunked rows have no gradient
     x = x.narrow(0, 0, call_.student_first.back());
     index = index.narrow(0, 0, x.size(0));
@@ -287,7 +299,7 @@ std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(SavedRows& saved,
   HeadGradients gradients(x, blocks_.w(), want_hidden, want_weight);
   if (labels) {
     count_head_rows(x, saved.has_logits ? saved.z : saved.z.narrow(0, 0, 0));
-    add_labelled(saved, chunk_grad, grad_logprob.to(at::kFloat).contiguous(), gradients);
+    add_labelled(saved, chunk_grad, label_grad, gradients);
   } else {
     count_head_rows(x, support_alone_ ? x : saved.h);
     if (support_alone_) {

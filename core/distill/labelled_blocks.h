@@ -16,12 +16,15 @@
 
 namespace xrun {
 
-// The gradients h of losses that read the support alone: the same for all rows of a chunk.
+// The gradients of losses that read the support alone, as ChunkLoss gives them: of chunk c and its
+// row r they are h - p row_sum.
 struct SupportGradients : torch::CustomClassHolder {
-  int64_t width = 0;            // K
-  std::vector<int32_t> column;  // [C, K]
-  std::vector<float> value;     // [C, K]
-  std::vector<int64_t> count;   // [C], at most K
+  struct ChunkGradient {
+    std::vector<int32_t> column;  // [K]
+    std::vector<float> value;     // h, [K] for all rows of the chunk, or [rows, K]
+  };
+  std::vector<ChunkGradient> chunk;  // [C]
+  std::vector<float> row_sum;        // [N], or empty if all are 0
 };
 
 // Kept by the forward for the backward.
@@ -63,8 +66,8 @@ class LabelledBlocks {
   void compare_support(const at::Tensor& z, const KdBlock& block, SupportGradients* gradients);
   at::Tensor logits(const SavedRows& saved, const KdBlock& block);
   at::Tensor loss_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& z);
-  void label_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad,
-                       const at::Tensor& z) const;
+  void softmax_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad_loss,
+                         const at::Tensor& grad_logprob, const at::Tensor& z) const;
   template <class F>
   void each_support(const SupportGradients& support, const at::Tensor& grad_loss, int64_t from,
                     int64_t to, const F& f);
@@ -77,7 +80,10 @@ class LabelledBlocks {
   const KdCall& call_;
   KdBlocks<float> blocks_;
   int64_t vocab_, widest_ = 0;  // widest_: rows of a block
-  bool support_alone_ = false;
+  // One softmax serves the losses and the log-probs: the temperature is 1, and no column is
+  // padding.
+  bool one_softmax_ = false;
+  bool support_alone_ = false;  // the losses keep SupportGradients instead of rows h
   std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one a thread, made on first use
   at::Tensor loss_, logprob_, lse_;                         // [C], [N], [N]
   at::Tensor spare_z_, spare_h_;                            // of one block

@@ -14,6 +14,7 @@
 #include "core/distill/kd_call.h"
 #include "core/distill/kd_check.h"
 #include "core/distill/labelled_blocks.h"
+#include "core/distill/support_set.h"
 #include "core/model/ops/head_block.h"
 #include "core/model/ops/op.h"
 
@@ -94,6 +95,12 @@ LabelledKd run_call(const KdSide& student, const UnchunkedRows& rest,
 }
 
 }  // namespace
+
+bool keeps_support(const KdOptions& options, int64_t columns, int64_t vocab) {
+  const SupportForm form = support_form(options);
+  const bool one_softmax = options.temperature == 1 && columns == vocab;
+  return form.reads_support_alone() && (one_softmax || !form.projected);
+}
 
 LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
                        const std::vector<KdSide>& teachers, int64_t chunks,

@@ -22,13 +22,19 @@ struct LabelledKd {
   at::Tensor logprob;  // [R + U] fp32: of student.target, then of the unchunked rows
 };
 
+// True if labelled_kd keeps the loss's gradient at the support of each chunk for the backward, not
+// rows of V: then head_mb holds logits alone. So do forms that reads_support_alone(); of projected
+// ones those at temperature 1 without padding, whose softmax is that of the log-probs.
+//   columns, vocab  of the student, which exist and with padding
+bool keeps_support(const KdOptions& options, int64_t columns, int64_t vocab);
+
 // Returns the loss of kd_loss and the log-probabilities of linear_head for one target a row, over
-// all of V at temperature 1, with the same bits; gradients to student.hidden and student.weight are
-// within rounding of theirs. Both together cost one product forward and two backward. A loss over a
-// support set keeps its gradient at those columns and needs no product for it. Otherwise head_mb
-// holds gradients of the logits first, then logits; another head_mb may change the last bits of the
-// weight's gradient. student.target is needed. Tensors are on the CPU, the weight is not fp64.
-// Throws Error as kd_loss does.
+// all of V at temperature 1. Both have the same bits, except that a projected loss that
+// keeps_support is within rounding; so are the gradients of student.hidden and student.weight. Both
+// together cost one product forward and two backward. Without keeps_support head_mb holds gradients
+// of the logits first, then logits; another head_mb may change the last bits of the weight's
+// gradient. student.target is needed. Tensors are on the CPU, the weight is not fp64. Throws Error
+// as kd_loss does.
 LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
                        const std::vector<KdSide>& teachers, int64_t chunks,
                        const KdOptions& options,

@@ -34,11 +34,12 @@ struct SupportForm {
   bool needs_map() const { return projected || columns == SupportColumns::kCommon; }
   // The loss is unchanged if a distribution is scaled; a chain's later tokens then divide out.
   bool divides_by_sum() const { return projected || needs_one_vocabulary(); }
-  // The loss needs of the student nothing but its log-probabilities at the support, and its
-  // gradient of the logits is 0 elsewhere.
+  // The loss needs of the student nothing but its log-probabilities at the support, or at the
+  // columns that are projected onto it. The gradient of a row's logits is then 0 elsewhere or, of a
+  // projected loss, a multiple of the row's probabilities.
   bool reads_support_alone() const {
-    return needs_one_vocabulary() && columns == SupportColumns::kTop &&
-           student != ChunkMean::kArithmetic;
+    if (projected) return student == ChunkMean::kArithmetic;
+    return columns == SupportColumns::kTop && student != ChunkMean::kArithmetic;
   }
   bool needs_one_vocabulary() const {
     return !projected && (columns == SupportColumns::kTop || columns == SupportColumns::kAll);
