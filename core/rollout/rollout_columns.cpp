@@ -111,6 +111,7 @@ std::shared_ptr<Rollouts> Rollouts::with_chunks(RolloutChunks chunks) const {
              "rollouts counts once in each answer; leave fold_weight = \"per_sample\"");
   BatchInfo info = this->info();
   info.aligned = chunks.companions != nullptr;
+  info.chunked = true;
   std::vector<int64_t> all(rollouts_.size());
   std::iota(all.begin(), all.end(), 0);
   return copy(all, std::move(info), std::move(chunks));

@@ -77,15 +77,15 @@ double token_weight(const std::vector<StepTerm>& terms, std::vector<UnitTotals>&
   return weight;
 }
 
-// Adds the counts of the step's alignments and the seconds that they took.
+// Adds the counts of the step's chunks and the seconds that their alignment took.
 void add_alignment(const std::vector<StepTerm>& terms, Metrics& metrics) {
   AlignmentCounts sum;
-  bool aligned = false;
+  bool chunked = false;
   for (const StepTerm& term : terms) {
     sum.add(term.batch->alignment());
-    aligned |= term.batch->info().aligned;
+    chunked |= term.batch->info().chunked;
   }
-  if (!aligned) return;
+  if (!chunked) return;
   const auto count = [&](const char* name, int64_t n) {
     metrics.emplace_back(std::string("align/") + name, static_cast<double>(n));
   };

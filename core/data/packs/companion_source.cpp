@@ -69,15 +69,15 @@ CutBatch cut_segments(const PackedBatch& whole, const std::vector<int32_t>& leng
   return cut;
 }
 
-// Cuts a batch to what its documents cover; returns the trained tokens that it lost.
-int64_t cut_to_covered(PackedBatch& batch, const std::vector<CompanionTokens>& documents) {
+// Cuts each segment to at most so many of its tokens, but at least one; returns the trained tokens
+// that the batch lost.
+template <class LengthOf>
+int64_t cut_to(PackedBatch& batch, const LengthOf& length_of) {
   std::vector<int32_t> lengths;
   bool cuts = false;
-  for (size_t s = 0; s < documents.size(); ++s) {
+  for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
     const int32_t length = batch.cu_seqlens[s + 1] - batch.cu_seqlens[s];
-    const int32_t covered = documents[s].covered;
-    // A segment has at least one token.
-    lengths.push_back(covered < 0 ? length : std::clamp(covered, 1, length));
+    lengths.push_back(std::clamp(length_of(s, length), 1, length));
     cuts |= lengths.back() < length;
   }
   if (!cuts) return 0;
@@ -86,13 +86,18 @@ int64_t cut_to_covered(PackedBatch& batch, const std::vector<CompanionTokens>& d
   return cut.lost;
 }
 
+int64_t cut_to_covered(PackedBatch& batch, const std::vector<CompanionTokens>& documents) {
+  return cut_to(batch, [&](size_t s, int32_t length) {
+    return documents[s].covered < 0 ? length : documents[s].covered;
+  });
+}
+
 // Appends the documents of a pack one by one.
 class CompanionBuilder {
  public:
-  CompanionBuilder(PackedBatch& batch, const std::string& fingerprint, AlignmentCounts counts)
+  CompanionBuilder(PackedBatch& batch, const std::string& fingerprint)
       : batch_(batch), companion_(std::make_shared<CompanionPack>()) {
     companion_->fingerprint = fingerprint;
-    companion_->counts = counts;
     // -1: a row outside every chunk.
     batch_.chunk.assign(static_cast<size_t>(batch_.rows.size()), -1);
   }
@@ -106,8 +111,8 @@ class CompanionBuilder {
       out.position_ids.push_back(static_cast<int32_t>(i));
     }
     out.cu_seqlens.push_back(static_cast<int32_t>(out.tokens.size()));
-    out.counts.wrong += document.wrong;
-    out.counts.one_sided += document.one_sided;
+    batch_.alignment.wrong += document.wrong;
+    batch_.alignment.one_sided += document.one_sided;
     add_chunks(segment, document, begin);
   }
 
@@ -141,24 +146,24 @@ class CompanionBuilder {
       }
       // t_begin 0 would need a row that predicts the teacher's first token.
       if (chunk.t_begin < 1 || trained != chunk.s_end - chunk.s_begin) {
-        companion_->counts.invalid += trained > 0;
+        batch_.alignment.invalid += trained > 0;
         continue;
       }
       for (size_t r = first_row; r < row_; ++r) batch_.chunk[r] = next_;
-      companion_->counts.covered += trained;
+      batch_.alignment.covered += trained;
       for (int32_t i = chunk.t_begin; i < chunk.t_end; ++i) {
         companion_->hidden.push_back(begin + i - 1);
         companion_->target.push_back(document.ids[static_cast<size_t>(i)]);
         companion_->chunk.push_back(next_);
       }
       ++next_;
-      ++companion_->counts.chunks;
+      ++batch_.alignment.chunks;
     }
     while (row_ < end_row && std::cmp_equal(rows.segment[row_], segment)) count_row();
   }
 
   void count_row() {
-    if (batch_.rows.weight[row_] > 0) ++companion_->counts.tokens;
+    if (batch_.rows.weight[row_] > 0) ++batch_.alignment.tokens;
     ++row_;
   }
 
@@ -175,7 +180,8 @@ void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& docum
   XRUN_CHECK(std::ssize(documents) == batch.segment_count(),
              "companion: {} documents for {} segments", documents.size(), batch.segment_count());
   const int64_t lost = cut_to_covered(batch, documents);
-  CompanionBuilder builder(batch, fingerprint, {.tokens = lost, .cut = lost, .seconds = seconds});
+  batch.alignment = {.tokens = lost, .cut = lost, .seconds = seconds};
+  CompanionBuilder builder(batch, fingerprint);
   for (size_t s = 0; s < documents.size(); ++s) builder.add(s, documents[s]);
   builder.finish();
 }
@@ -205,10 +211,14 @@ void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& sour
 }
 
 // Without a companion each trained token is a chunk of its own.
-void number_row_chunks(PackedBatch& batch) {
+void number_row_chunks(PackedBatch& batch, int64_t limit) {
+  const int64_t lost = limit <= 0 ? 0 : cut_to(batch, [&](size_t, int32_t length) {
+    return static_cast<int32_t>(std::min<int64_t>(length, limit));
+  });
   int32_t next = 0;
   batch.chunk.clear();
   for (const float weight : batch.rows.weight) batch.chunk.push_back(weight > 0 ? next++ : -1);
+  batch.alignment = {.chunks = next, .tokens = next + lost, .covered = next, .cut = lost};
 }
 
 }  // namespace xrun

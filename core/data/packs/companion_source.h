@@ -46,9 +46,9 @@ class CompanionSource {
 };
 
 // Gives a batch without chunks its companion: one CompanionTokens for each segment, in order. Cuts
-// each segment at its covered prefix, fills PackedBatch::companion and ::chunk, and leaves out
-// every chunk that is not valid (packed_batch.h). `seconds` goes into its counts. Throws Error if a
-// chunk is out of its document's range.
+// each segment at its covered prefix, fills PackedBatch::companion, ::chunk and ::alignment, and
+// leaves out every chunk that is not valid (packed_batch.h). `seconds` goes into the counts. Throws
+// Error if a chunk is out of its document's range.
 void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& documents,
                    const std::string& fingerprint, double seconds = 0);
 
@@ -57,7 +57,8 @@ void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& docum
 void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& source);
 
 // The chunks of a teacher with the student's own vocabulary: one for each loss row of positive
-// weight. Such a pack has no companion, since the teacher reads the pack itself.
-void number_row_chunks(PackedBatch& batch);
+// weight. Such a pack has no companion, since the teacher reads the pack itself. Segments are cut
+// first at the `limit` tokens that the teacher reads; 0: any number.
+void number_row_chunks(PackedBatch& batch, int64_t limit = 0);
 
 }  // namespace xrun

@@ -170,7 +170,14 @@ DataSet DataSet::in_windows(int64_t length) const {
 DataSet DataSet::with_companion(std::shared_ptr<const CompanionSource> source) const {
   DataSet set = *this;
   set.companion_ = std::move(source);
-  set.has_chunks_ = true;
+  set.row_chunks_.reset();
+  return set;
+}
+
+DataSet DataSet::with_row_chunks(int64_t limit) const {
+  DataSet set = *this;
+  set.companion_ = nullptr;
+  set.row_chunks_ = limit;
   return set;
 }
 

@@ -66,11 +66,12 @@ class DataSet {
   DataSet in_windows(int64_t length) const;
   int64_t window_length() const;  // 0: the units are rows
 
-  // Returns the same rows with packs that have companions from `source` (packed_batch.h); null: the
-  // teacher has the vocabulary of this set, and each loss row is a chunk. Splits and windows of the
-  // result have them too.
+  // Return the same rows with packs that have companions from `source` (packed_batch.h), or chunks
+  // for a teacher of this set's vocabulary that reads `limit` tokens (number_row_chunks). Splits
+  // and windows of the result have them too.
   DataSet with_companion(std::shared_ptr<const CompanionSource> source) const;
-  bool has_chunks() const { return has_chunks_; }  // with_companion was called
+  DataSet with_row_chunks(int64_t limit) const;
+  bool has_chunks() const { return companion_ || row_chunks_; }  // one of the two was called
   const std::shared_ptr<const CompanionSource>& companion() const { return companion_; }
 
   // Steps of a plan; the last one may be smaller. Throws Error if plan.epochs is 0.
@@ -174,7 +175,7 @@ class DataSet {
   std::shared_ptr<const Windows> windows_;  // null: the units are rows
   std::shared_ptr<Streams> streams_;        // of the selection and the windows
   std::shared_ptr<const CompanionSource> companion_;
-  bool has_chunks_ = false;
+  std::optional<int64_t> row_chunks_;  // the limit of with_row_chunks
 };
 
 }  // namespace xrun

@@ -211,7 +211,7 @@ void DataSet::finish(std::vector<PackedBatch>& batches) const {
   // All packs of a step in one call: its documents are aligned on several threads.
   if (companion_) add_companions(batches, *companion_);
   for (PackedBatch& batch : batches) {
-    if (has_chunks_ && !companion_) number_row_chunks(batch);
+    if (row_chunks_) number_row_chunks(batch, *row_chunks_);
     batch.validate(state_->vocab_limit);
   }
 }

@@ -28,7 +28,7 @@ struct SegmentTokens {
   std::vector<uint8_t> trained;
 };
 
-// Counts of the alignment of a pack's documents; they add up over packs.
+// Counts of a pack's chunks; they add up over packs.
 struct AlignmentCounts {
   int64_t chunks = 0;     // valid ones
   int64_t wrong = 0;      // pairs whose sides spell different bytes
@@ -53,7 +53,6 @@ struct CompanionPack {
   // and the chunk as PackedBatch::chunk numbers it, rising.
   std::vector<int32_t> hidden, target, chunk;
   std::string fingerprint;  // of the teacher's vocabulary
-  AlignmentCounts counts = {};
 
   int64_t token_count() const { return static_cast<int64_t>(tokens.size()); }
   int64_t row_count() const { return static_cast<int64_t>(hidden.size()); }  // Rt
@@ -77,6 +76,7 @@ struct PackedBatch {
   // companion they are numbered from 0 in the order of their rows.
   std::vector<int32_t> chunk;
   std::shared_ptr<const CompanionPack> companion;             // null: not aligned with a teacher
+  AlignmentCounts alignment = {};                             // zeros without chunks
   std::map<std::string, std::vector<float>> row_streams;      // by name, [R]: old_logprob, ...
   std::map<std::string, std::vector<float>> segment_streams;  // by name, [S]: reward, ...
 

@@ -124,9 +124,7 @@ int64_t Batch::token_count() const {
 
 AlignmentCounts Batch::alignment() const {
   AlignmentCounts counts;
-  for (const auto& micro : micros_) {
-    if (micro->pack().companion) counts.add(micro->pack().companion->counts);
-  }
+  for (const auto& micro : micros_) counts.add(micro->pack().alignment);
   return counts;
 }
 

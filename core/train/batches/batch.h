@@ -32,7 +32,7 @@ class Batch {
   int64_t size() const { return static_cast<int64_t>(segment_order_.size()); }   // n segments
   int64_t row_count() const { return static_cast<int64_t>(row_order_.size()); }  // R
   int64_t token_count() const;                                                   // T
-  AlignmentCounts alignment() const;  // over all packs with companions
+  AlignmentCounts alignment() const;                                             // over all packs
   const std::vector<std::shared_ptr<MicroBatch>>& micros() const { return micros_; }
 
   // Assigns a field, [n] or [R] in batch order ([P] for pairs: both sides get their pair's value);

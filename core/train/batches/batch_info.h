@@ -37,7 +37,8 @@ struct BatchInfo {
   int64_t max_length = 0;   // of one sequence; 0: unknown
   double temperature = 1;   // logits are divided by it: that at which rollouts were sampled
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
-  bool aligned = false;                   // packs have companions; the same on every rank
+  bool chunked = false;                   // packs have chunks; the same on every rank
+  bool aligned = false;                   // and companions, of a teacher of another vocabulary
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
   BatchTokenizer tokenizer = {};
   // The pack in which a reference computes a row, of at most `tokens` tokens or one row

@@ -146,6 +146,7 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
   info.max_tokens = max_tokens;
   info.data_key = set.fingerprint();
   info.aligned = set.companion() != nullptr;
+  info.chunked = set.has_chunks();
   XRUN_CHECK(!set.has_chunks() || info.fold.rows == SharedRows::kPerSample,
              "batch.fold_weight changes the weights of shared rows, but a chunk of an aligned set "
              "counts once in each row; leave fold_weight = \"per_sample\"");

@@ -70,7 +70,8 @@ void FrozenModel::check_length(const PackedBatch& pack) const {
     const int32_t length = pack.cu_seqlens[s] - pack.cu_seqlens[s - 1];
     XRUN_CHECK(length <= most,
                "{} reads at most {} tokens (max_position_embeddings in its config.json), but this "
-               "batch has a sequence of {}; set max_length = {}",
+               "batch has a sequence of {}; set max_length = {}, or cut rows there by "
+               "data:align(teacher)",
                dir_.string(), count_text(most), count_text(length), most);
   }
 }

@@ -147,6 +147,23 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
   session_of(L).notices.add(line);
 }
 
+// For a teacher of the student's vocabulary that reads less than the longest row.
+void report_cut(lua_State* L, const DataHandle& data, const TokenizerOwner& teacher) {
+  if (teacher.max_length == 0) return;
+  int64_t rows = 0, lost = 0;
+  for (int64_t i = 0; i < data.set.size(); ++i) {
+    const int64_t over = data.set.unit_tokens(data.set.unit(i)) - teacher.max_length;
+    rows += over > 0;
+    lost += std::max<int64_t>(over, 0);
+  }
+  if (rows == 0) return;
+  session_of(L).notices.add(
+      fmt::format("warning: {}: {} reads at most {} tokens, and {} of {} rows have more; they are "
+                  "cut there and lose {} (unless batch.tokens makes shorter windows)",
+                  data.name, teacher.name, count_text(teacher.max_length), count_text(rows),
+                  count_text(data.set.size()), counted(lost, "token")));
+}
+
 // ---- teachers
 
 // A teacher that has another vocabulary, with its template where rows are conversations.
@@ -227,11 +244,15 @@ std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int 
   const AlignTeacher teacher = read_teacher(L, i, data.policy->tokenizer(), chat);
   auto aligned = std::make_shared<DataHandle>(data);
   aligned->align = [teacher, workers = recipe_context(L).options.threads](const DataSet& set) {
-    return set.with_companion(companions_of(set, teacher, workers));
+    const auto rows = companions_of(set, teacher, workers);
+    return rows ? set.with_companion(rows) : set.with_row_chunks(teacher.owner.max_length);
   };
   const auto rows = companions_of(data.set, teacher, recipe_context(L).options.threads);
-  aligned->set = data.set.with_companion(rows);
-  if (rows) {
+  if (!rows) {
+    aligned->set = data.set.with_row_chunks(teacher.owner.max_length);
+    report_cut(L, data, teacher.owner);
+  } else {
+    aligned->set = data.set.with_companion(rows);
     report_sample(L, data, sample_alignment(data.set, *rows, kSampledRows), teacher.owner.name,
                   teacher.owner.max_length);
     const std::string damage = rows->counts().damage;

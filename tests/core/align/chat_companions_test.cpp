@@ -91,7 +91,7 @@ TEST_F(ChatCompanionsTest, APackTrainsTheChunksOfTheAnswersAlone) {
   const DataSet aligned = set.with_companion(companions(set));
   const std::vector<PackedBatch> packs = aligned.pack({0, 1}, 1000);
   ASSERT_EQ(packs.size(), 1u);
-  const AlignmentCounts& counts = packs[0].companion->counts;
+  const AlignmentCounts& counts = packs[0].alignment;
   EXPECT_EQ(counts.covered, counts.tokens);  // every trained byte, the ends of turns included
   EXPECT_EQ(counts.wrong, 0);
   EXPECT_LT(counts.chunks, counts.tokens);

@@ -336,7 +336,7 @@ TEST_F(KdAligned, PacksChangeNeitherLossNorGradient) {
 }
 
 TEST_F(KdAlignedPieces, PacksChangeNothingForATeacherOfTheStudentsVocabulary) {
-  const DataSet set = documents(texts()).with_companion(nullptr);
+  const DataSet set = documents(texts()).with_row_chunks(0);
   const auto own =
       FrozenModel::open(model("own", source_path("recipes/data/tokenizer"), /*seed=*/3));
   for (const KdLoss loss : {KdLoss::kTopK, KdLoss::kFull}) {

@@ -53,6 +53,9 @@ class AlignedRolloutsTest : public TwoTokenizers {
   static const CompanionPack& companion(const Rollouts& rollouts) {
     return *rollouts.micros().at(0)->pack().companion;
   }
+  static const AlignmentCounts& counts(const Rollouts& rollouts) {
+    return rollouts.micros().at(0)->pack().alignment;
+  }
   static std::string text_of(const CompanionPack& pack) {
     return pieces()->decode(pack.tokens, /*skip_special=*/false);
   }
@@ -66,8 +69,8 @@ TEST_F(AlignedRolloutsTest, TheTeacherReadsItsOwnPromptAndTheSampledBytes) {
   const auto aligned = align_rollouts(*plain, teacher());
   const CompanionPack& pack = companion(*aligned);
   EXPECT_EQ(text_of(pack), "user:\nsay 7<|endoftext|>assistant:\nthe town 水<|endoftext|>");
-  EXPECT_EQ(pack.counts.covered, pack.counts.tokens);
-  EXPECT_EQ(pack.counts.wrong + pack.counts.one_sided, 0);
+  EXPECT_EQ(counts(*aligned).covered, counts(*aligned).tokens);
+  EXPECT_EQ(counts(*aligned).wrong + counts(*aligned).one_sided, 0);
   EXPECT_EQ(pack.target.back(), *pieces()->eos_id());
   EXPECT_EQ(aligned->rollouts(), plain->rollouts());
 }
@@ -80,7 +83,7 @@ TEST_F(AlignedRolloutsTest, AnAnswerThatWasCutOffEndsInsideACharacter) {
       align_rollouts(*std::make_shared<Rollouts>(info_, RolloutList{one}), teacher());
   const CompanionPack& pack = companion(*aligned);
   EXPECT_EQ(text_of(pack), "user:\nsay 1<|endoftext|>assistant:\nhill ");
-  EXPECT_EQ(pack.counts.tokens - pack.counts.covered, 2);
+  EXPECT_EQ(counts(*aligned).tokens - counts(*aligned).covered, 2);
 }
 
 TEST_F(AlignedRolloutsTest, SubsetsKeepTheirChunksAndFields) {
@@ -93,7 +96,7 @@ TEST_F(AlignedRolloutsTest, SubsetsKeepTheirChunksAndFields) {
   EXPECT_EQ(text_of(companion(*some)),
             "user:\nsay 2<|endoftext|>assistant:\ntwo towns<|endoftext|>");
   EXPECT_EQ(some->field("old_logprob").numel(), 10);
-  EXPECT_EQ(some->micros()[0]->unit_count(Unit::kChunk), companion(*some).counts.chunks);
+  EXPECT_EQ(some->micros()[0]->unit_count(Unit::kChunk), counts(*some).chunks);
   const auto none = aligned->subset({});
   EXPECT_EQ(none->size(), 0);
 }
@@ -119,8 +122,8 @@ TEST_F(AlignedRolloutsTest, ConversationsGoOnInTheTeachersTemplate) {
   EXPECT_EQ(text_of(pack),
             "user:\nsay 4<|endoftext|>assistant:\nfirst<|endoftext|>user:\nand?<|endoftext|>"
             "assistant:\nsecond");
-  EXPECT_EQ(pack.counts.tokens, one->sampled_tokens());
-  EXPECT_EQ(pack.counts.covered, pack.counts.tokens);
+  EXPECT_EQ(counts(*aligned).tokens, one->sampled_tokens());
+  EXPECT_EQ(counts(*aligned).covered, counts(*aligned).tokens);
 }
 
 TEST_F(AlignedRolloutsTest, BeyondTheTeachersLimitThereAreNoChunks) {
@@ -129,7 +132,7 @@ TEST_F(AlignedRolloutsTest, BeyondTheTeachersLimitThereAreNoChunks) {
   const int64_t whole = companion(*align_rollouts(*plain, teacher())).token_count();
   const auto aligned = align_rollouts(*plain, teacher(whole - 4));
   EXPECT_EQ(companion(*aligned).token_count(), whole - 4);
-  EXPECT_LT(companion(*aligned).counts.covered, companion(*aligned).counts.tokens);
+  EXPECT_LT(counts(*aligned).covered, counts(*aligned).tokens);
 }
 
 TEST_F(AlignedRolloutsTest, WithTheStudentsVocabularyEveryTokenIsAChunk) {

@@ -54,12 +54,12 @@ TEST(Companions, OnlyValidChunksAreNumberedAndHaveRows) {
   EXPECT_EQ(companion.target, (std::vector<int32_t>{51, 53, 61}));
   EXPECT_EQ(companion.chunk, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(companion.fingerprint, "teacher");
-  EXPECT_EQ(companion.counts.chunks, 3);
-  EXPECT_EQ(companion.counts.wrong, 2);
-  EXPECT_EQ(companion.counts.one_sided, 3);
-  EXPECT_EQ(companion.counts.tokens, 5);
-  EXPECT_EQ(companion.counts.covered, 4);
-  EXPECT_EQ(companion.counts.seconds, 0.25);
+  EXPECT_EQ(batch.alignment.chunks, 3);
+  EXPECT_EQ(batch.alignment.wrong, 2);
+  EXPECT_EQ(batch.alignment.one_sided, 3);
+  EXPECT_EQ(batch.alignment.tokens, 5);
+  EXPECT_EQ(batch.alignment.covered, 4);
+  EXPECT_EQ(batch.alignment.seconds, 0.25);
 }
 
 // The first chunk holds token 0, the second an untrained one, the third begins with the teacher's
@@ -72,9 +72,9 @@ TEST(Companions, AChunkWithATokenThatNothingTrainsIsInvalid) {
                 "teacher", 0);
   batch.validate(100);
   EXPECT_EQ(batch.chunk, (std::vector<int32_t>{-1, -1, -1, -1, -1, -1}));
-  EXPECT_EQ(batch.companion->counts.chunks, 0);
-  EXPECT_EQ(batch.companion->counts.invalid, 4);
-  EXPECT_EQ(batch.companion->counts.covered, 0);
+  EXPECT_EQ(batch.alignment.chunks, 0);
+  EXPECT_EQ(batch.alignment.invalid, 4);
+  EXPECT_EQ(batch.alignment.covered, 0);
   EXPECT_TRUE(batch.companion->hidden.empty());
 }
 
@@ -94,9 +94,9 @@ TEST(Companions, ASegmentEndsWhereTheTeacherCannotReadOn) {
   EXPECT_EQ(batch.row_streams.at("old_logprob"), (std::vector<float>{1}));
   EXPECT_EQ(batch.chunk, (std::vector<int32_t>{0}));
   EXPECT_EQ(batch.weight, (std::vector<float>{1, 0})) << "nothing of the second is trained";
-  EXPECT_EQ(batch.companion->counts.tokens, 5);
-  EXPECT_EQ(batch.companion->counts.covered, 1);
-  EXPECT_EQ(batch.companion->counts.cut, 4) << "a token of weight 0 loses nothing";
+  EXPECT_EQ(batch.alignment.tokens, 5);
+  EXPECT_EQ(batch.alignment.covered, 1);
+  EXPECT_EQ(batch.alignment.cut, 4) << "a token of weight 0 loses nothing";
 }
 
 TEST(Companions, ACutChangesNoWeightOfItsNeighbours) {
@@ -114,7 +114,7 @@ TEST(Companions, ASegmentThatIsCoveredStaysWhole) {
   first.covered = 5;
   add_companion(batch, {first, document({60}, {})}, "teacher");
   EXPECT_EQ(batch.tokens, two_segments().tokens);
-  EXPECT_EQ(batch.companion->counts.cut, 0);
+  EXPECT_EQ(batch.alignment.cut, 0);
 }
 
 TEST(Companions, AChunkOutOfItsDocumentIsRefused) {
@@ -258,10 +258,20 @@ TEST_F(AlignedSet, AWindowHasTheCompanionOfItsParts) {
 }
 
 TEST_F(AlignedSet, WithATeacherOfTheSameVocabularyEachLossRowIsAChunk) {
-  const DataSet set = documents().with_companion(nullptr);
+  const DataSet set = documents().with_row_chunks(0);
   const PackedBatch pack = set.pack({5}, 1000)[0];
   EXPECT_EQ(pack.companion, nullptr);
   EXPECT_EQ(pack.chunk, (std::vector<int32_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(pack.alignment.covered, 6);
+}
+
+TEST_F(AlignedSet, ATeacherOfTheSameVocabularyCutsRowsAtItsLimit) {
+  const DataSet set = documents().with_row_chunks(4);
+  const PackedBatch pack = set.pack({5}, 1000)[0], whole = documents().pack({5}, 1000)[0];
+  EXPECT_EQ(pack.tokens, std::vector<int32_t>(whole.tokens.begin(), whole.tokens.begin() + 4));
+  EXPECT_EQ(pack.chunk, (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(pack.alignment.cut, 3);
+  EXPECT_EQ(pack.alignment.tokens, 6);
 }
 
 }  // namespace

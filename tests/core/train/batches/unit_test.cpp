@@ -214,7 +214,8 @@ std::shared_ptr<Batch> aligned_batch(const std::vector<std::vector<size_t>>& pac
     pack.validate(250);
   }
   return std::make_shared<Batch>(
-      BatchInfo{.total_steps = 10, .unit = Unit::kToken, .aligned = true}, std::move(packed));
+      BatchInfo{.total_steps = 10, .unit = Unit::kToken, .chunked = true, .aligned = true},
+      std::move(packed));
 }
 
 TEST_F(ChunkStep, MicroBatchesChangeNeitherLossNorGradientNorCounts) {

@@ -95,7 +95,7 @@ TEST_F(AlignBinding, WindowsOfAnAlignedSetAreAligned) {
 
 TEST_F(AlignBinding, WithItsOwnVocabularyEveryTokenIsAChunk) {
   ASSERT_EQ(run(recipe("policy"), "r"), "");
-  EXPECT_TRUE(values("r", "align/chunks").empty());
+  EXPECT_EQ(values("r", "align/coverage"), (std::vector<double>{1, 1, 1}));
   std::string plain = recipe("policy");
   const std::string chunks = "{ chunk = -t:chunk_sum(policy:token_logprob(t)) }";
   plain.replace(plain.find(chunks), chunks.size(), "-policy:token_logprob(t)");
@@ -124,6 +124,23 @@ TEST_F(AlignBinding, ATextThatTheTeacherCannotReadToItsEndIsReported) {
   double cut = 0;
   for (const double tokens : values("r", "align/tokens_cut")) cut += tokens;
   EXPECT_GT(cut, 0);
+}
+
+TEST_F(AlignBinding, ATeacherOfTheSameVocabularyThatReadsLessCutsTheRows) {
+  write_file_atomic("text.jsonl",
+                    "{\"text\":\"a town on a hill beside the old river\"}\n{\"text\":\"short\"}\n");
+  std::string text = recipe("xrun.policy('short')");
+  text.replace(text.find("fraction = 0.25"), 15, "fraction = 0");
+  InitOptions options = init_preset("tiny");
+  options.tokenizer = "tiny";
+  options.vocab = Tokenizer::load("tiny")->vocab_size();
+  options.max_length = 20;
+  init_model("short", options);
+  ASSERT_EQ(run(text, "r"), "");
+  has(output_,
+      "warning: text.jsonl: short reads at most 20 tokens, and 1 of 2 rows have more; they are cut "
+      "there and lose ");
+  for (const double cut : values("r", "align/tokens_cut")) EXPECT_GT(cut, 10);
 }
 
 TEST_F(AlignBinding, NamesWhatCannotBeAligned) {
