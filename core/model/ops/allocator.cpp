@@ -14,9 +14,19 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
 
 #include "core/base/strings.h"
+
+// MKL's memory functions, which a program may replace before its first call of MKL (oneMKL
+// Developer Guide, "Redefining Memory Functions"). Weak: a LibTorch without MKL lacks them.
+extern "C" {
+extern void* (*i_malloc)(size_t) __attribute__((weak));
+extern void* (*i_calloc)(size_t, size_t) __attribute__((weak));
+extern void* (*i_realloc)(void*, size_t) __attribute__((weak));
+extern void (*i_free)(void*) __attribute__((weak));
+}
 
 namespace xrun {
 
@@ -52,14 +62,38 @@ constexpr char kLostMemory[] =
     "batch.max_tokens, take a smaller model, or end other programs. The files of the run are as "
     "after a kill: --resume continues from its last checkpoint\n";
 
+[[noreturn]] void end_without_memory() {
+  [[maybe_unused]] const ssize_t written =
+      ::write(STDERR_FILENO, kLostMemory, sizeof kLostMemory - 1);
+  ::_exit(1);
+}
+
 // errno still tells of the allocation: nothing stands between it and the first use of its result.
 void on_segmentation_fault(int signal_number) {
-  if (errno == ENOMEM) {
-    [[maybe_unused]] const ssize_t written =
-        ::write(STDERR_FILENO, kLostMemory, sizeof kLostMemory - 1);
-    ::_exit(1);
-  }
+  if (errno == ENOMEM) end_without_memory();
   ::signal(signal_number, SIG_DFL);  // the instruction runs again and faults
+}
+
+void* required(void* block, bool wanted) {
+  if (block == nullptr && wanted) end_without_memory();
+  return block;
+}
+
+void* required_malloc(size_t bytes) { return required(std::malloc(bytes), bytes > 0); }
+void* required_calloc(size_t count, size_t bytes) {
+  return required(std::calloc(count, bytes), count > 0 && bytes > 0);
+}
+void* required_realloc(void* block, size_t bytes) {
+  return required(std::realloc(block, bytes), bytes > 0);
+}
+
+// A product for which MKL gets no buffer is computed in another order, without a word.
+void require_mkl_buffers() {
+  if (&i_malloc == nullptr) return;
+  i_malloc = required_malloc;
+  i_calloc = required_calloc;
+  i_realloc = required_realloc;
+  i_free = std::free;
 }
 
 // LibTorch's own allocation. Its error says where in LibTorch's source it failed.
@@ -109,7 +143,10 @@ void install_memory_count() {
   });
 }
 
-void report_lost_memory() { ::signal(SIGSEGV, on_segmentation_fault); }
+void report_lost_memory() {
+  ::signal(SIGSEGV, on_segmentation_fault);
+  require_mkl_buffers();
+}
 
 MemoryCount memory_count() {
   return {bytes_held.load(std::memory_order_relaxed), bytes_peak.load(std::memory_order_relaxed),

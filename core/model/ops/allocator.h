@@ -24,9 +24,10 @@ struct MemoryCount {
 // ...".
 void install_memory_count();
 
-// Ends the process with status 1 and one line on standard error where a library uses memory that it
-// asked for and did not get: oneDNN's primitives do not check, and the segmentation fault would say
-// nothing. Other segmentation faults stay as they are. Files are as after a kill.
+// From now on a library that does not get the memory it asked for ends the process with status 1
+// and one line on standard error. oneDNN's primitives do not check, and the segmentation fault
+// would say nothing; MKL would go on without its buffer, in another order of sums. Other
+// segmentation faults stay as they are. Files are as after a kill. Called before the first product.
 void report_lost_memory();
 
 // All zero before install_memory_count. Any thread.
