@@ -20,6 +20,12 @@ wants 0 '--count' "$xrun" help tokenize
 wants 2 'did you mean tokenize?' "$xrun" help tokenise
 wants 0 'build and run the tests' "$xrun" help
 wants 0 'Usage: xrun test [--quick] [FILTER]' "$xrun" help test
+# Outside the source tree help does not need its scripts.
+mkdir -p away/build/bin
+cp "${xrun%/*}"/{xrun,libxrun_core.so} away/build/bin
+wants 0 'Usage: xrun bench [NAME] [--json]' away/build/bin/xrun bench --help
+wants 0 'Usage: xrun test [--quick] [FILTER]' away/build/bin/xrun help test
+wants 1 'tests need the source tree around the build' away/build/bin/xrun test
 wants 0 'the most tokens of an answer; 1024 on a terminal (128)' "$xrun" sample --help
 wants 0 'gpt2-tiny (tiny)' "$xrun" init-model --help
 # Help and errors are in plain words, not in the parser's own.

@@ -56,7 +56,8 @@ inline constexpr CommandName kCommandNames[] = {
     {"explain", "[NAME] | --where KEY RECIPE.lua",
      "print the documentation of a command, config key or Lua name; where a value comes from",
      kOpensRecipes},
-    {"bench", "[NAME] [--json]", "run the benchmarks of docs/numbers.md, each with its check"},
+    {"bench", "[NAME] [--json]",
+     "run the benchmarks of docs/numbers.md, each with its check; needs the source tree"},
     {"test", "[--quick] [FILTER]", "build and run the tests; needs the source tree"},
 };
 
