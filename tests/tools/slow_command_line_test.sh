@@ -53,7 +53,8 @@ wants 2 'xrun RECIPE.lua --resume' "$xrun" --resume
 # Numbers: the error gives the value and the expected range in readable digits.
 wants 2 '--steps: got 0, wanted a whole number of at least 1' dpo --steps 0
 wants 2 '--steps: got abc, wanted a whole number of at least 1' dpo --steps abc
-wants 2 '--threads: got 2, wanted at most 1' dpo --threads 1 --threads 2
+wants 2 '--threads is given twice' dpo --threads 1 --threads 2
+wants 2 '--steps is given 3 times' dpo --steps 1 --steps 2 --steps 3
 wants 2 '--threads: got 99999, wanted a whole number from 1 to' dpo --threads 99999
 wants 2 '--batch: got 0, wanted a whole number of at least 1' "$xrun" sample --model tiny --batch 0
 wants 2 '--max-new-tokens: got -1, wanted a whole number of at least 0' \

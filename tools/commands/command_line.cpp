@@ -203,6 +203,10 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text) {
         text.substr(middle + std::string_view(" required but received ").size());
     const std::string wanted = text.substr(number, middle - number);
     if (exactly) return fmt::format("got {} {}, wanted {}", got, name, wanted);
+    // One value each time: the limit is on how often the option is given.
+    if (option != nullptr && option->get_expected_max() == 1) {
+      return fmt::format("{} is given {}", name, got == "2" ? "twice" : got + " times");
+    }
     return fmt::format("{}: got {}, wanted {}{}", name, got, plain, wanted);
   }
   return text;
