@@ -121,11 +121,10 @@ size_t common_beginning(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-// Three of four letters right is a slip, two of four another word.
+// Three of four letters right is a slip, two of four another word ("gama" and "gemm").
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
-  // At two changes a name of three letters resembles nearly any other.
-  // Half the name's length, at least 1, at most 2.
-  const int limit = std::min(2, std::max(1, static_cast<int>(name.size()) / 2));
+  // At two changes a short name resembles nearly any other.
+  const int limit = std::min(2, std::max(1, static_cast<int>(name.size()) / 3));
   int best = limit + 1;
   std::string nearest;
   for (const std::string& candidate : known) {

@@ -64,7 +64,7 @@ std::string listed(std::span<const std::string> names, size_t most);
 // Returns the Damerau-Levenshtein distance (adjacent swaps count 1), in bytes.
 int edit_distance(std::string_view a, std::string_view b);
 
-// Returns the nearest of `known` within a distance of 2 and at most half the length of `name`
+// Returns the nearest of `known` within a distance of 2 and at most a third of the length of `name`
 // (at least 1), or "" if none is near. Ties go to the longest common prefix with `name`, then to
 // the earlier entry.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);

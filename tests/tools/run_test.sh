@@ -39,6 +39,6 @@ wants 1 "config.beta: 0.1 -> 0.5" dpo --run c --set save.every=3 --resume --set 
 same_run a c
 
 # Bad input: one clear error with the right status.
-wants 2 "did you mean" dpo --run e --set bate=0.2
+wants 2 "did you mean" dpo --run e --set betta=0.2
 printf '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a",' >broken.jsonl
 wants 1 "broken.jsonl:2:" dpo --run e --set data.1.path=broken.jsonl --set strict=true

@@ -54,6 +54,8 @@ TEST(Suggest, OffersTheNearestNameButNoDistantOne) {
   EXPECT_EQ(nearest_name("betta", {"beta", "batch"}), "beta");
   EXPECT_EQ(nearest_name("learning_rate", {"lr", "beta"}), "");
   EXPECT_EQ(nearest_name("x", {"lr"}), "");
+  EXPECT_EQ(nearest_name("gama", {"gemm"}), "");
+  EXPECT_EQ(nearest_name("gama", {"gemm", "gamma"}), "gamma");
 }
 
 TEST(Suggest, TiesGoToTheLongestCommonPrefix) {
