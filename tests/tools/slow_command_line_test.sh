@@ -132,7 +132,7 @@ wants 0 'Tensor:item() -> number|boolean' "$xrun" explain Tensor:item
 wants 0 'keys: pairs, sequences, prompts, groups, tokens, schedule, max_tokens' "$xrun" explain batch
 wants 0 'recipes/dpo.lua: answers = 128' "$xrun" explain answers
 wants 0 'recipes/pair_losses.lua has it as `alpha`' "$xrun" explain rpo_alpha
-wants 2 'did you mean optim.lr?' "$xrun" explain lr
+wants 0 'optim.lr: The learning rate after warmup.' "$xrun" explain lr
 wants 2 'did you mean max_length?' "$xrun" explain max_lenght
 wants 2 'did you mean Policy:token_logprob, ' "$xrun" explain token_logprob
 wants 2 'unknown key or name "xylophone"; xrun explain lists all' "$xrun" explain xylophone

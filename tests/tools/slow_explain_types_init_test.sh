@@ -24,6 +24,11 @@ wants 2 'did you mean beta?' "$xrun" explain betta
 wants 0 '--resume, an option of xrun RECIPE.lua' "$xrun" explain resume
 wants 0 'samples, an option of Policy:sample' "$xrun" explain samples
 wants 0 'data[].quota: ' "$xrun" explain data.quota
+# A key inside a table by its last name, beside a Lua name of that name.
+wants 0 'data[].fields: ' "$xrun" explain fields
+wants 0 'data[].keep: ' "$xrun" explain keep
+grep -qF 'xrun.keep(' out.txt || { cat out.txt; fail "explain keep leaves xrun.keep out"; }
+wants 0 'save.every: ' "$xrun" explain every
 wants 0 'recipes/grpo.lua: beta' "$xrun" explain beta
 wants 0 'here it is `sampling.samples`' "$xrun" explain num_generations
 wants 0 'it is `sampling.max_tokens` of the recipe' "$xrun" explain max_completion_length

@@ -220,14 +220,23 @@ std::string explain_other(const std::string& name) {
     return option.empty() ? "" : explain_recipe_key(name.substr(0, dot)) + option;
   }
   text += explain_recipe_key(name);
-  // `lr` is more likely optim.lr than an option of adamw:step: the error says so. The fields of kd
-  // and sampling are options of functions themselves.
+  // `lr` is more likely optim.lr (explain_nested_keys) than an option of adamw:step. The fields of
+  // kd and sampling are options of functions themselves.
   const std::vector<ConfigField>& fields = config_fields();
   const bool ends_key = std::any_of(fields.begin(), fields.end(), [&](const ConfigField& field) {
     return last_part(field.path) == name && !field.path.starts_with("kd.") &&
            !field.path.starts_with("sampling.");
   });
   return ends_key ? text : text + explain_function_option(name);
+}
+
+// Returns the documentation of the config keys inside tables that end in `name` ("lr"), or "".
+std::string explain_nested_keys(const std::string& name) {
+  std::string text;
+  for (const ConfigField& field : config_fields()) {
+    if (field.path != name && last_part(field.path) == name) text += explain(field.path);
+  }
+  return text;
 }
 
 // Prints the origin of a value, of a recipe's file or of a bundle, whose recipe is read, not run.
@@ -271,14 +280,18 @@ std::string explanation(std::string name) {
   }
   text = explain_command(name);
   // A name of another program, with ours for it.
+  std::string foreign;
   if (std::string path; find_config_field(name) == nullptr) {
-    if (const std::string hint = foreign_name_hint(name, &path); !hint.empty()) {
-      text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, hint);
+    foreign = foreign_name_hint(name, &path);
+    if (!foreign.empty()) {
+      text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, foreign);
       text += path.empty() ? explain_other(name) : explain(path);
     }
   }
   text += explain(name);
   if (text.empty()) text = explain_other(name);
+  // `keep` is a key of data sources beside xrun.keep.
+  if (foreign.empty() && find_config_field(name) == nullptr) text += explain_nested_keys(name);
   if (text.empty()) text = explain_option("--" + name);
   if (text.empty()) {
     const std::string near = meant(name);
