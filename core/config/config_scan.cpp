@@ -78,6 +78,10 @@ class RecipeScanner {
   // An expression is what people write by habit, so the message gives the reason.
   [[noreturn]] void not_literal(const std::string& path) const {
     if (name("nil")) fail(path, "leave a key out instead of setting it to nil");
+    // After = it is the length of something.
+    if (sign("#") && at > 0 && !is_sign(tokens_[at - 1], "=")) {
+      fail("#", "a comment in Lua begins with --");
+    }
     const std::string got = now().kind == Kind::kEnd   ? "the end of the file"
                             : now().kind == Kind::kBad ? now().text
                                                        : "`" + now().text + "`";

@@ -44,6 +44,7 @@ constexpr std::array kHints = {
          "end)"},
     Hint{"tensors used as indices must be", "convert the index with :long() or :bool()"},
     Hint{"near 'repeat'", "`repeat` is a keyword of Lua; the method is :tile(...)"},
+    Hint{"near '#'", "a comment in Lua begins with --"},
     Hint{"Dimension out of range", "dimensions count from 0, or from -1 at the end"},
     Hint{"stack overflow", "a function calls itself without a limit"},
 };

@@ -57,6 +57,12 @@ TEST(RecipeConfig, RejectsExpressions) {
   EXPECT_EQ(error(config("beta = nil")),
             "dpo.lua:2: `beta`: leave a key out instead of setting it "
             "to nil");
+  for (const char* text : {"# mine\nbeta = 1", "beta = 1, # mine", "beta = 1 # mine"}) {
+    EXPECT_EQ(error(config(text, "print(cfg.beta)")),
+              "dpo.lua:2: `#`: a comment in Lua begins with --")
+        << text;
+  }
+  EXPECT_NE(error(config("beta = #names", "print(cfg.beta)")).find("literals"), std::string::npos);
   EXPECT_EQ(error(config("beta = 1,\nbeta = 2", "print(cfg.beta)")),
             "dpo.lua:3: `beta`: the key is given twice; the first is in line 2");
   EXPECT_EQ(error(config("list = { 1, a = 2 }")),

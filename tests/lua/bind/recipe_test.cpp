@@ -127,6 +127,10 @@ TEST_F(RecipeRun, ASyntaxErrorPointsAtItsLine) {
             "       |         ^");
 }
 
+TEST_F(RecipeRun, ACommentThatBeginsWithANumberSignIsExplained) {
+  has(run("local a = 1 # one\n"), "hint: a comment in Lua begins with --");
+}
+
 // A line that ends with an operator lets Lua complain about the next one.
 TEST_F(RecipeRun, AnOpenBracketOfAnEarlierLineIsNamed) {
   has(run("local a = 1\nlocal b = (a +\nlocal c = 2\n"),
