@@ -109,8 +109,10 @@ RunDir::RunDir(RunIdentity identity, const RunDirOptions& options)
 void RunDir::enter() {
   std::error_code code;
   if (std::filesystem::exists(path_, code)) {
-    XRUN_CHECK(std::filesystem::is_directory(path_), "{}: is a file, not a run folder; {}",
-               path_.string(), kElsewhere);
+    if (!std::filesystem::is_directory(path_)) {
+      throw UsageError(
+          fmt::format("{}: is a file, not a run folder; {}", path_.string(), kElsewhere));
+    }
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
       // --run may name any folder by mistake, such as a home folder: nothing is written into it.

@@ -54,6 +54,11 @@ printf 'local xrun = require "xrun"\nlocal answer = 42\n' >no_loop.lua
 script 0 no_loop.lua <<<'answer'
 says err.txt "ends without a loop"
 says out.txt 42
+# A wrong configuration is bad usage.
+sets=(--set nosuch=1)
+script 2 "$root/recipes/dpo.lua" <<<'1 + 1'
+says err.txt '--set nosuch=1: there is no key `nosuch`'
+says out.txt 2
 wants 2 "missing.lua: " "$xrun" repl missing.lua
 
 cat >drive.py <<'PYTHON'

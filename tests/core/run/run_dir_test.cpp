@@ -171,7 +171,7 @@ TEST(RunDir, AnUnwritableFolderFailsAtOnce) {
             (folder / "file/run").string() +
                 ": the folder cannot be created: Not a directory; choose "
                 "another folder with --run DIR");
-  EXPECT_EQ(message_of<Error>([&] { open_dir(folder / "file"); }),
+  EXPECT_EQ(message_of<UsageError>([&] { open_dir(folder / "file"); }),
             (folder / "file").string() +
                 ": is a file, not a run folder; choose another folder with "
                 "--run DIR");

@@ -51,7 +51,8 @@ int command_repl(int argc, char** argv) {
   CLI::App app(
       "Opens a Lua prompt with tensors, models, tokenizers and data. A recipe runs up to its loop, "
       "and its locals are in scope at the prompt. Standard input is run as a script if it is not a "
-      "terminal; the exit status is 1 if one of its inputs failed.",
+      "terminal; the exit status is 1 if one of its inputs failed, 2 if the recipe's configuration is "
+      "wrong.",
       "xrun repl");
   add_recipe_arguments(app, options);
   add_trust_arguments(app);
@@ -77,6 +78,7 @@ int command_repl(int argc, char** argv) {
   if (!bare) talk->print_escaped(where_text(*preview, talk->traits().width));
   if (!typed) {
     const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
+    if (preview->error() != nullptr && preview->error()->usage) return 2;
     // Also where only the recipe failed.
     return failed || preview->error() != nullptr ? 1 : 0;
   }
