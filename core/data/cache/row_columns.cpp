@@ -80,14 +80,15 @@ void RowColumns::fix_extra_types(StoredRow& row) {
     if (extra_types_[k] == "absent") {
       std::erase_if(row.notes, is_of_reader);  // one note for a column is enough
       note_first(fmt::format(
-          "keep: column \"{}\" is ignored, because the first row has no text or number in it",
+          "keep: no field \"{}\", since the first row has neither text nor a number in this column",
           keep[k]));
       continue;
     }
     if (extra_types_[k] == "string" && row.extra[k].is_null()) {
       row.extra[k] = "";
       const bool noted = std::any_of(row.notes.begin(), row.notes.end(), is_of_reader);
-      if (!noted) note_first(fmt::format("keep: no text in \"{}\", so it is empty", keep[k]));
+      if (!noted)
+        note_first(fmt::format("keep: \"{}\" has no text here and is taken as \"\"", keep[k]));
     }
     // null in a number column is refused too, by its type.
     if (extra_types_[k] == extra_type(row.extra[k])) continue;

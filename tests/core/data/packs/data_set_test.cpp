@@ -245,9 +245,10 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   EXPECT_EQ(set.size(), 2);
   ASSERT_EQ(set.extra_columns().size(), 1u);
   EXPECT_EQ(set.extra_string(1, "tag"), "u");
-  EXPECT_EQ(set.ledger().sources[0].notes.at(
-                "keep: column \"k\" is ignored, because the first row has no text or number in it"),
-            2);
+  EXPECT_EQ(
+      set.ledger().sources[0].notes.at(
+          "keep: no field \"k\", since the first row has neither text nor a number in this column"),
+      2);
 }
 
 TEST_F(DataSets, AnExtraColumnThatHoldsListsHasOneNote) {
@@ -256,8 +257,9 @@ TEST_F(DataSets, AnExtraColumnThatHoldsListsHasOneNote) {
   opened.sources[0].keep = {"k"};
   const DataSet set = open(opened);
   ASSERT_EQ(set.ledger().sources[0].notes.size(), 1u);
-  EXPECT_EQ(set.ledger().sources[0].notes.begin()->first,
-            "keep: column \"k\" is ignored, because the first row has no text or number in it");
+  EXPECT_EQ(
+      set.ledger().sources[0].notes.begin()->first,
+      "keep: no field \"k\", since the first row has neither text nor a number in this column");
 }
 
 TEST_F(DataSets, ARowThatLacksAnExtraStringHasAnEmptyOne) {
