@@ -191,6 +191,20 @@ void RunDir::begin() {
   if (!ledger_.is_null()) write_ledger(ledger_);
 }
 
+void RunDir::take_begin_back() {
+  if (!begun_ || !made_folder_) return;
+  std::error_code code;
+  for (std::filesystem::directory_iterator at(path_, code), end; !code && at != end;
+       at.increment(code)) {
+    const std::string name = at->path().filename().string();
+    const bool empty = name == "checkpoints" && std::filesystem::is_empty(at->path(), code);
+    if (!empty && name != "run.json" && !is_from_before_begin(name)) return;
+  }
+  if (code) return;
+  ::rmdir(checkpoints().c_str());
+  begun_ = ::unlink(file("run.json").c_str()) != 0;
+}
+
 // The lock is held, so the writer is dead.
 void RunDir::remove_temporaries() {
   for (const std::filesystem::path& path : list_folder(path_)) {

@@ -74,6 +74,11 @@ class RunDir {
   // keep what they are given.
   void begin();
 
+  // After an error or interruption before the first body: takes begin() back, so that the
+  // destructor removes the folder. Does nothing if opening did not make the folder, or if it holds
+  // more than the description of the run.
+  void take_begin_back();
+
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
   // "steps", "steps_limit" (of a run that --steps cut), "interactive", "untrusted" (the

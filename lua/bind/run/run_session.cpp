@@ -144,9 +144,11 @@ void save_after_error(lua_State* L, bool interrupted) {
   } catch (const std::exception& error) {
     first_text = error.what();
   }
-  const Session& session = session_of(L);
+  Session& session = session_of(L);
   try {
     save_after_error(L, interrupted);
+    // A start that trained nothing would be the newest run, which --resume takes.
+    if (RunDir* dir = run_dir_of(session)) dir->take_begin_back();
   } catch (const std::exception& error) {
     // The same failure at another file ("a/latest.tmp1: cannot be written: No space left ...").
     const std::string text = error.what();

@@ -125,6 +125,28 @@ TEST(RunDir, ARunThatNeverBeganLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
+TEST(RunDir, AStartThatFailedBeforeItsFirstBodyLeavesNothing) {
+  const ScratchFolder folder;
+  const auto fail_in = [&](const char* name, const char* more) {
+    RunDir dir = open_dir(folder / name);
+    dir.begin();
+    dir.log_line("x");
+    std::filesystem::create_directory(dir.checkpoints());
+    if (*more != 0) put_text(folder / name / more, "");
+    dir.take_begin_back();
+  };
+  fail_in("run", "");
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  // What a body wrote stays with the run, and a folder of the user's stays a folder.
+  fail_in("logged", "metrics.jsonl");
+  EXPECT_TRUE(std::filesystem::exists(folder / "logged/run.json"));
+  fail_in("saved", "checkpoints/step_0000001");
+  EXPECT_TRUE(std::filesystem::exists(folder / "saved/run.json"));
+  std::filesystem::create_directory(folder / "mine");
+  fail_in("mine", "");
+  EXPECT_TRUE(std::filesystem::exists(folder / "mine/run.json"));
+}
+
 TEST(RunDir, TakesOverTheFolderOfARunKilledBeforeItBegan) {
   const ScratchFolder folder;
   std::filesystem::create_directory(folder / "run");
