@@ -42,5 +42,9 @@ same_run a c
 wants 2 "did you mean" dpo --run e --set betta=0.2
 printf '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a",' >broken.jsonl
 wants 1 "broken.jsonl:2:" dpo --run e --set data.1.path=broken.jsonl --set strict=true
+echo '{"question":"a","A":"b","B":"c"}' >columns.jsonl
+wants 1 "still missing: chosen, rejected; name them, for example --set 'data.1.fields={ prompt = " \
+  dpo --run e --set data.1.path=columns.jsonl --set data.1.keep={} \
+  --set 'data.1.fields={ prompt = "question" }'
 wants 1 "batch.max_tokens" dpo --run e --set batch.max_tokens=8
 [ ! -e e ] || fail "a start that trained nothing left a folder"

@@ -55,6 +55,7 @@ struct DataOptions {
   // Called at most every 0.2 s of a build and after each hashed MiB; may throw.
   std::function<void(const BuildProgress&)> progress;
   std::function<void(const std::string&)> notice;  // a line for the user: waiting for a process
+  std::string config_path = {};  // "data": the sources in the configuration, for messages; "": none
 };
 
 }  // namespace xrun

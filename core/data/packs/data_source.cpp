@@ -185,6 +185,9 @@ RowEncoding row_encoding(const DataOptions& options, size_t index,
   encoding.settings = options.settings;
   encoding.settings.fields = from.fields;
   encoding.settings.keep = from.keep;
+  if (!options.config_path.empty()) {
+    encoding.settings.config_path = fmt::format("{}.{}", options.config_path, index + 1);
+  }
   encoding.chat_template = from.chat_template ? from.chat_template : chat_template;
   encoding.transform = from.transform;
   return encoding;

@@ -53,6 +53,8 @@ struct RowSettings {
   bool end_of_text = true;      // text rows end with the tokenizer's EOS
   bool lost_calls = false;      // tool calls that the template leaves out are noted, not refused
   bool lost_turns = false;      // turns, likewise
+  std::string config_path =
+      {};  // "data.1": the source in the configuration, for messages; "": none
 };
 
 }  // namespace xrun

@@ -59,8 +59,16 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"document", "text"},         {"body", "text"},
     {"article", "text"},          {"accepted", "chosen"},
     {"preferred", "chosen"},      {"winner", "chosen"},
+    {"better", "chosen"},         {"good", "chosen"},
     {"dispreferred", "rejected"}, {"loser", "rejected"},
+    {"worse", "rejected"},        {"bad", "rejected"},
 };
+constexpr const char* kNoColumn = "...";  // in a guess, for a name that no column suggests
+
+bool is_other_name(const std::string& theirs, const std::string& ours) {
+  return std::any_of(std::begin(kOtherNames), std::end(kOtherNames),
+                     [&](const auto& name) { return theirs == name.first && ours == name.second; });
+}
 
 // ", did you mean "score"?" with the row's column nearest to a name; "" if none is near.
 std::string suggestion(const std::string& name, const Json& row) {
@@ -73,7 +81,11 @@ std::string suggestion(const std::string& name, const Json& row) {
 }  // namespace
 
 RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings)
-    : kind_(kind), ours_(std::move(ours)), fields_(settings.fields), keep_(settings.keep) {
+    : kind_(kind),
+      ours_(std::move(ours)),
+      fields_(settings.fields),
+      keep_(settings.keep),
+      config_path_(settings.config_path) {
   for (const auto& [name, theirs] : fields_) {
     if (has_name(ours_, name)) continue;
     const std::string near = nearest_name(name, ours_);
@@ -142,7 +154,7 @@ std::string RowFields::missing_fields(const Json& row) const {
 }
 
 // The message goes from the surest explanation to the vaguest: wrong names in `fields`, columns
-// known from public sets, another kind of row, the unused columns.
+// known from public sets, another kind of row, a guess.
 void RowFields::refuse_format(const Json& row) const {
   std::vector<std::string> seen;
   std::vector<std::string> columns;  // those that are not null
@@ -154,45 +166,91 @@ void RowFields::refuse_format(const Json& row) const {
       seen.empty() ? "the row has no columns" : fmt::format("its columns: {}", name_list(seen));
   const std::string missing = missing_fields(row);
   text += missing;
-  const RowFormat& nearest = nearest_format(kind_, columns);
-  const double fit = format_fit(nearest, columns);
-  // fit == 1: the row has every column of a format, but `fields` renamed them, so the missing names
-  // are the whole explanation.
-  if (!missing.empty() && (fit == 0 || fit == 1)) throw RowRefusal("unknown_format", text);
-  if (const std::string likely = likely_fields(columns); !likely.empty()) {
-    throw RowRefusal("unknown_format",
-                     text + fmt::format("; name them: fields = {{ {} }}", likely));
+  const bool none = format_fit(nearest_format(kind_, columns), columns) == 0;
+  // A row that is whole but for the names in `fields` needs no further explanation.
+  if (!missing.empty() && (none || has_any_format(kind_, columns))) {
+    throw RowRefusal("unknown_format", text);
   }
-  text += fmt::format("; wanted: {}", fmt::join(nearest.columns, ", "));
+  const RowFormat& wanted = nearest_format(kind_, with_our_names(columns));
+  const Names guess = guessed_fields(row, wanted, columns);
+  const bool usual = std::all_of(guess.begin(), guess.end(), [](const auto& name) {
+    return is_other_name(name.second, name.first);
+  });
+  if (usual && !guess.empty()) {
+    throw RowRefusal("unknown_format", text + "; name them: " + naming(row, guess));
+  }
+  text += fmt::format("; wanted: {}", fmt::join(wanted.columns, ", "));
+  const bool guessed = std::any_of(guess.begin(), guess.end(),
+                                   [](const auto& name) { return name.second != kNoColumn; });
   if (const RowFormat* other = other_format(kind_, columns)) {
     text += fmt::format("; rows with {} are read by {}", fmt::join(other->columns, ", "),
                         row_reader_name(other->kind));
-  } else if (fit > 0) {
-    const auto lacking =
-        std::find_if(nearest.columns.begin(), nearest.columns.end(),
-                     [&](const std::string& column) { return !has_name(columns, column); });
-    if (lacking != nearest.columns.end()) text += other_columns(row, *lacking);
-  } else if (row.find(nearest.columns[0]) == nullptr) {
-    text += fmt::format("; name them, for example fields = {{ {} = \"...\" }}", nearest.columns[0]);
+  } else if (guessed || (none && row.find(wanted.columns[0]) == nullptr)) {
+    std::string lacking;
+    for (const auto& [ours, theirs] : guess) add_item(lacking, ours);
+    if (guess.size() < wanted.columns.size()) text += "; still missing: " + lacking;
+    text += "; name them, for example " + naming(row, guess);
   }
   throw RowRefusal("unknown_format", text);
 }
 
-// "" unless the renamed columns complete a format, since half a fix would fail again.
-std::string RowFields::likely_fields(const std::vector<std::string>& columns) const {
-  std::string text;
-  std::vector<std::string> known = columns;
-  for (const auto& [theirs, ours] : kOtherNames) {
-    if (!has_name(columns, theirs) || !has_name(ours_, ours) || has_name(known, ours)) continue;
-    add_item(text, fmt::format("{} = \"{}\"", ours, theirs));
-    known.emplace_back(ours);
+// The columns, those that `fields` renames, and what usual other names stand for.
+std::vector<std::string> RowFields::with_our_names(const std::vector<std::string>& columns) const {
+  Names renamed = fields_;
+  for (const auto& [theirs, ours] : kOtherNames) renamed.emplace_back(ours, theirs);
+  std::vector<std::string> names = columns;
+  for (const auto& [ours, theirs] : renamed) {
+    if (has_name(columns, theirs) && has_name(ours_, ours)) names.push_back(ours);
   }
-  const std::vector<RowFormat>& formats = known_row_formats();
-  // Only names that make the row complete.
-  const bool whole = std::any_of(formats.begin(), formats.end(), [&](const RowFormat& format) {
-    return format.kind == kind_ && has_format(format, known);
-  });
-  return whole ? text : "";
+  return names;
+}
+
+// Usual other names and slips first, then the order of the columns that are not read.
+RowFields::Names RowFields::guessed_fields(const Json& row, const RowFormat& wanted,
+                                           const std::vector<std::string>& columns) const {
+  std::vector<std::string> unread;
+  for (const std::string& column : columns) {
+    // A number is neither a prompt nor an answer.
+    if (is_unread(column) && !row.find(column)->is_number()) unread.push_back(column);
+  }
+  Names guess;
+  for (const std::string& ours : wanted.columns) {
+    if (find(row, ours) == nullptr) guess.emplace_back(ours, kNoColumn);
+  }
+  const auto take = [&](std::string& theirs, auto at) {
+    if (at == unread.end()) return;
+    theirs = *at;
+    unread.erase(at);
+  };
+  for (auto& [ours, theirs] : guess) {
+    auto at = std::find_if(unread.begin(), unread.end(), [&, &ours = ours](const auto& column) {
+      return is_other_name(column, ours);
+    });
+    if (at == unread.end())
+      at = std::find(unread.begin(), unread.end(), nearest_name(ours, unread));
+    take(theirs, at);
+  }
+  for (auto& [ours, theirs] : guess) {
+    if (theirs != kNoColumn) continue;
+    const bool list = ours == "messages" || ours == "conversations" || ours == "input_ids";
+    take(theirs, std::find_if(unread.begin(), unread.end(), [&](const auto& column) {
+           return !list || row.find(column)->is_array();
+         }));
+  }
+  return guess;
+}
+
+// The given names stay: --set replaces the table.
+std::string RowFields::naming(const Json& row, const Names& more) const {
+  std::string table;
+  for (const auto& [ours, theirs] : fields_) {
+    if (find(row, ours) != nullptr) add_item(table, fmt::format("{} = \"{}\"", ours, theirs));
+  }
+  for (const auto& [ours, theirs] : more) {
+    add_item(table, fmt::format("{} = \"{}\"", ours, theirs));
+  }
+  if (config_path_.empty()) return fmt::format("fields = {{ {} }}", table);
+  return "--set " + shell_word(fmt::format("{}.fields={{ {} }}", config_path_, table));
 }
 
 // True if nothing reads the column, so that a ledger can say that it is lost.
@@ -208,10 +266,8 @@ std::string RowFields::other_columns(const Json& row, const std::string& ours) c
     if (is_unread(member.first)) names.push_back(member.first);
   }
   if (names.empty()) return "";
-  return fmt::format(
-      "; columns that are not used: {}; name the right one, for example fields = {{ {} = \"{}\" "
-      "}}",
-      name_list(names), ours, names[0]);
+  return fmt::format("; columns that are not used: {}; name the right one, for example {}",
+                     name_list(names), naming(row, {{ours, names[0]}}));
 }
 
 void RowFields::note_losers(const Json& row, const std::string& winner,

@@ -12,9 +12,13 @@
 
 namespace xrun {
 
+struct RowFormat;
+
 // Reads the members of rows: those that a kind knows, under their names or those of `fields`, and
 // the extra columns. Immutable.
 class RowFields {
+  using Names = std::vector<std::pair<std::string, std::string>>;  // (ours, the file's)
+
  public:
   // `ours`: every name that the kind reads. Throws UsageError with the nearest name if
   // settings.fields renames another one, or if settings.keep names a column twice or one that
@@ -33,8 +37,8 @@ class RowFields {
   // Throws RowRefusal "not_an_object" unless the row is a JSON object.
   static void require_object(const Json& row);
   // Throws RowRefusal "unknown_format" with the columns seen, those that `fields` names and the row
-  // lacks, the columns of the nearest format of this kind, and the reader of another kind whose
-  // format the row has.
+  // lacks, the columns of the nearest format of this kind and those still missing, and the reader
+  // of another kind whose format the row has or else a setting that may name them.
   [[noreturn]] void refuse_format(const Json& row) const;
   // Returns the end of a message about a missing column: "; columns that are not used: question,
   // good; name the right one, for example fields = { prompt = "question" }". "" if every column is
@@ -56,14 +60,20 @@ class RowFields {
   // '; fields names messages = "conv", a column that the row lacks' for each such column, else "".
   std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
-  // 'prompt = "question", completion = "answer"': the renaming of usual other names that gives a
-  // whole format of this kind; "" without one.
-  std::string likely_fields(const std::vector<std::string>& columns) const;
+  std::vector<std::string> with_our_names(const std::vector<std::string>& columns) const;
+  // (our name, a column that may be it) for each column of `wanted` that the row lacks; "..." where
+  // no column is left.
+  Names guessed_fields(const Json& row, const RowFormat& wanted,
+                       const std::vector<std::string>& columns) const;
+  // 'fields = { prompt = "question" }' of the given names and more, or the --set of it if the
+  // configuration has the source.
+  std::string naming(const Json& row, const Names& more) const;
 
   RowKind kind_;
   std::vector<std::string> ours_;
-  std::vector<std::pair<std::string, std::string>> fields_;
+  Names fields_;
   std::vector<std::string> keep_;
+  std::string config_path_;
 };
 
 }  // namespace xrun

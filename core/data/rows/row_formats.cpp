@@ -37,6 +37,13 @@ bool has_format(const RowFormat& format, const std::vector<std::string>& columns
                      [&](const std::string& column) { return has_name(columns, column); });
 }
 
+bool has_any_format(RowKind kind, const std::vector<std::string>& columns) {
+  const std::vector<RowFormat>& formats = known_row_formats();
+  return std::any_of(formats.begin(), formats.end(), [&](const RowFormat& format) {
+    return format.kind == kind && has_format(format, columns);
+  });
+}
+
 double format_fit(const RowFormat& format, const std::vector<std::string>& columns) {
   double found = 0;
   for (const std::string& wanted : format.columns) {
@@ -50,13 +57,15 @@ double format_fit(const RowFormat& format, const std::vector<std::string>& colum
 }
 
 const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& columns) {
+  // By columns, not their share: chosen and rejected alone are strings without a prompt.
+  const auto found = [&](const RowFormat& format) {
+    return format_fit(format, columns) * static_cast<double>(format.columns.size());
+  };
   const RowFormat* nearest = nullptr;
   for (const RowFormat& format : known_row_formats()) {
     if (format.kind != kind) continue;
     // A tie goes to the format listed first.
-    if (nearest == nullptr || format_fit(format, columns) > format_fit(*nearest, columns)) {
-      nearest = &format;
-    }
+    if (nearest == nullptr || found(format) > found(*nearest)) nearest = &format;
   }
   return *nearest;
 }

@@ -22,10 +22,13 @@ bool has_name(const std::vector<std::string>& names, const std::string& name);
 // True if all of a format's columns are among those of a row, which the caller gives without nulls.
 bool has_format(const RowFormat& format, const std::vector<std::string>& columns);
 
+// True if the columns have any format of a kind.
+bool has_any_format(RowKind kind, const std::vector<std::string>& columns);
+
 // Returns the share of a format's columns that the row has; a misspelt one counts half.
 double format_fit(const RowFormat& format, const std::vector<std::string>& columns);
 
-// Returns the format of a kind that the columns match best; the first one if none matches.
+// Returns the format of a kind of which the row has most columns; the first one if it has none.
 const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& columns);
 
 // Returns the format of another kind with the most columns, all of them in the row; nullptr without

@@ -142,6 +142,11 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
     }
     source.path = local;
   }
+  // Messages offer --set where the sources are those of the configuration.
+  for (const char* path : {"data", "valid.data"}) {
+    const Json* configured = recipe_context(L).config.find(path);
+    if (configured != nullptr && *configured == data) result.config_path = path;
+  }
   RowSettings& settings = result.settings;
   const auto value = [&](const char* name) { return option_or_config(options, L, name); };
   if (const Json v = value("max_length"); !v.is_null()) settings.max_length = v.as_int();

@@ -92,6 +92,10 @@ TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
             "unknown_format: its columns: question, answer; name them: fields = { prompt = "
             "\"question\", completion = \"answer\" }");
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"question":"a","reply":"b"})")
+                  .ends_with("; wanted: prompt, completion; name them, for example fields = { "
+                             "prompt = \"question\", completion = \"reply\" }"));
+  // A text is not a list of messages.
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"x":"a","y":"b"})")
                   .ends_with("; name them, for example fields = { messages = \"...\" }"));
 }
 
@@ -147,9 +151,8 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
             "unknown_format: its columns: chosen, rejected; wanted: messages; rows with chosen, "
             "rejected are read by xrun.preference"},
            {R"({"mesages":[]})",
-            "unknown_format: its columns: mesages; wanted: messages; columns "
-            "that are not used: mesages; name the right one, for example fields = { messages = "
-            "\"mesages\" }"},
+            "unknown_format: its columns: mesages; wanted: messages; name them, for example "
+            "fields = { messages = \"mesages\" }"},
            {R"({"text":"b"})",
             "unknown_format: its columns: text; wanted: messages; rows with text are read by "
             "xrun.text"},

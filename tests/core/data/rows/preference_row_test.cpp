@@ -121,6 +121,18 @@ TEST(PreferenceRow, AnUnknownFieldNameIsRefusedWithTheNearest) {
             std::string::npos);
 }
 
+TEST(PreferenceRow, ARowThatStillLacksColumnsOffersTheSettingThatNamesAll) {
+  RowSettings settings;
+  settings.fields = {{"prompt", "question"}};
+  settings.config_path = "data.2";
+  const PreferenceReader reader(settings);
+  const std::string row = R"({"question":"hi","A":"a","B":"b"})";
+  EXPECT_TRUE(error_of([&] { reader.read(parse_json(row, "row")); })
+                  .ends_with("; still missing: chosen, rejected; name them, for example --set "
+                             "'data.2.fields={ prompt = \"question\", chosen = \"A\", rejected = "
+                             "\"B\" }'"));
+}
+
 TEST(PreferenceRow, AColumnCalledWeightIsIgnoredUnlessNamed) {
   EXPECT_EQ(read(R"({"prompt":"hi","chosen":"yes","rejected":"no","weight":9})").weight, 1.0f);
 }
@@ -200,7 +212,8 @@ const Refused kRefused[] = {
      "has no \"rejected\"; columns that are not used: worse, bad; name the right one, for "
      "example fields = { rejected = \"worse\" }"},
     {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
-     "its columns: question, good, bad; wanted: prompt, chosen, rejected"},
+     "its columns: question, good, bad; name them: fields = { prompt = \"question\", chosen = "
+     "\"good\", rejected = \"bad\" }"},
     {"unknown_format", R"({"prompt":"hi","chosen":null,"rejected":null})",
      "its columns: prompt, chosen (null), rejected (null)"},
     {"unknown_format", R"({"messages":[]})",
@@ -208,14 +221,15 @@ const Refused kRefused[] = {
      "xrun.chat"},
     {"unknown_format", R"({"text":"hi","better":"a","worse":"b"})",
      "its columns: text, better, worse; wanted: prompt, chosen, rejected; name them, for example "
-     "fields = "
-     "{ "
-     "prompt = \"...\" }"},
+     "fields = { prompt = \"text\", chosen = \"better\", rejected = \"worse\" }"},
     {"unknown_format", R"({"text":"hi"})",
      "its columns: text; wanted: prompt, chosen, rejected; rows with text are read by xrun.text"},
     {"unknown_format", R"({"prompt":"hi","better":"a","worse":"b"})",
-     "its columns: prompt, better, worse; wanted: prompt, chosen, rejected; columns that are not "
-     "used: better, worse; name the right one, for example fields = { chosen = \"better\" }"},
+     "its columns: prompt, better, worse; name them: fields = { chosen = \"better\", rejected = "
+     "\"worse\" }"},
+    {"unknown_format", R"({"prompt":"hi","id":1,"A":"a","B":"b"})",
+     "wanted: prompt, chosen, rejected; still missing: chosen, rejected; name them, for example "
+     "fields = { chosen = \"A\", rejected = \"B\" }"},
     {"no_prompt", R"({"question":"hi","chosen":"yes","rejected":"no"})",
      "fields = { prompt = \"question\" }"},
     {"no_prompt", R"({"chosen":[)" + kYes + R"(],"rejected":[)" + kNo + "]}",
