@@ -140,10 +140,51 @@ std::vector<std::string> template_inputs(const Json& messages, const Json& kwarg
   return inputs;
 }
 
+// True if the content of a message, or one of its parts, has the mark in its text.
+bool any_text_has(const Json& messages, std::string_view mark) {
+  const auto has = [&](const Json* text) {
+    return text != nullptr && text->is_string() &&
+           text->as_string().find(mark) != std::string::npos;
+  };
+  return std::any_of(messages.as_array().begin(), messages.as_array().end(),
+                     [&](const Json& message) {
+                       const Json* content = message.find("content");
+                       if (content == nullptr || !content->is_array()) return has(content);
+                       return std::any_of(content->as_array().begin(), content->as_array().end(),
+                                          [&](const Json& part) { return has(part.find("text")); });
+                     });
+}
+
+// Returns a sentence with the fix for the first message whose content is a list of parts; "" if
+// there is none.
+std::string listed_parts_text(const Json& messages) {
+  for (size_t m = 0; m < messages.size(); ++m) {
+    const Json* content = messages.as_array()[m].find("content");
+    if (content == nullptr || !content->is_array()) continue;
+    return fmt::format(
+        "turn {} has its content as a list of parts, and the template wants a string; join the "
+        "parts with a map (docs/data.md)",
+        m + 1);
+  }
+  return "";
+}
+
+// A template that prints a value instead of joining strings writes a list of parts as Python or
+// JSON spells it, which nobody wants to train.
+void refuse_spelled_parts(const Json& messages, std::string_view rendered) {
+  const std::string text = listed_parts_text(messages);
+  if (text.empty()) return;
+  for (const std::string_view mark : {"'type': 'text'", "\"type\": \"text\""}) {
+    if (rendered.find(mark) == std::string_view::npos || any_text_has(messages, mark)) continue;
+    throw RowRefusal("template_error", text);
+  }
+}
+
 // Renders, tokenises and masks one conversation; throws whatever the template throws.
 TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
                    const ConversationStyle& style, int64_t& straddlers) {
   ChatTokens tokens = encode_chat(style.tokenizer, style.chat_template, messages, kwargs);
+  refuse_spelled_parts(messages, tokens.rendering.text);
   if (!style.lost_calls) {
     require_calls(messages, kwargs, style.chat_template, tokens.rendering.text);
   }
@@ -234,7 +275,9 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   } catch (const Error& error) {
     // A call that the template does not know is the likelier cause, so its message comes first.
     refuse_unknown_calls(messages, kwargs, style.chat_template, style.lost_calls);
-    throw RowRefusal("template_error", error.what());
+    const std::string parts = listed_parts_text(messages);
+    throw RowRefusal("template_error",
+                     parts.empty() ? error.what() : fmt::format("{} ({})", parts, error.what()));
   }
 }
 

@@ -64,6 +64,35 @@ TEST_F(ConversationTokens, AnswersInOneBlockAreTrainedTogetherOrRefused) {
   }
 }
 
+// One template fails on a list, the others print it as Python and JSON spell it.
+TEST_F(ConversationTokens, ATemplateThatWantsStringsRefusesContentInParts) {
+  const std::string rows =
+      R"([{"role":"user","content":[{"type":"text","text":"a"}]},)" + assistant_turn("b") + "]";
+  const auto refusal = [&](const std::string& shown, const std::string& messages) {
+    const auto chat_template = make_jinja_template(
+        "{% for m in messages %}{% generation %}" + shown + "{% endgeneration %}{% endfor %}",
+        "wants", {});
+    try {
+      encode_with(*chat_template, messages);
+    } catch (const RowRefusal& refused) {
+      return refused.reason() + ": " + refused.what();
+    }
+    return std::string("none");
+  };
+  const std::string wanted =
+      "template_error: turn 1 has its content as a list of parts, and the template wants a "
+      "string; join the parts with a map (docs/data.md)";
+  for (const char* shown : {"{{ m.content }}", "{{ m.content | tojson }}"}) {
+    EXPECT_EQ(refusal(shown, rows), wanted) << shown;
+  }
+  EXPECT_TRUE(refusal("{{ 'x' + m.content }}", rows).starts_with(wanted + " (")) << "no cause";
+  EXPECT_EQ(refusal("{{ m.content if m.content is string else m.content[0].text }}", rows), "none");
+  // A text about parts is no list of parts.
+  EXPECT_EQ(refusal("{{ m.content }}",
+                    "[" + user_turn("{'type': 'text'}") + "," + assistant_turn("b") + "]"),
+            "none");
+}
+
 TEST_F(ConversationTokens, RenderingOneOfTwoToolCallsLosesTheOther) {
   const auto first_only = make_jinja_template(
       "{% for m in messages %}{% generation %}{{ m.content }}{% if m.tool_calls %}"
