@@ -57,6 +57,22 @@ TEST_F(Render, WritesTextIdsAndMask) {
   EXPECT_EQ(mask.back().as_int(), 0);
 }
 
+// transformers quotes the text once more, and so does this command.
+TEST_F(Render, NotesOnceThatTrainingReadsArgumentsAsObjects) {
+  const std::string call =
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant",)"
+      R"( "content": "", "tool_calls": [{"type": "function", "function":)"
+      R"( {"name": "f", "arguments": "{\"x\": 1}"}}]}]})";
+  const std::string rows = folder_.write("rows.jsonl", call + "\n" + call + "\n");
+  ASSERT_EQ(xrun({"--json", "--template", "qwen2.5", rows}), 0) << out();
+  EXPECT_NE(row().at("text").as_string().find(R"("arguments": "{\"x\": 1}")"), std::string::npos)
+      << out();
+  const std::string note =
+      "note: " + rows + ":1: rendered as transformers does; training differs: the arguments of ";
+  EXPECT_NE(out().find(note), std::string::npos) << out();
+  EXPECT_EQ(out().find("training differs"), out().rfind("training differs")) << out();
+}
+
 TEST_F(Render, PrintsOnlyTheTextWithoutJson) {
   const std::string rows = folder_.write("rows.jsonl", kRow);
   ASSERT_EQ(xrun({rows}), 0);

@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <ctime>
 #include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/data/rows/tool_calls.h"
 #include "core/text/chat/chat_tokens.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
@@ -42,9 +44,10 @@ Json number_array(const auto& values) {
   return Json(std::move(out));
 }
 
-// Renders one row: its messages, with every other key as an argument of the template.
+// Renders one row: its messages, with every other key as an argument of the template. Adds what
+// training would change in them to `notes`.
 ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
-                      const ChatTemplate& chat_template) {
+                      const ChatTemplate& chat_template, std::vector<std::string>& notes) {
   XRUN_CHECK(row.is_object(), "the row is {}, wanted an object with \"messages\"", row.kind_name());
   const Json* messages = row.find("messages");
   XRUN_CHECK(messages != nullptr, "the row has no \"messages\"");
@@ -52,20 +55,38 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
   for (const auto& [key, value] : row.as_object()) {
     if (key != "messages") kwargs.set(key, value);
   }
-  return encode_chat(tokenizer, chat_template, *messages, kwargs);
+  ChatTokens tokens = encode_chat(tokenizer, chat_template, *messages, kwargs);
+  if (Json trained = *messages; trained.is_array()) {
+    parse_arguments(trained, kwargs, chat_template, /*may_be_broken=*/true, notes);
+  }
+  return tokens;
+}
+
+// Prints the first note of all rows.
+void print_note(const RowReader& rows, const std::vector<std::string>& notes, bool& printed) {
+  if (printed || notes.empty()) return;
+  printed = true;
+  std::fprintf(
+      stderr, "%s\n",
+      shown_text(fmt::format("note: {}: rendered as transformers does; training differs: {}",
+                             rows.location(), notes.front()))
+          .c_str());
 }
 
 // Returns the row's line of output; throws Error with the row's file and line.
 std::string render_line(const std::string& line, const RowReader& rows, bool json,
-                        const Tokenizer& tokenizer, const ChatTemplate& chat_template) {
+                        const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                        bool& noted) {
   const Json row = parse_json(line, rows.name(), rows.line());
   // parse_json() names the row itself.
   ChatTokens tokens;
+  std::vector<std::string> notes;
   try {
-    tokens = render_row(row, tokenizer, chat_template);
+    tokens = render_row(row, tokenizer, chat_template, notes);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", rows.location(), error.what()));
   }
+  print_note(rows, notes, noted);
   if (!json) return tokens.rendering.text;
   Json out = Json::object();
   out.set("text", tokens.rendering.text);
@@ -86,12 +107,14 @@ int render_rows(const RenderArguments& arguments) {
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
+  bool noted = false;
   for (std::string line; rows.next(line);) {
     // Outside the try: a damaged tokenizer is not an error of one row.
     tokenizer->finish_loading();
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // blank line
     try {
-      out.write(render_line(line, rows, arguments.json, *tokenizer, *resolved.chat_template));
+      out.write(
+          render_line(line, rows, arguments.json, *tokenizer, *resolved.chat_template, noted));
     } catch (const Error& error) {
       status = 1;
       if (arguments.json) {
