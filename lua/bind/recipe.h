@@ -76,6 +76,7 @@ struct RecipeContext {
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
   bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
+  std::vector<std::string> keys_set;  // by :set of a prompt; in the recipe's state, not in `config`
 };
 
 // Returns how the ranks share models and optimizers: dist.level, and the ranks of the options,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/train/batches/batch.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/run/run_loop.h"
@@ -223,7 +224,14 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<PausedRun>& paused,
   prompt.add({"reload", "",
               "Reads the recipe's file and modules again and pauses at the same step; weights, "
               "optimizer and run.state are carried over if the config is unchanged.",
-              [reload = std::move(reload)](Prompt&, std::string_view) { return reload(); }});
+              [reload = std::move(reload)](Prompt& at, std::string_view) {
+                std::string text = reload();
+                // The new config comes from the file and --set.
+                std::vector<std::string>& keys = recipe_context(at.state()).keys_set;
+                if (!keys.empty()) text += "; :set is undone for " + joined(keys, ", ");
+                keys.clear();
+                return text;
+              }});
 }
 
 }  // namespace xrun

@@ -29,6 +29,15 @@ TEST_F(Reload, ContinuesFromTheSameStepWithTheSameWeights) {
   EXPECT_EQ(say("cfg.beta"), "0.3");
 }
 
+TEST_F(Reload, SaysWhichSettingsOfThePromptAreUndone) {
+  open(head() + loop_);
+  say(":set beta 0.3");
+  say(":set beta 0.4");
+  EXPECT_TRUE(says(":reload", "; :set is undone for beta"));
+  EXPECT_EQ(say("cfg.beta"), "0.1");
+  EXPECT_EQ(say(":reload").find(":set"), std::string::npos);
+}
+
 TEST_F(Reload, KeepsTheRunsState) {
   const std::string counted =
       "for step, batch in run:steps(train, cfg.batch) do\n"
