@@ -48,15 +48,42 @@ void check_metric_names(const ObjectiveResult& result, const MicroBatch& micro) 
   }
 }
 
-// The fix for a plain return of xrun.kd on aligned data.
-std::string unit_hint(const at::Tensor& loss, const MicroBatch& micro) {
+// What a micro-batch has `count` of: "pair", "trained token of the chosen side"; "" if nothing.
+// Sets `by_token`.
+std::string counted_thing(int64_t count, MicroBatch& micro, bool& by_token) {
+  const bool pairs = micro.pair_count() > 0;
+  by_token = false;
+  if (pairs && count == micro.pair_count()) return "pair";
+  if (count == micro.segment_count()) return "sequence";
+  by_token = true;
+  if (count == micro.row_count()) return "trained token";
+  if (pairs && count == micro.chosen().row_count()) return "trained token of the chosen side";
+  if (pairs && count == micro.rejected().row_count()) return "trained token of the rejected side";
+  return "";
+}
+
+// The fix for a plain return of xrun.kd on aligned data, and for values per token.
+std::string unit_hint(const at::Tensor& loss, Unit unit, MicroBatch& micro) {
   const bool per_chunk = micro.info().aligned && loss.numel() == micro.unit_count(Unit::kChunk);
-  return per_chunk ? "; for one per chunk return { chunk = loss }" : "";
+  if (per_chunk) return "; for one per chunk return { chunk = loss }";
+  const std::string hint = unit_mismatch_hint(loss.numel(), micro.unit_count(unit), micro);
+  return hint.empty() ? "" : "\nhint: " + hint;
 }
 
 }  // namespace
 
-void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
+std::string unit_mismatch_hint(int64_t a, int64_t b, MicroBatch& micro) {
+  bool a_by_token = false, b_by_token = false;
+  const std::string thing_a = counted_thing(a, micro, a_by_token);
+  const std::string thing_b = counted_thing(b, micro, b_by_token);
+  if (thing_a.empty() || thing_b.empty() || a_by_token == b_by_token) return "";
+  return fmt::format(
+      "{} is one per {}, {} one per {}; view:sum(x) turns values per token into values per "
+      "sequence, view:spread(x) does the reverse",
+      count_text(a), thing_a, count_text(b), thing_b);
+}
+
+void check_result(const ObjectiveResult& result, MicroBatch& micro) {
   check_metric_names(result, micro);
   XRUN_CHECK(!result.losses.empty(),
              "the objective returned no loss; return a tensor with one loss per {}",
@@ -80,7 +107,7 @@ void check_result(const ObjectiveResult& result, const MicroBatch& micro) {
     XRUN_CHECK(loss.dim() == 1, "{} has shape [{}], wanted [{}] {}", what,
                fmt::join(loss.sizes(), ", "), wanted, per);
     XRUN_CHECK(loss.numel() == wanted, "{} has {}, wanted {} {}{}", what,
-               counted(loss.numel(), "element"), wanted, per, unit_hint(loss, micro));
+               counted(loss.numel(), "element"), wanted, per, unit_hint(loss, unit, micro));
     XRUN_CHECK(loss.is_floating_point(), "{} holds whole numbers, wanted a floating-point tensor",
                what);
   }

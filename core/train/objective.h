@@ -50,6 +50,11 @@ class NonFiniteLoss : public Error {
 // Throws Error unless the losses have the micro-batch's unit counts ("the loss has 12 elements,
 // wanted 8 (one per pair of this micro-batch)") and no metric has a name that the step gives
 // itself.
-void check_result(const ObjectiveResult& result, const MicroBatch& micro);
+void check_result(const ObjectiveResult& result, MicroBatch& micro);
+
+// Returns the fix for two tensors of a micro-batch whose sizes differ because one has a value per
+// token and the other does not: "21 is one per pair, 2,543 one per trained token of the chosen
+// side; view:sum(x) ...". "" for other sizes.
+std::string unit_mismatch_hint(int64_t a, int64_t b, MicroBatch& micro);
 
 }  // namespace xrun

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <map>
+#include <optional>
 
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
@@ -170,6 +172,30 @@ class OpenMicroScope {
   OpenMicro& open_;
 };
 
+// The sizes in LibTorch's "The size of tensor a (21) must match the size of tensor b (2543) at
+// ..."; nothing for another message.
+std::optional<std::pair<int64_t, int64_t>> unequal_sizes(const std::string& message) {
+  long long a = 0, b = 0;
+  const char* const format = "The size of tensor a (%lld) must match the size of tensor b (%lld)";
+  if (std::sscanf(message.c_str(), format, &a, &b) != 2) return std::nullopt;
+  return std::pair<int64_t, int64_t>(a, b);
+}
+
+// Calls the function below its argument for two results. An error of unequal sizes gets the units
+// that the sizes count.
+void call_objective(lua_State* L, MicroBatch& micro) {
+  try {
+    protected_call(L, 1, 2);
+  } catch (const LuaError& error) {
+    const auto sizes = unequal_sizes(error.message());
+    std::string hint = sizes ? unit_mismatch_hint(sizes->first, sizes->second, micro) : "";
+    if (hint.empty()) throw;
+    auto report = std::make_shared<ErrorReport>(error.report());
+    report->hint = std::move(hint);
+    throw LuaError(std::move(report));
+  }
+}
+
 }  // namespace
 
 MicroBatch* open_micro(lua_State* L) { return LuaState::of(L).service<OpenMicro>().micro; }
@@ -195,7 +221,7 @@ Objective lua_objective(lua_State* L, int i, const char* what) {
     const int base = lua_gettop(L);
     function->push(L);
     push(L, micro.shared_from_this());
-    protected_call(L, 1, 2);
+    call_objective(L, micro);
     std::string wrong;
     try {
       ObjectiveResult result = read_result(L, base + 1, micro);

@@ -86,6 +86,8 @@ wants 0 'is not folded: batch.fold is false; folding would compute' \
 changed mean.lua 's/return -margin:log_sigmoid(), {/return (-margin:log_sigmoid()):mean(), {/'
 wants 2 'wanted 2 elements (one per pair' check mean.lua
 grep -qE 'mean.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no location of the loss"; }
+changed tokens.lua 's/return -margin:log_sigmoid()/return -policy:token_logprob(p.chosen)/'
+wants 2 'one per trained token of the chosen side, 2 one per pair; view:sum(x)' check tokens.lua
 changed sign.lua 's/return -margin:log_sigmoid()/return -(-margin):log_sigmoid()/'
 wants 0 'makes chosen answers less likely' check sign.lua
 changed part.lua 's/return -margin:log_sigmoid()/return -(margin + xrun.tensor(chosen:tolist())):log_sigmoid()/'

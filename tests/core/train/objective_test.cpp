@@ -3,9 +3,11 @@
 #include "core/train/objective.h"
 
 #include <ATen/ops/ones.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "core/train/batches/batch.h"
+#include "core/train/batches/micro_batch.h"
 #include "tests/core/train/tiny_pairs.h"
 
 namespace xrun::objective_test {
@@ -26,6 +28,25 @@ TEST(Objective, AWrongLengthNamesTheExpectedOne) {
             "the loss has 12 elements, wanted 8 (one per pair of this micro-batch)");
   EXPECT_EQ(breach({{Unit::kSequence, at::ones({1})}}),
             "the loss has 1 element, wanted 16 (one per sequence of this micro-batch)");
+}
+
+TEST(Objective, ALossPerTokenIsExplained) {
+  const auto batch = tiny_batch(tiny_pairs(8), 8);
+  MicroBatch& micro = *batch->micros()[0];
+  const int64_t all = micro.row_count(), chosen = micro.chosen().row_count();
+  ASSERT_NE(chosen, 8);
+  EXPECT_EQ(unit_mismatch_hint(8, all, micro),
+            fmt::format("8 is one per pair, {} one per trained token; view:sum(x) turns values per "
+                        "token into values per sequence, view:spread(x) does the reverse",
+                        all));
+  EXPECT_NE(breach({{Unit::kPair, at::ones({chosen})}})
+                .find(fmt::format("\nhint: {} is one per trained token of the chosen side, 8 one "
+                                  "per pair; view:sum(x) ",
+                                  chosen)),
+            std::string::npos);
+  // Pairs and sequences are both of whole answers, and 8,000 counts nothing here.
+  EXPECT_EQ(unit_mismatch_hint(8, 16, micro), "");
+  EXPECT_EQ(unit_mismatch_hint(8, 8000, micro), "");
 }
 
 TEST(Objective, AReducedLossIsRefused) {

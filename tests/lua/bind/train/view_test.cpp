@@ -30,6 +30,18 @@ end
             "");
 }
 
+TEST_F(ViewBinding, SizesOfAnObjectiveThatDifferAreExplained) {
+  const std::string text = run(head() + R"(
+local function mixed(p) return policy:logprob(p.chosen) - policy:token_logprob(p.chosen) end
+for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, mixed) end
+)",
+                               "r", true);
+  // A micro-batch of one pair broadcasts, so that the loss is what has a wrong size.
+  has(text, "one per pair");
+  has(text, "one per trained token of the chosen side");
+  has(text, "view:sum(x) turns values per token into values per sequence");
+}
+
 TEST_F(ViewBinding, AWrongFieldNameGetsASuggestion) {
   const auto assign = [&](const std::string& line) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do " + line + " end\n", "r",
