@@ -73,8 +73,11 @@ int split_set(DataHandle& self, lua_State* L) {
   check_fields(valid, "valid");
   const Json* data = valid.find("data");
   if (data != nullptr && data->size() > 0) {
-    XRUN_CHECK(options.get<double>("fraction", 0.0) == 0,
-               "valid has both fraction and data; give one of them");
+    if (const double fraction = options.get<double>("fraction", 0.0); fraction != 0) {
+      throw UsageError(fmt::format(
+          "valid has both fraction = {:g} and data; --set valid.fraction=0 takes the data alone",
+          fraction));
+    }
     push(L, with_rows(self, self.set));
     auto other = open_valid(self, L, *data);
     other->align = self.align;

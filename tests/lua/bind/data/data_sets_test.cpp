@@ -56,6 +56,14 @@ TEST_F(DataSetBinding, AnErrorOfTheDataNamesItsFileBeforeTheRecipe) {
       << error;
 }
 
+TEST_F(DataSetBinding, AFractionBesideValidationFilesIsRefusedWithTheFix) {
+  const std::string text = opening("chats", "sequences = 4", "valid = { fraction = 0.2 }") +
+                           "local train, valid = xrun.chat(cfg.data, policy):split(cfg.valid)\n" +
+                           kLoop;
+  has(run(text, "r", false, {}, {"valid.data.1.path=chats.jsonl"}),
+      "valid has both fraction = 0.2 and data; --set valid.fraction=0 takes the data alone");
+}
+
 TEST_F(DataSetBinding, AFileThatTheSystemDoesNotGiveIsAnErrorOfTheData) {
   const std::string text =
       opening("chats", "sequences = 4", "") + "local train = xrun.chat(cfg.data, policy)\n" + kLoop;
