@@ -9,7 +9,18 @@ wants 2 'did you mean `half`?' dpo --run hlaf --resume
 wants 1 'dtype' dpo --run half --steps 4 --resume --set dtype=bf16
 wants 0 'resumed half at step 2' dpo --run half --steps 4 --resume --force --set dtype=bf16
 
+dpo_check() {
+  "$xrun" check "$root/recipes/dpo.lua" --set model=tiny --set batch.pairs=2 "$@" \
+    --set data.1.path="$root/tests/data/pairs.jsonl"
+}
 dpo --run a >/dev/null
+# Commands that look at a recipe take the settings of a run, as --resume does.
+wants 0 'a: taking the settings of this run' "$xrun" check "$root/recipes/dpo.lua" --run a
+grep -qE '^ok +steps +11 steps of 2 ' out.txt || { cat out.txt; fail "check did not take the settings"; }
+wants 0 "step 0 of 11 " "$xrun" inspect "$root/recipes/dpo.lua" --run a --set batch.pairs=1
+wants 0 'a: taking the settings of this run' "$xrun" cache "$root/recipes/dpo.lua" --run a
+wants 2 'is another recipe' "$xrun" check "$root/recipes/sft.lua" --run a
+wants 0 'would train' dpo_check --run to_come
 # Packing and micro-batch size change nothing beyond rounding.
 dpo --run d --set batch.max_tokens=400 >/dev/null
 python3 - <<'PYTHON'

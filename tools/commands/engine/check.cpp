@@ -12,7 +12,6 @@
 #include "lua/prompt/preview.h"
 #include "lua/state/interruption.h"
 #include "tools/commands/command_line.h"
-#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/check_recipe.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
@@ -76,7 +75,7 @@ int command_check(int argc, char** argv) {
   app.add_flag("--json", json,
                "one JSON object per line: verdict, subject, text, remedy, file, line");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  options = bundled_options(std::move(options), true);
+  options = preview_options(app, std::move(options));
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
   FindingReport report(json, kCheckColumns);

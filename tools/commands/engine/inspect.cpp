@@ -29,7 +29,6 @@
 #include "lua/prompt/inspect_loop.h"
 #include "lua/prompt/preview.h"
 #include "tools/commands/command_line.h"
-#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
@@ -230,7 +229,7 @@ int command_inspect(int argc, char** argv) {
     inspect_run(arguments);
     return 0;
   }
-  arguments.recipe = bundled_options(std::move(arguments.recipe), true);
+  arguments.recipe = preview_options(app, std::move(arguments.recipe));
   if (arguments.recipe.device == "cuda") load_cuda_plugin();
   warn_of_threads(arguments.recipe.threads);
   const auto preview = open_preview(arguments.recipe, console_on(stderr));

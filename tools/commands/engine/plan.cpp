@@ -23,7 +23,6 @@
 #include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "tools/commands/command_line.h"
-#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/finding_report.h"
 #include "tools/commands/engine/recipe_arguments.h"
@@ -274,7 +273,7 @@ int command_plan(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const ClusterDevice& device = cluster_device(device_name);
   options.device_given = true;  // shapes alone are read: on the CPU, whatever a bundle ran on
-  options = bundled_options(std::move(options), true);
+  options = preview_options(app, std::move(options));
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<Preview> preview = open_preview(options, quiet);
   if (preview->error() != nullptr) throw UsageError(preview->error()->headline());

@@ -115,7 +115,7 @@ int command_cache_recipe(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   warn_of_threads(options.threads);
   options.json = json;
-  return run_session(bundled_options(std::move(options), true));
+  return run_session(preview_options(app, std::move(options)));
 }
 
 }  // namespace xrun

@@ -4,7 +4,13 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "core/console/terminal/shown_text.h"
+#include "lua/bind/run/resumed_options.h"
 #include "tools/commands/command_line.h"
+#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/trust_arguments.h"
 
 namespace xrun {
@@ -24,7 +30,8 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
                  "a config key: beta=0.2, data.1.path=pairs.jsonl; a Lua literal or bare text")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  app.add_option("--run", options.run_dir, "the run's folder (runs/<recipe>-<hash>)")
+  app.add_option("--run", options.run_dir,
+                 "a run's folder; its settings, device and threads are taken")
       ->type_name("DIR");
   app.add_option("--device", options.device,
                  "where the recipe's model trains: cpu, or cuda for one GPU (cpu)")
@@ -36,6 +43,7 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
 void add_run_arguments(CLI::App& app, RecipeOptions& options, std::optional<int64_t>& repl_at) {
   add_recipe_arguments(app, options);
   add_trust_arguments(app);
+  app.get_option("--run")->description("the run's folder (runs/<recipe>-<hash>)");
   app.add_flag("--resume", options.resume,
                "continue a run with its own settings, device and threads: the one in --run, or the "
                "recipe's newest");
@@ -51,6 +59,19 @@ void add_run_arguments(CLI::App& app, RecipeOptions& options, std::optional<int6
          "open the prompt of xrun repl before this step, and continue when it is left; SIGUSR1 "
          "opens it after the current step")
       ->check(whole_number(0));
+}
+
+RecipeOptions preview_options(const CLI::App& app, RecipeOptions options) {
+  options.device_given = options.device_given || app.count("--device") > 0;
+  const std::filesystem::path dir = options.run_dir;
+  options.resume = !options.recipe.empty() && !dir.empty() && is_file(dir / "run.json");
+  options = bundled_options(std::move(options), true);
+  options = from_option([&] { return resumed_options(options); });
+  if (options.resume) {
+    fmt::print(stderr, "{}: taking the settings of this run\n", shown_text(dir.string()));
+  }
+  options.resume = false;
+  return options;
 }
 
 }  // namespace xrun

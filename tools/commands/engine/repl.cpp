@@ -11,7 +11,6 @@
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
-#include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/cuda_plugin.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/recipe_arguments.h"
@@ -58,7 +57,7 @@ int command_repl(int argc, char** argv) {
   add_trust_arguments(app);
   app.get_option("RECIPE")->required(false);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  options = bundled_options(std::move(options), true);
+  options = preview_options(app, std::move(options));
   if (options.device == "cuda") load_cuda_plugin();
   warn_of_threads(options.threads);
   const bool typed = ::isatty(STDIN_FILENO) != 0;
