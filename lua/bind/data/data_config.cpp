@@ -104,6 +104,16 @@ Json read_template_kwargs(const Json& kwargs, RowKind kind) {
   return kwargs;
 }
 
+// Compares the paths alone: an empty table from Lua may be a list or an object.
+bool same_paths(const Json& a, const Json& b) {
+  const auto same = [](const Json& x, const Json& y) {
+    const Json* const p = x.is_object() ? x.find("path") : nullptr;
+    const Json* const q = y.is_object() ? y.find("path") : nullptr;
+    return p != nullptr && q != nullptr && *p == *q;
+  };
+  return a.is_array() && b.is_array() && std::ranges::equal(a.as_array(), b.as_array(), same);
+}
+
 }  // namespace
 
 std::vector<MixtureStage> read_stages(const Json& stages) {
@@ -145,7 +155,7 @@ DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, c
   // Messages offer --set where the sources are those of the configuration.
   for (const char* path : {"data", "valid.data"}) {
     const Json* configured = recipe_context(L).config.find(path);
-    if (configured != nullptr && *configured == data) result.config_path = path;
+    if (configured != nullptr && same_paths(*configured, data)) result.config_path = path;
   }
   RowSettings& settings = result.settings;
   const auto value = [&](const char* name) { return option_or_config(options, L, name); };
