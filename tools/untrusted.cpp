@@ -22,7 +22,7 @@
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
 #include "core/console/terminal/shown_text.h"
-#include "core/dist/watch/world.h"
+#include "core/dist/watch/rank_environment.h"
 
 namespace xrun {
 
@@ -70,7 +70,7 @@ FileAccess system_access() {
 bool is_untrusted_child() { return std::getenv(kChild) != nullptr; }
 
 int run_untrusted(const TrustOptions& options, char** argv) {
-  if (const auto world = world_from_environment(); world && world->size > 1) {
+  if (const auto env = rank_environment(); env && env->world_size > 1) {
     throw UsageError(
         "a recipe that is not trusted runs in one process, since ranks talk over the network; "
         "--trusted runs it without limits");

@@ -9,8 +9,8 @@
 #include "core/dist/ranks.h"
 #include "core/dist/watch/flight_record.h"
 #include "core/dist/watch/judge.h"
+#include "core/dist/watch/rank_environment.h"
 #include "core/dist/watch/watchdog.h"
-#include "core/dist/watch/world.h"
 
 namespace xrun {
 
@@ -23,8 +23,8 @@ struct JoinOptions {
   WatchLimits limits = watch_limits();
 };
 
-// Joins the other processes of `world`; returns when all have come. Each call is noted in
+// Joins the other processes that `env` describes; returns when all have come. Each call is noted in
 // the record, which must outlive the group. Throws Error if they do not meet (rendezvous.h).
-std::unique_ptr<Ranks> join_ranks(const World& world, const JoinOptions& options);
+std::unique_ptr<Ranks> join_ranks(const RankEnvironment& env, const JoinOptions& options);
 
 }  // namespace xrun

@@ -61,18 +61,18 @@ at::Tensor byte_view(const at::Tensor& tensor) {
   return tensor.detach().reshape({-1}).view(at::kByte);
 }
 
-ProcessGroup::ProcessGroup(const World& world, const JoinOptions& options,
+ProcessGroup::ProcessGroup(const RankEnvironment& env, const JoinOptions& options,
                            c10::intrusive_ptr<c10d::Store> store, Socket watched)
-    : world_(world),
+    : env_(env),
       check_(options.check),
       times_(options.times),
       record_(*options.record),
       store_(std::move(store)),
-      watchdog_(world, record_, std::move(watched), options.hooks, options.limits) {
+      watchdog_(env, record_, std::move(watched), options.hooks, options.limits) {
   const Call call = {record_.begin("connect", 0), "connect", 0};
   record_.wait_for(call.number, call.label, call.bytes);
   try {
-    host_ = make_gloo_backend(store_, world.rank, world.size, own_address(world));
+    host_ = make_gloo_backend(store_, env.rank, env.world_size, own_address(env));
   } catch (const std::exception& error) {
     explain_break(error);
   }

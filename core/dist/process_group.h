@@ -18,9 +18,9 @@
 #include "core/dist/join_ranks.h"
 #include "core/dist/ranks.h"
 #include "core/dist/watch/flight_record.h"
+#include "core/dist/watch/rank_environment.h"
 #include "core/dist/watch/socket.h"
 #include "core/dist/watch/watchdog.h"
-#include "core/dist/watch/world.h"
 
 namespace xrun {
 
@@ -29,12 +29,12 @@ class ProcessGroup final : public Ranks {
   using Work = c10::intrusive_ptr<c10d::Work>;
 
   // Connects to the others, through the addresses that `store` exchanges.
-  ProcessGroup(const World& world, const JoinOptions& options,
+  ProcessGroup(const RankEnvironment& env, const JoinOptions& options,
                c10::intrusive_ptr<c10d::Store> store, Socket watched);
   ~ProcessGroup() override;
 
-  int64_t rank() const override { return world_.rank; }
-  int64_t size() const override { return world_.size; }
+  int64_t rank() const override { return env_.rank; }
+  int64_t size() const override { return env_.world_size; }
 
   std::vector<std::string> gather(std::string_view label, const std::string& text) override;
   std::string broadcast(std::string_view label, const std::string& text, int64_t root) override;
@@ -82,7 +82,7 @@ class ProcessGroup final : public Ranks {
   // For ranks that have met in different calls: throws what the watchdog finds.
   [[noreturn]] void explain_difference(const Call& call, int64_t other);
 
-  const World world_;
+  const RankEnvironment env_;
   const bool check_;
   CollectiveTimes* const times_;
   FlightRecord& record_;

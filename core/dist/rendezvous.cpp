@@ -57,49 +57,49 @@ std::string key_prefix() {
 }
 
 // Returns the socket on which rank 0 serves the store.
-int listening_socket(const World& world) {
+int listening_socket(const RankEnvironment& env) {
   if (const char* const text = std::getenv("XRUN_MASTER_FD")) {
     const int fd = std::atoi(text);
     ::unsetenv("XRUN_MASTER_FD");  // not meant for programs that this process starts
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     return fd;
   }
-  return listen_on(world.port, world.one_machine()).release();
+  return listen_on(env.port, env.one_machine()).release();
 }
 
-void wait_for_server(const World& world, const std::string& host) {
-  if (world.rank == 0 && !agent_serves()) {
+void wait_for_server(const RankEnvironment& env, const std::string& host) {
+  if (env.rank == 0 && !agent_serves()) {
     try {
-      connect_to(host, world.port, kOwnAddressS);
+      connect_to(host, env.port, kOwnAddressS);
     } catch (const Error& error) {
       throw Error(
           fmt::format("rank 0 listens on port {}, but its own MASTER_ADDR does not lead "
                       "there: {}; set MASTER_ADDR to the host of rank 0",
-                      world.port, error.what()));
+                      env.port, error.what()));
     }
     return;
   }
   try {
-    connect_to(host, world.port, join_timeout_s(), [](const std::string&) { check_interrupt(); });
+    connect_to(host, env.port, join_timeout_s(), [](const std::string&) { check_interrupt(); });
   } catch (const Error& error) {
     throw Error(
         fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
                     "and that rank 0 has started",
-                    world.rank, world.size, error.what()));
+                    env.rank, env.world_size, error.what()));
   }
 }
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-[[noreturn]] void throw_missing(c10d::Store& store, const World& world, double waited_s) {
+[[noreturn]] void throw_missing(c10d::Store& store, const RankEnvironment& env, double waited_s) {
   std::vector<std::string> missing;
-  for (int64_t r = 0; r < world.size; ++r) {
+  for (int64_t r = 0; r < env.world_size; ++r) {
     if (!store.check({fmt::format("meet/{}", r)})) missing.push_back(std::to_string(r));
   }
   throw Error(
       fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
                   "output, and set XRUN_DIST_JOIN_S to wait longer",
-                  world.rank, world.size, waited_s, missing.size() == 1 ? "rank" : "ranks",
+                  env.rank, env.world_size, waited_s, missing.size() == 1 ? "rank" : "ranks",
                   listed(missing, kNamedRanks)));
 }
 
@@ -113,12 +113,12 @@ std::string first_difference(const std::string& text, const std::string& other) 
 }
 
 // Every rank compares all programs, so that each throws by itself.
-void compare_programs(c10d::Store& store, const World& world) {
+void compare_programs(c10d::Store& store, const RankEnvironment& env) {
   std::vector<std::string> keys;
-  for (int64_t r = 0; r < world.size; ++r) keys.push_back(fmt::format("meet/{}", r));
+  for (int64_t r = 0; r < env.world_size; ++r) keys.push_back(fmt::format("meet/{}", r));
   const std::vector<std::vector<uint8_t>> programs = store.multiGet(keys);
   const std::string first(programs[0].begin(), programs[0].end());
-  for (int64_t r = 1; r < world.size; ++r) {
+  for (int64_t r = 1; r < env.world_size; ++r) {
     const std::string program(programs[r].begin(), programs[r].end());
     if (program == first) continue;
     throw Error(
@@ -130,43 +130,43 @@ void compare_programs(c10d::Store& store, const World& world) {
 
 }  // namespace
 
-std::string own_address(const World& world) {
-  if (world.one_machine()) return kLoopback;
+std::string own_address(const RankEnvironment& env) {
+  if (env.one_machine()) return kLoopback;
   // Rank 0 reaches its own name over the loopback interface, which the others cannot.
-  std::string own = address_towards(world.address);
+  std::string own = address_towards(env.address);
   if (own.empty() || own == "::1" || own.starts_with("127.")) own = outer_address();
-  return own.empty() ? world.address : own;
+  return own.empty() ? env.address : own;
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const World& world) {
-  const bool serves = world.rank == 0 && !agent_serves();
+c10::intrusive_ptr<c10d::Store> open_store(const RankEnvironment& env) {
+  const bool serves = env.rank == 0 && !agent_serves();
   // On one machine, rank 0 listens on the loopback interface alone.
-  const std::string host = world.one_machine() && !agent_serves() ? kLoopback : world.address;
+  const std::string host = env.one_machine() && !agent_serves() ? kLoopback : env.address;
   c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(world.port);
+  options.port = static_cast<uint16_t>(env.port);
   options.isServer = serves;
   options.waitWorkers = false;
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(1e3 * join_timeout_s()));
-  if (serves) options.masterListenFd = listening_socket(world);
-  if (!serves || !world.one_machine()) wait_for_server(world, host);
+  if (serves) options.masterListenFd = listening_socket(env);
+  if (!serves || !env.one_machine()) wait_for_server(env, host);
   return c10::make_intrusive<c10d::PrefixStore>(key_prefix(),
                                                 c10::make_intrusive<c10d::TCPStore>(host, options));
 }
 
-void meet(c10d::Store& store, const World& world, const std::string& program) {
+void meet(c10d::Store& store, const RankEnvironment& env, const std::string& program) {
   const SteadyClock::time_point begin = SteadyClock::now();
-  store.set(fmt::format("meet/{}", world.rank), bytes_of(program));
+  store.set(fmt::format("meet/{}", env.rank), bytes_of(program));
   store.add("meet/count", 1);
-  for (int pause_ms = kFirstPauseMs; store.add("meet/count", 0) < world.size;
+  for (int pause_ms = kFirstPauseMs; store.add("meet/count", 0) < env.world_size;
        pause_ms = std::min(2 * pause_ms, kLastPauseMs)) {
     check_interrupt();
     const double waited_s = seconds_since(begin);
-    if (waited_s > join_timeout_s()) throw_missing(store, world, waited_s);
+    if (waited_s > join_timeout_s()) throw_missing(store, env, waited_s);
     ::poll(nullptr, 0, pause_ms);
   }
   std::exception_ptr difference;
   try {
-    compare_programs(store, world);
+    compare_programs(store, env);
   } catch (const Error&) {
     difference = std::current_exception();
   }
@@ -174,7 +174,7 @@ void meet(c10d::Store& store, const World& world, const std::string& program) {
   if (!difference) return;
   // If rank 0 serves the store, it must stay until the others have read the difference there.
   const SteadyClock::time_point read = SteadyClock::now();
-  while (world.rank == 0 && store.add("meet/read", 0) < world.size &&
+  while (env.rank == 0 && store.add("meet/read", 0) < env.world_size &&
          seconds_since(read) < kReadS) {
     ::poll(nullptr, 0, kFirstPauseMs);
   }

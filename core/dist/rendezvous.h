@@ -4,22 +4,22 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "core/dist/watch/world.h"
+#include "core/dist/watch/rank_environment.h"
 
 namespace xrun {
 
-// Opens the store of `world`. Rank 0 listens on the loopback interface if all ranks are on this
+// Opens the store of the process group. Rank 0 listens on the loopback interface if all ranks are on this
 // machine; it takes over the socket of $XRUN_MASTER_FD if `xrun launch` has opened one. The other
 // ranks wait for it up to $XRUN_DIST_JOIN_S seconds (300). Throws Error if the address is wrong,
 // the port is in use, or nobody answers.
-c10::intrusive_ptr<c10d::Store> open_store(const World& world);
+c10::intrusive_ptr<c10d::Store> open_store(const RankEnvironment& env);
 
 // Waits until all ranks have come, and checks that their programs are alike. `program` has a line
 // "name value" for each part. Throws Error that names the ranks which have not come in time; or, on
 // every rank, the first rank whose program differs and the line.
-void meet(c10d::Store& store, const World& world, const std::string& program);
+void meet(c10d::Store& store, const RankEnvironment& env, const std::string& program);
 
 // Returns the address at which this machine listens for the other ranks.
-std::string own_address(const World& world);
+std::string own_address(const RankEnvironment& env);
 
 }  // namespace xrun

@@ -14,9 +14,9 @@ namespace {
 
 TEST(NcclCuda, OneRankKeepsItsTensors) {
   if (cuda_plugin() == nullptr) GTEST_SKIP() << "no CUDA driver";
-  World world;
-  world.port = port_of(listen_on(0, /*loopback=*/true));
-  const std::unique_ptr<Ranks> ranks = join_ranks(world, {});
+  RankEnvironment env;
+  env.port = port_of(listen_on(0, /*loopback=*/true));
+  const std::unique_ptr<Ranks> ranks = join_ranks(env, {});
   const at::Tensor in = at::arange(1000).to(at::kBFloat16).cuda();
   for (const auto& run : {+[](Ranks&r, const at::Tensor&out, const at::Tensor&in) {
                             r.exchange("exchange", out, {1000}, in, {1000})->wait();

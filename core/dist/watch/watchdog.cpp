@@ -64,14 +64,14 @@ void wake(const Socket& event) {
 
 }  // namespace
 
-Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, WatchdogHooks hooks,
-                   const WatchLimits& limits)
-    : world_(world),
+Watchdog::Watchdog(const RankEnvironment& env, FlightRecord& record, Socket socket,
+                   WatchdogHooks hooks, const WatchLimits& limits)
+    : env_(env),
       record_(record),
       hooks_(std::move(hooks)),
       limits_(limits),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      ranks_(world.size),
+      ranks_(env.world_size),
       last_ms_(monotonic_ms()) {
   ::pthread_getcpuclockid(::pthread_self(), &main_cpu_);
   main_thread_ = ::syscall(SYS_gettid);
@@ -79,11 +79,11 @@ Watchdog::Watchdog(const World& world, FlightRecord& record, Socket socket, Watc
     // Ranks join one after the other, so their limits count from here.
     rank.heard_ms = rank.active_ms = rank.alive_ms = rank.status.since_ms = last_ms_;
   }
-  if (world.rank == 0) {
+  if (env.rank == 0) {
     listener_ = std::move(socket);
   } else {
     peers_.push_back({FrameStream(std::move(socket)), 0});
-    const WatchHello hello = {world.rank, sizeof(RankStatus), unix_ms()};
+    const WatchHello hello = {env.rank, sizeof(RankStatus), unix_ms()};
     peers_[0].stream.send(FrameKind::kHello, message_bytes(hello));
   }
   // The main thread handles signals. The new thread inherits the mask, so the mask is set around
@@ -127,7 +127,7 @@ void Watchdog::fail(int status, const std::string& message) {
   changed_.notify_all();
   // An error that comes after a verdict is a consequence of it and is not sent.
   if (!verdict()) {
-    record_.set_failure(fmt::format("rank {} of {}: {}: {}", world_.rank, world_.size,
+    record_.set_failure(fmt::format("rank {} of {}: {}: {}", env_.rank, env_.world_size,
                                     step_text(record_.read()), message));
     wake(wake_);
     await_verdict(kReplyS);
@@ -191,12 +191,12 @@ void Watchdog::beat() {
                               }),
                peers_.end());
   // This rank judges itself from the same record that it sends to the others.
-  ranks_[world_.rank].update(own_status(), now_ms);
+  ranks_[env_.rank].update(own_status(), now_ms);
   if (now_ms - beat_ms_ >= kBeatMs) send_beat();
   send_failure();
   if (verdict()) return;
   compare_errors();
-  if (world_.rank == 0) {
+  if (env_.rank == 0) {
     decide();
   } else {
     decide_about_rank_0();
@@ -230,7 +230,7 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
     WatchHello hello{};
     if (!read_message_bytes(frame.body, 0, hello)) return;
     // Rank 0 has no connection to itself, so a hello with its number is not of this run.
-    if (hello.rank <= 0 || hello.rank >= world_.size) return;
+    if (hello.rank <= 0 || hello.rank >= env_.world_size) return;
     peer.rank = hello.rank;
     const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
     if (off_ms > kClockMs) {
@@ -269,7 +269,7 @@ void Watchdog::take_table(const std::string& body) {
   WatchTableRow row;
   for (size_t r = 0; r < ranks_.size() && read_message_bytes(body, r, row); ++r) {
     // This rank knows its own status better than rank 0 does.
-    if (static_cast<int64_t>(r) == world_.rank) continue;
+    if (static_cast<int64_t>(r) == env_.rank) continue;
     ranks_[r].update(aged(row.status, now_ms), now_ms);
     ranks_[r].closed = row.closed != 0;
     ranks_[r].left = row.left != 0;
@@ -287,7 +287,7 @@ RankStatus Watchdog::own_status() {
     out.cpu_ms = int64_t{cpu.tv_sec} * 1000 + cpu.tv_nsec / 1000000;
   }
   out.work_ms = other_threads_cpu_ms();
-  const RankView& own = ranks_[world_.rank];
+  const RankView& own = ranks_[env_.rank];
   out.outside = last_ms_ - own.active_ms > kOutsideCheckMs && waits_for_outside() ? 1 : 0;
   if (hooks_.ask_line && out.in_lua != 0 && out.state == RankState::kComputing &&
       last_ms_ - own.active_ms > kAskLineMs) {
@@ -306,26 +306,27 @@ std::string Watchdog::table() const {
 
 // Sends this rank's own failure once; rank 0 reads its own in decide().
 void Watchdog::send_failure() {
-  if (world_.rank == 0 || peers_.empty()) return;
+  if (env_.rank == 0 || peers_.empty()) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (own_failure_status_ == 0) return;
   // The report names the step of the error, not that of the last beat.
   peers_[0].stream.send(FrameKind::kStatus,
-                        message_bytes(aged(ranks_[world_.rank].status, last_ms_)));
+                        message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
   peers_[0].stream.send(FrameKind::kFailure, message_bytes(own_failure_status_) + own_failure_);
   own_failure_status_ = 0;
 }
 
 void Watchdog::send_beat() {
   beat_ms_ = last_ms_;
-  if (world_.rank != 0) {
+  if (env_.rank != 0) {
     if (peers_.empty()) return;
     peers_[0].stream.send(FrameKind::kStatus,
-                          message_bytes(aged(ranks_[world_.rank].status, last_ms_)));
+                          message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
     return;
   }
   // n ranks receive n rows each, so with many ranks the table goes out less often than the beat.
-  const int64_t bytes = static_cast<int64_t>(sizeof(WatchTableRow)) * world_.size * world_.size;
+  const int64_t bytes =
+      static_cast<int64_t>(sizeof(WatchTableRow)) * env_.world_size * env_.world_size;
   const bool due = last_ms_ - table_ms_ >= std::max<int64_t>(kBeatMs, bytes / kTableBytesPerMs);
   const std::string body = due ? table() : "";
   if (due) table_ms_ = last_ms_;
@@ -335,7 +336,7 @@ void Watchdog::send_beat() {
 
 // A rank that has seen the errors of all goes on, so errors later than this one count too.
 void Watchdog::compare_errors() {
-  const int64_t mine = ranks_[world_.rank].status.failed_at;
+  const int64_t mine = ranks_[env_.rank].status.failed_at;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     // Only a fails_together() that waits for this very error is answered.
@@ -378,7 +379,7 @@ void Watchdog::decide() {
 
 void Watchdog::decide_about_rank_0() {
   // Judges only these two: the state of the others is known from rank 0 alone, and may be old.
-  const auto found = judge({ranks_[0], ranks_[world_.rank]}, limits_, last_ms_);
+  const auto found = judge({ranks_[0], ranks_[env_.rank]}, limits_, last_ms_);
   // Rank 0 judges all others. Its own end is judged elsewhere, by the ranks that would wait for it
   // forever.
   const bool gone = ranks_[0].closed && !ranks_[0].left;
@@ -391,8 +392,8 @@ void Watchdog::decide_about_rank_0() {
   if (!verdict) return;
   // The lowest of the ranks that are left reports.
   int64_t reporter = 1;
-  while (reporter < world_.rank && (views[reporter].closed || views[reporter].left)) ++reporter;
-  settle(*verdict, reporter == world_.rank);
+  while (reporter < env_.rank && (views[reporter].closed || views[reporter].left)) ++reporter;
+  settle(*verdict, reporter == env_.rank);
 }
 
 void Watchdog::settle(const RankVerdict& verdict, bool reports) {
@@ -408,7 +409,7 @@ void Watchdog::settle(const RankVerdict& verdict, bool reports) {
   changed_.notify_all();
   const bool ends = !ends_by_itself(verdict, reports);
   // Rank 0 sends the verdict to all; the rank that reports the end of rank 0 has nobody to tell.
-  if (ends && world_.rank == 0) say_goodbye();
+  if (ends && env_.rank == 0) say_goodbye();
   if (ends && hooks_.end) hooks_.end(verdict, reports);
 }
 
@@ -431,12 +432,11 @@ bool Watchdog::ends_by_itself(const RankVerdict& verdict, bool reports) {
 
 void Watchdog::leave() {
   record_.leave();
-  ranks_[world_.rank].status = record_.read();
+  ranks_[env_.rank].status = record_.read();
   last_ms_ = monotonic_ms();
   for (Peer& peer : peers_) {
-    if (world_.rank != 0) {
-      peer.stream.send(FrameKind::kStatus,
-                       message_bytes(aged(ranks_[world_.rank].status, last_ms_)));
+    if (env_.rank != 0) {
+      peer.stream.send(FrameKind::kStatus, message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
     } else {
       peer.stream.send(FrameKind::kTable, table());
     }

@@ -14,8 +14,8 @@
 #include "core/dist/watch/flight_record.h"
 #include "core/dist/watch/frame_stream.h"
 #include "core/dist/watch/judge.h"
+#include "core/dist/watch/rank_environment.h"
 #include "core/dist/watch/socket.h"
-#include "core/dist/watch/world.h"
 
 namespace xrun {
 
@@ -36,7 +36,7 @@ class Watchdog {
  public:
   // `socket` listens on rank 0, on the others it is connected to it. Starts the thread; the main
   // thread is the caller's.
-  Watchdog(const World& world, FlightRecord& record, Socket socket, WatchdogHooks hooks,
+  Watchdog(const RankEnvironment& env, FlightRecord& record, Socket socket, WatchdogHooks hooks,
            const WatchLimits& limits);
   // Leaves in an orderly way.
   ~Watchdog();
@@ -80,7 +80,7 @@ class Watchdog {
   void leave();
   void say_goodbye();
 
-  const World world_;
+  const RankEnvironment env_;
   FlightRecord& record_;
   const WatchdogHooks hooks_;
   const WatchLimits limits_;

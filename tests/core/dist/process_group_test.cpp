@@ -1,4 +1,4 @@
-// Worlds of threads: each joins as a rank of its own, over the loopback interface.
+// Process groups of threads: each joins as a rank of its own, over the loopback interface.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -18,13 +18,13 @@
 namespace xrun {
 namespace process_group_test {
 
-World world_of(int64_t rank, int64_t size, int port) {
-  World world;
-  world.rank = world.local_rank = rank;
-  world.size = world.local_size = size;
-  world.address = "127.0.0.1";
-  world.port = port;
-  return world;
+RankEnvironment env_of(int64_t rank, int64_t size, int port) {
+  RankEnvironment env;
+  env.rank = env.local_rank = rank;
+  env.world_size = env.local_size = size;
+  env.address = "127.0.0.1";
+  env.port = port;
+  return env;
 }
 
 int free_port() { return port_of(listen_on(0, /*loopback=*/true)); }
@@ -45,7 +45,7 @@ std::vector<std::string> run_ranks(int64_t size, const std::function<void(Ranks&
         options.limits.late_ms = 100;
         options.record = &record;
         options.check = check;
-        const std::unique_ptr<Ranks> ranks = join_ranks(world_of(r, size, port), options);
+        const std::unique_ptr<Ranks> ranks = join_ranks(env_of(r, size, port), options);
         body(*ranks);
         ranks->barrier("end");
       } catch (const std::exception& error) {

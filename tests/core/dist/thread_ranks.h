@@ -20,9 +20,9 @@
 namespace xrun {
 
 // State shared by the threads: one call at a time, which all of them make with one label.
-class ThreadWorld {
+class ThreadGroup {
  public:
-  explicit ThreadWorld(int64_t size) : size_(size), calls_(static_cast<size_t>(size)) {}
+  explicit ThreadGroup(int64_t size) : size_(size), calls_(static_cast<size_t>(size)) {}
   int64_t size() const { return size_; }
 
   // One rank's part of a call. Tensors are read by the other ranks until all of them are done.
@@ -73,13 +73,13 @@ class ThreadWorld {
 
 class ThreadRanks : public Ranks {
  public:
-  ThreadRanks(ThreadWorld& world, int64_t rank) : world_(world), rank_(rank) {}
+  ThreadRanks(ThreadGroup& group, int64_t rank) : group_(group), rank_(rank) {}
   int64_t rank() const override { return rank_; }
-  int64_t size() const override { return world_.size(); }
+  int64_t size() const override { return group_.size(); }
 
   std::vector<std::string> gather(std::string_view label, const std::string& text) override {
     std::vector<std::string> all;
-    world_.meet(rank_, {std::string(label), text, {}, {}, {}}, [&](const auto& calls) {
+    group_.meet(rank_, {std::string(label), text, {}, {}, {}}, [&](const auto& calls) {
       for (const auto& call : calls) all.push_back(call.text);
     });
     return all;
@@ -89,7 +89,7 @@ class ThreadRanks : public Ranks {
   }
   void broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) override {
     const at::Tensor sent = tensor.clone();
-    world_.meet(rank_, {std::string(label), "", sent, tensor, {}},
+    group_.meet(rank_, {std::string(label), "", sent, tensor, {}},
                 [&](const auto& calls) { tensor.copy_(calls[static_cast<size_t>(root)].in); });
   }
   // Runs at once; `in` is copied, so that pieces may be read while others are written.
@@ -97,7 +97,7 @@ class ThreadRanks : public Ranks {
                                               const std::vector<int64_t>& out_sizes,
                                               const at::Tensor& in,
                                               const std::vector<int64_t>& in_sizes) override {
-    world_.meet(rank_, {std::string(label), "", in.clone(), out, in_sizes}, [&](const auto& calls) {
+    group_.meet(rank_, {std::string(label), "", in.clone(), out, in_sizes}, [&](const auto& calls) {
       int64_t to = 0;
       for (size_t r = 0; r < calls.size(); ++r) {
         int64_t from = 0;
@@ -115,7 +115,7 @@ class ThreadRanks : public Ranks {
   std::unique_ptr<PendingCollective> all_gather(std::string_view label, const at::Tensor& out,
                                                 const std::vector<int64_t>& sizes,
                                                 const at::Tensor& in) override {
-    world_.meet(rank_, {std::string(label), "", in.clone(), out, sizes}, [&](const auto& calls) {
+    group_.meet(rank_, {std::string(label), "", in.clone(), out, sizes}, [&](const auto& calls) {
       int64_t to = 0;
       for (size_t r = 0; r < calls.size(); ++r) {
         XRUN_CHECK(calls[r].in.numel() == sizes[r] && calls[r].sizes == sizes,
@@ -134,19 +134,19 @@ class ThreadRanks : public Ranks {
   struct Done : PendingCollective {
     void wait() override {}
   };
-  ThreadWorld& world_;
+  ThreadGroup& group_;
   int64_t rank_;
 };
 
 // Runs f(ranks) on `size` threads and rethrows the error of the lowest rank that has one.
 inline void on_threads(int64_t size, const std::function<void(Ranks&)>& f) {
-  ThreadWorld world(size);
+  ThreadGroup group(size);
   std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        ThreadRanks ranks(world, rank);
+        ThreadRanks ranks(group, rank);
         f(ranks);
       } catch (...) {
         errors[static_cast<size_t>(rank)] = std::current_exception();

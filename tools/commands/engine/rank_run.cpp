@@ -65,8 +65,8 @@ void report_collectives(const Ranks& ranks) {
 }  // namespace
 
 std::unique_ptr<Ranks> join_run() {
-  const std::optional<World> world = world_from_environment();
-  if (!world) return nullptr;
+  const std::optional<RankEnvironment> env = rank_environment();
+  if (!env) return nullptr;
   JoinOptions options;
   const Json binary = binary_identity();
   for (const auto& [name, value] : binary.as_object()) {
@@ -76,17 +76,17 @@ std::unique_ptr<Ranks> join_run() {
   if (is_on(kTimes)) options.times = &own_times();
   options.hooks = {print_notice, end_process, ask_running_line};
   install_line_question(note_line);
-  return join_ranks(*world, options);
+  return join_ranks(*env, options);
 }
 
 void choose_gpu_of_rank() {
-  const std::optional<World> world = world_from_environment();
-  if (!world) return;
+  const std::optional<RankEnvironment> env = rank_environment();
+  if (!env) return;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   // The driver itself counts only what the variable shows when it starts.
   std::error_code code;
   const auto gpus = static_cast<int64_t>(list_folder("/proc/driver/nvidia/gpus", code).size());
-  const std::string gpu = gpu_of_rank(*world, visible == nullptr ? "" : visible, gpus);
+  const std::string gpu = gpu_of_rank(*env, visible == nullptr ? "" : visible, gpus);
   ::setenv("CUDA_VISIBLE_DEVICES", gpu.c_str(), /*overwrite=*/1);
 }
 

@@ -36,9 +36,9 @@ class Ranks3 : public ::testing::Test {
     Socket listener = listen_on(0, /*loopback=*/true);
     const int port = port_of(listener);
     for (int64_t r = 0; r < 3; ++r) {
-      World world;
-      world.rank = world.local_rank = r;
-      world.size = world.local_size = 3;
+      RankEnvironment env;
+      env.rank = env.local_rank = r;
+      env.world_size = env.local_size = 3;
       Rank& rank = ranks_[r];
       WatchdogHooks hooks;
       hooks.end = [&rank](const RankVerdict& verdict, bool reports) {
@@ -47,7 +47,7 @@ class Ranks3 : public ::testing::Test {
       };
       Socket socket = r == 0 ? std::move(listener) : connect_to("127.0.0.1", port, 5);
       rank.watchdog =
-          std::make_unique<Watchdog>(world, rank.record, std::move(socket), hooks, short_limits());
+          std::make_unique<Watchdog>(env, rank.record, std::move(socket), hooks, short_limits());
     }
     // All have said hello once every record has reached rank 0.
     std::this_thread::sleep_for(std::chrono::milliseconds(350));

@@ -1,5 +1,6 @@
 #pragma once
-// The place of this process among the processes of a run, as the environment describes it.
+// Rank, world size and rendezvous address of this process, read from the launcher's environment
+// variables.
 
 #include <cstdint>
 #include <functional>
@@ -8,37 +9,37 @@
 
 namespace xrun {
 
-struct World {
+struct RankEnvironment {
   int64_t rank = 0;        // of this process among all, from 0
-  int64_t size = 1;        // processes of the run
+  int64_t world_size = 1;  // processes of the run
   int64_t local_rank = 0;  // among those of this machine; picks the GPU
   int64_t local_size = 1;  // processes of this machine
   std::string address;     // host where rank 0 listens
   int port = 0;
   std::string launcher;  // "torchrun", "srun" or "mpirun": whose variables were read
 
-  bool one_machine() const { return local_size == size; }
+  bool one_machine() const { return local_size == world_size; }
 };
 
 // Returns the value of an environment variable, or nullptr.
 using ReadVariable = std::function<const char*(const char* name)>;
 
-// Returns the World of the first of these that is set, or nothing for a single process:
+// Returns what the first of these that is set describes, or nothing for a single process:
 //   RANK or WORLD_SIZE       torchrun, `xrun launch`, Kubernetes' operators
 //   SLURM_STEP_NUM_TASKS     srun; sbatch alone does not set it
 //   OMPI_COMM_WORLD_SIZE     mpirun of Open MPI
 //   PMI_SIZE                 mpirun of MPICH and Intel MPI
 // A missing MASTER_ADDR or MASTER_PORT is derived where the launcher allows it. Throws UsageError
-// that names the variable if one is missing, not a number or out of range. A World of size 1 counts
+// that names the variable if one is missing, not a number or out of range. A world size of 1 counts
 // as a single process.
-std::optional<World> world_from_environment(const ReadVariable& variable);
-std::optional<World> world_from_environment();
+std::optional<RankEnvironment> rank_environment(const ReadVariable& variable);
+std::optional<RankEnvironment> rank_environment();
 
 // Returns the CUDA_VISIBLE_DEVICES that shows this rank the GPU of its local rank: one of the
 // `visible` ones, or of the machine's `gpus` if the variable is not set (""; 0: not known). Under
 // srun a single visible GPU is the rank's own already. Throws UsageError if this machine has fewer
 // GPUs than ranks.
-std::string gpu_of_rank(const World& world, const std::string& visible, int64_t gpus);
+std::string gpu_of_rank(const RankEnvironment& env, const std::string& visible, int64_t gpus);
 
 // Returns the first host of a Slurm list: "node001" of "node[001-003,7],gpu1".
 std::string first_slurm_host(const std::string& list);

@@ -1,6 +1,6 @@
 // torchrun's variables are the native ones; those of srun and mpirun are translated to them.
 
-#include "core/dist/watch/world.h"
+#include "core/dist/watch/rank_environment.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -56,7 +56,7 @@ int port_of_job(std::string_view id) {
 }
 
 void read_rank_and_size(const Variables& variables, const char* rank, const char* size,
-                        World& out) {
+                        RankEnvironment& out) {
   for (const char* name : {rank, size}) {
     if (variables.set(name)) continue;
     throw UsageError(fmt::format(
@@ -64,21 +64,22 @@ void read_rank_and_size(const Variables& variables, const char* rank, const char
         "single process",
         name == rank ? size : rank, name, name == rank ? size : rank));
   }
-  out.size = variables.number(size, 1, kMostRanks);
-  out.rank = variables.number(rank, 0, out.size - 1);
+  out.world_size = variables.number(size, 1, kMostRanks);
+  out.rank = variables.number(rank, 0, out.world_size - 1);
 }
 
-void read_local(const Variables& variables, const char* rank, const char* size, World& out) {
-  out.local_size = variables.number_or(size, 1, out.size, out.local_size);
+void read_local(const Variables& variables, const char* rank, const char* size,
+                RankEnvironment& out) {
+  out.local_size = variables.number_or(size, 1, out.world_size, out.local_size);
   // Without the number of local ranks, only the number of all ranks bounds the local rank.
-  const int64_t highest = variables.set(size) ? out.local_size - 1 : out.size - 1;
+  const int64_t highest = variables.set(size) ? out.local_size - 1 : out.world_size - 1;
   out.local_rank = variables.number_or(rank, 0, highest, out.local_rank);
 }
 
-void read_torchrun(const Variables& variables, World& out) {
+void read_torchrun(const Variables& variables, RankEnvironment& out) {
   out.launcher = "torchrun";
   read_rank_and_size(variables, "RANK", "WORLD_SIZE", out);
-  if (out.size == 1) return;
+  if (out.world_size == 1) return;
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
     if (variables.set(name)) continue;
     throw UsageError(fmt::format(
@@ -90,15 +91,15 @@ void read_torchrun(const Variables& variables, World& out) {
   // loopback interface.
   if (is_loopback(variables.text("MASTER_ADDR"))) {
     out.local_rank = out.rank;
-    out.local_size = out.size;
+    out.local_size = out.world_size;
   }
   read_local(variables, "LOCAL_RANK", "LOCAL_WORLD_SIZE", out);
 }
 
-void read_slurm(const Variables& variables, World& out) {
+void read_slurm(const Variables& variables, RankEnvironment& out) {
   out.launcher = "srun";
   read_rank_and_size(variables, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", out);
-  if (out.size == 1) return;
+  if (out.world_size == 1) return;
   const int64_t node = variables.number_or("SLURM_NODEID", 0, kMostRanks, 0);
   // The step's variable, not the job's: `srun -n` inside a batch may use part of the job.
   const std::string per_node = variables.text("SLURM_STEP_TASKS_PER_NODE");
@@ -110,10 +111,10 @@ void read_slurm(const Variables& variables, World& out) {
 
 // `job` is a variable that has the same value on every rank of a job and differs between jobs.
 void read_mpi(const Variables& variables, const char* rank, const char* size, const char* job,
-              World& out) {
+              RankEnvironment& out) {
   out.launcher = "mpirun";
   read_rank_and_size(variables, rank, size, out);
-  if (out.size == 1) return;
+  if (out.world_size == 1) return;
   // Open MPI and MPICH name them differently; what is unset changes nothing.
   read_local(variables, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", out);
   read_local(variables, "MPI_LOCALRANKID", "MPI_LOCALNRANKS", out);
@@ -123,7 +124,7 @@ void read_mpi(const Variables& variables, const char* rank, const char* size, co
 }
 
 // MASTER_ADDR and MASTER_PORT replace what was derived.
-void read_master(const Variables& variables, World& out) {
+void read_master(const Variables& variables, RankEnvironment& out) {
   if (variables.set("MASTER_ADDR")) out.address = variables.text("MASTER_ADDR");
   out.port = static_cast<int>(variables.number_or("MASTER_PORT", 1, 65535, out.port));
   const char* const missing =
@@ -132,22 +133,22 @@ void read_master(const Variables& variables, World& out) {
     throw UsageError(fmt::format(
         "{} started {} processes, but {} is not set; pass the host of rank 0 as MASTER_ADDR and a "
         "free port there as MASTER_PORT (Open MPI: -x MASTER_ADDR=HOST -x MASTER_PORT=29500)",
-        out.launcher, out.size, missing));
+        out.launcher, out.world_size, missing));
   }
   if (is_loopback(out.address) && !out.one_machine()) {
     throw UsageError(fmt::format(
         "MASTER_ADDR is {}, but {} of the {} processes run on other machines, which cannot reach "
         "it; set it to the host name of rank 0",
-        out.address, out.size - out.local_size, out.size));
+        out.address, out.world_size - out.local_size, out.world_size));
   }
 }
 
 }  // namespace
 
-std::string gpu_of_rank(const World& world, const std::string& visible, int64_t gpus) {
+std::string gpu_of_rank(const RankEnvironment& env, const std::string& visible, int64_t gpus) {
   std::vector<std::string> names;
   if (visible.empty()) {
-    if (gpus == 0) gpus = world.local_size;
+    if (gpus == 0) gpus = env.local_size;
     for (int64_t i = 0; i < gpus; ++i) names.push_back(std::to_string(i));
   }
   for (size_t begin = 0; begin < visible.size();) {
@@ -156,11 +157,11 @@ std::string gpu_of_rank(const World& world, const std::string& visible, int64_t 
     begin = comma + 1;
   }
   // Slurm may show each task its own GPU alone.
-  if (world.launcher == "srun" && names.size() == 1) return names[0];
-  if (world.local_rank < static_cast<int64_t>(names.size())) return names[world.local_rank];
+  if (env.launcher == "srun" && names.size() == 1) return names[0];
+  if (env.local_rank < static_cast<int64_t>(names.size())) return names[env.local_rank];
   throw UsageError(fmt::format(
-      "rank {} is number {} of {} on this machine, but {}; start one rank per GPU", world.rank,
-      world.local_rank + 1, world.local_size,
+      "rank {} is number {} of {} on this machine, but {}; start one rank per GPU", env.rank,
+      env.local_rank + 1, env.local_size,
       visible.empty() ? fmt::format("it has {}", counted(gpus, "GPU"))
                       : fmt::format("CUDA_VISIBLE_DEVICES={} shows {}", visible,
                                     counted(static_cast<int64_t>(names.size()), "GPU"))));
@@ -196,9 +197,9 @@ int64_t slurm_tasks_of(const std::string& text, int64_t node) {
       text, node));
 }
 
-std::optional<World> world_from_environment(const ReadVariable& variable) {
+std::optional<RankEnvironment> rank_environment(const ReadVariable& variable) {
   const Variables variables(variable);
-  World out;
+  RankEnvironment out;
   // Checked first: torchrun may itself run under srun or mpirun, and then torchrun's ranks count.
   if (variables.set("RANK") || variables.set("WORLD_SIZE")) {
     read_torchrun(variables, out);
@@ -210,13 +211,13 @@ std::optional<World> world_from_environment(const ReadVariable& variable) {
     read_mpi(variables, "PMI_RANK", "PMI_SIZE", "PMI_JOBID", out);
   }
   // One rank of one is a single process and needs no address.
-  if (out.size == 1) return std::nullopt;
+  if (out.world_size == 1) return std::nullopt;
   read_master(variables, out);
   return out;
 }
 
-std::optional<World> world_from_environment() {
-  return world_from_environment([](const char* name) { return std::getenv(name); });
+std::optional<RankEnvironment> rank_environment() {
+  return rank_environment([](const char* name) { return std::getenv(name); });
 }
 
 }  // namespace xrun
