@@ -203,7 +203,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
   const std::vector<CompanionTokens> companions = source.align(documents);
   for (size_t i = 0; i < companions.size(); ++i) {
     const std::vector<uint8_t>& trained = streams[i].trained;
-    AlignmentSample::Row row{ids[i], 0, 0};
+    AlignmentSample::LossyRow row{ids[i], 0, 0};
     // + 1: nothing predicts the first token.
     row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
     row.lost = row.tokens;

@@ -22,7 +22,7 @@ constexpr int64_t kLongPair = 4;    // tokens of both sides together; shorter on
 int64_t span_of(int32_t begin, int32_t end) { return int64_t{end} - begin; }
 
 // The tokens of one side in the pairs [begin, end) of a document.
-struct TokenRange {
+struct TokenSpan {
   int32_t begin = -1, end = -1;
   void add(int32_t from, int32_t to) {
     if (from < 0) return;
@@ -54,7 +54,7 @@ std::string shown_token(const TokenTable& table, int32_t id) {
 
 // Cut at kMostPieces with "..." in the place of the rest.
 std::vector<std::string> shown_tokens(const TokenTable& table, std::span<const int32_t> ids,
-                                      TokenRange range) {
+                                      TokenSpan range) {
   std::vector<std::string> shown;
   for (int32_t k = range.begin; k >= 0 && k < range.end && shown.size() < kMostPieces; ++k) {
     shown.push_back(shown_token(table, ids[size_t(k)]));
@@ -63,7 +63,7 @@ std::vector<std::string> shown_tokens(const TokenTable& table, std::span<const i
   return shown;
 }
 
-std::string spelled_text(const TokenTable& table, std::span<const int32_t> ids, TokenRange range) {
+std::string spelled_text(const TokenTable& table, std::span<const int32_t> ids, TokenSpan range) {
   std::string text;
   constexpr size_t kMostBytes = 120;
   for (int32_t k = range.begin; k >= 0 && k < range.end && text.size() < kMostBytes; ++k) {
@@ -145,7 +145,7 @@ void AlignmentQuality::add(const QualityDocument& document) {
 }
 
 void AlignmentQuality::offer(const QualityDocument& document, size_t begin, size_t end, bool lost) {
-  TokenRange s, t;
+  TokenSpan s, t;
   for (size_t k = begin; k < end; ++k) {
     s.add(document.pairs[k].s_begin, document.pairs[k].s_end);
     t.add(document.pairs[k].t_begin, document.pairs[k].t_end);

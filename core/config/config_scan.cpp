@@ -13,8 +13,6 @@
 namespace xrun {
 namespace {
 
-using Kind = LuaToken::Kind;
-
 // As deep as any config that people write; it bounds the recursion.
 constexpr int kDeepest = 32;
 
@@ -32,7 +30,7 @@ class RecipeScanner {
   }
   bool sign(std::string_view text, size_t ahead = 0) const { return is_sign(now(ahead), text); }
   bool name(std::string_view text, size_t ahead = 0) const {
-    return now(ahead).kind == Kind::kName && now(ahead).text == text;
+    return now(ahead).kind == LuaTokenKind::kName && now(ahead).text == text;
   }
 
   Literal literal(const std::string& path, int depth) {
@@ -49,12 +47,12 @@ class RecipeScanner {
     // A sign is part of a number; Lua has no negative literals.
     const bool minus = sign("-");
     if (minus) ++at;
-    if (now().kind == Kind::kNumber) {
+    if (now().kind == LuaTokenKind::kNumber) {
       const double value = minus ? -now().number : now().number;
       // Lua 5.1 has only doubles: beyond 2^53 a whole number may not be the one in the text.
       const bool whole = std::floor(value) == value && std::fabs(value) <= 9007199254740992.0;
       read.scalar = whole ? Json(static_cast<int64_t>(value)) : Json(value);
-    } else if (!minus && now().kind == Kind::kString) {
+    } else if (!minus && now().kind == LuaTokenKind::kString) {
       read.scalar = Json(now().text);
     } else if (!minus && (name("true") || name("false"))) {
       read.scalar = Json(name("true"));
@@ -82,9 +80,9 @@ class RecipeScanner {
     if (sign("#") && at > 0 && !is_sign(tokens_[at - 1], "=")) {
       fail("#", "a comment in Lua begins with --");
     }
-    const std::string got = now().kind == Kind::kEnd   ? "the end of the file"
-                            : now().kind == Kind::kBad ? now().text
-                                                       : "`" + now().text + "`";
+    const std::string got = now().kind == LuaTokenKind::kEnd   ? "the end of the file"
+                            : now().kind == LuaTokenKind::kBad ? now().text
+                                                               : "`" + now().text + "`";
     fail(path,
          "config values are literals (a number, text, true, false, a table of them), so that "
          "they can be read without running the recipe; got " +
@@ -94,11 +92,11 @@ class RecipeScanner {
   // After a value: a separator or the end of the table. A token that could begin the next entry
   // means that the comma is missing; any other one continues an expression.
   void check_separator(const std::string& path) const {
-    if (sign(",") || sign(";") || sign("}") || now().kind == Kind::kEnd) return;
+    if (sign(",") || sign(";") || sign("}") || now().kind == LuaTokenKind::kEnd) return;
     // `and` and `or` continue an expression, other names begin an entry.
-    const bool next_entry = (now().kind == Kind::kName && !name("and") && !name("or")) ||
-                            now().kind == Kind::kNumber || now().kind == Kind::kString ||
-                            sign("{") || sign("[");
+    const bool next_entry = (now().kind == LuaTokenKind::kName && !name("and") && !name("or")) ||
+                            now().kind == LuaTokenKind::kNumber ||
+                            now().kind == LuaTokenKind::kString || sign("{") || sign("[");
     if (!next_entry) not_literal(path);
     // After the value: the next entry may be some lines below.
     const size_t end = tokens_[at - 1].end;
@@ -113,14 +111,15 @@ class RecipeScanner {
     ++at;
     int elements = 0;
     while (!sign("}")) {
-      if (now().kind == Kind::kEnd) fail(path, "the table never ends");
+      if (now().kind == LuaTokenKind::kEnd) fail(path, "the table never ends");
       Literal::Entry entry;
       const LuaToken first = now();
       // NAME = ..., then ["NAME"] = ..., else an element.
-      if (now().kind == Kind::kName && sign("=", 1)) {
+      if (now().kind == LuaTokenKind::kName && sign("=", 1)) {
         entry.key = now().text;
         at += 2;
-      } else if (sign("[") && now(1).kind == Kind::kString && sign("]", 2) && sign("=", 3)) {
+      } else if (sign("[") && now(1).kind == LuaTokenKind::kString && sign("]", 2) &&
+                 sign("=", 3)) {
         entry.key = now(1).text;
         at += 4;
       } else if (sign("[")) {
@@ -152,8 +151,8 @@ class RecipeScanner {
 
 // At `local NAME = MODULE . config {` or `... config ( {`: the number of tokens before the brace.
 size_t config_starts(const RecipeScanner& reader) {
-  const bool head = reader.name("local") && reader.now(1).kind == Kind::kName &&
-                    reader.sign("=", 2) && reader.now(3).kind == Kind::kName &&
+  const bool head = reader.name("local") && reader.now(1).kind == LuaTokenKind::kName &&
+                    reader.sign("=", 2) && reader.now(3).kind == LuaTokenKind::kName &&
                     reader.sign(".", 4) && reader.name("config", 5);
   if (!head) return 0;
   if (reader.sign("{", 6)) return 6;
@@ -165,10 +164,11 @@ void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
   ConfigRead read{.path = {}, .line = reader.now().line};
   ++reader.at;
   for (;;) {
-    if (reader.sign(".") && reader.now(1).kind == Kind::kName) {
+    if (reader.sign(".") && reader.now(1).kind == LuaTokenKind::kName) {
       read.path.push_back(reader.now(1).text);
       reader.at += 2;
-    } else if (reader.sign("[") && reader.now(1).kind == Kind::kString && reader.sign("]", 2)) {
+    } else if (reader.sign("[") && reader.now(1).kind == LuaTokenKind::kString &&
+               reader.sign("]", 2)) {
       read.path.push_back(reader.now(1).text);
       reader.at += 3;
     } else {
@@ -207,7 +207,7 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
   recipe.text = std::move(text);
   const std::vector<LuaToken> tokens = lex_lua(recipe.text);
   RecipeScanner reader(tokens, recipe);
-  while (reader.now().kind != Kind::kEnd) {
+  while (reader.now().kind != LuaTokenKind::kEnd) {
     if (const size_t skip = config_starts(reader)) {
       const int line = reader.now().line;
       if (!recipe.config_name.empty()) {
@@ -241,7 +241,7 @@ std::optional<Literal> parse_literal(std::string_view text) {
   try {
     Literal read = reader.literal("", 0);
     // `1, 2` ends at its comma: text, not a literal.
-    if (reader.now().kind != Kind::kEnd) return std::nullopt;
+    if (reader.now().kind != LuaTokenKind::kEnd) return std::nullopt;
     return read;
   } catch (const UsageError&) {
     return std::nullopt;

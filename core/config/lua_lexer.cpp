@@ -13,8 +13,6 @@
 namespace xrun {
 namespace {
 
-using Kind = LuaToken::Kind;
-
 class LuaLexer {
  public:
   explicit LuaLexer(std::string_view text) : text_(text) {
@@ -29,7 +27,7 @@ class LuaLexer {
       tokens.push_back(next());
       tokens.back().begin = begin;
       tokens.back().end = at_;
-    } while (tokens.back().kind != Kind::kEnd);
+    } while (tokens.back().kind != LuaTokenKind::kEnd);
     return tokens;
   }
 
@@ -47,23 +45,25 @@ class LuaLexer {
   void skip_line() {
     while (at_ < text_.size() && text_[at_] != '\n') ++at_;
   }
-  LuaToken token(Kind kind, std::string text = "") const {
+  LuaToken token(LuaTokenKind kind, std::string text = "") const {
     return {.kind = kind, .text = std::move(text), .line = line_};
   }
   static LuaToken bad(int line, std::string complaint, bool unfinished = false) {
-    return {
-        .kind = Kind::kBad, .text = std::move(complaint), .line = line, .unfinished = unfinished};
+    return {.kind = LuaTokenKind::kBad,
+            .text = std::move(complaint),
+            .line = line,
+            .unfinished = unfinished};
   }
 
   // One token; blanks and comments before it are skipped.
   LuaToken next() {
-    if (at_ >= text_.size()) return token(Kind::kEnd);
+    if (at_ >= text_.size()) return token(LuaTokenKind::kEnd);
     if (digit() || (peek() == '.' && digit(1))) return number();
     if (name_byte()) return name();
     if (peek() == '"' || peek() == '\'') return short_string();
     if (peek() == '[' && long_level() >= 0) {
       // Long strings have no escapes.
-      LuaToken string = token(Kind::kString);
+      LuaToken string = token(LuaTokenKind::kString);
       if (read_long(&string.text)) return string;
       at_ = text_.size();
       return bad(string.line, "a long string that does not end", true);
@@ -118,7 +118,7 @@ class LuaLexer {
     // strtod needs a terminated copy; copying the whole rest for each number would be quadratic.
     const std::string rest(text_.substr(at_, 64));
     char* end = nullptr;
-    LuaToken read = token(Kind::kNumber);
+    LuaToken read = token(LuaTokenKind::kNumber);
     read.number = std::strtod(rest.c_str(), &end);
     const size_t size = static_cast<size_t>(end - rest.c_str());
     at_ += size;
@@ -136,12 +136,12 @@ class LuaLexer {
   LuaToken name() {
     const size_t begin = at_;
     while (name_byte()) ++at_;
-    return token(Kind::kName, std::string(text_.substr(begin, at_ - begin)));
+    return token(LuaTokenKind::kName, std::string(text_.substr(begin, at_ - begin)));
   }
 
   LuaToken short_string() {
     const char quote = text_[at_++];
-    LuaToken read = token(Kind::kString);
+    LuaToken read = token(LuaTokenKind::kString);
     std::string wrong;
     while (at_ < text_.size() && peek() != quote) {
       if (peek() == '\n') break;
@@ -216,9 +216,9 @@ class LuaLexer {
     for (std::string_view two : {"...", "..", "==", "~=", "<=", ">=", "::"}) {
       if (!text_.substr(at_).starts_with(two)) continue;
       at_ += two.size();
-      return token(Kind::kSign, std::string(two));
+      return token(LuaTokenKind::kSign, std::string(two));
     }
-    return token(Kind::kSign, std::string(1, text_[at_++]));
+    return token(LuaTokenKind::kSign, std::string(1, text_[at_++]));
   }
 
   std::string_view text_;

@@ -7,8 +7,10 @@
 
 namespace xrun {
 
+enum class LuaTokenKind { kName, kNumber, kString, kSign, kEnd, kBad };
+
 struct LuaToken {
-  enum class Kind { kName, kNumber, kString, kSign, kEnd, kBad } kind = Kind::kEnd;
+  LuaTokenKind kind = LuaTokenKind::kEnd;
   std::string text;  // a string's bytes after escapes, a sign's characters; of kBad the complaint
   double number = 0;
   int line = 0;               // 1-based, of its first byte
@@ -18,7 +20,7 @@ struct LuaToken {
 
 // True if a token is this sign: "(".
 inline bool is_sign(const LuaToken& token, std::string_view sign) {
-  return token.kind == LuaToken::Kind::kSign && token.text == sign;
+  return token.kind == LuaTokenKind::kSign && token.text == sign;
 }
 
 // Splits a chunk into tokens without its comments. The last token is kEnd. A token that no config

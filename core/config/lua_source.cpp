@@ -7,16 +7,14 @@
 namespace xrun {
 namespace {
 
-using Kind = LuaToken::Kind;
-
 bool is_name(const LuaToken& token, std::string_view name) {
-  return token.kind == Kind::kName && token.text == name;
+  return token.kind == LuaTokenKind::kName && token.text == name;
 }
 
 // The change that a keyword makes to the depth of blocks. `for` and `while` open theirs by `do`,
 // `elseif` and `else` stay in that of `if`.
 int depth_change(const LuaToken& token) {
-  if (token.kind != Kind::kName) return 0;
+  if (token.kind != LuaTokenKind::kName) return 0;
   const std::string& word = token.text;
   if (word == "function" || word == "do" || word == "if" || word == "repeat") return 1;
   return word == "end" || word == "until" ? -1 : 0;
@@ -25,7 +23,7 @@ int depth_change(const LuaToken& token) {
 // The last token of the names after `local`, from tokens[at] on.
 size_t last_name(const std::vector<LuaToken>& tokens, size_t at) {
   while (at + 2 < tokens.size() && is_sign(tokens[at + 1], ",") &&
-         tokens[at + 2].kind == Kind::kName) {
+         tokens[at + 2].kind == LuaTokenKind::kName) {
     at += 2;
   }
   return at;
@@ -38,9 +36,9 @@ std::vector<LuaToken> lua_names(std::string_view text, bool dotted) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   std::vector<LuaToken> names;
   for (size_t t = 0; t < tokens.size(); ++t) {
-    if (tokens[t].kind != Kind::kName) continue;
+    if (tokens[t].kind != LuaTokenKind::kName) continue;
     names.push_back(tokens[t]);
-    while (dotted && is_sign(tokens[t + 1], ".") && tokens[t + 2].kind == Kind::kName) {
+    while (dotted && is_sign(tokens[t + 1], ".") && tokens[t + 2].kind == LuaTokenKind::kName) {
       t += 2;
       names.back().text += "." + tokens[t].text;
       names.back().end = tokens[t].end;
@@ -51,7 +49,7 @@ std::vector<LuaToken> lua_names(std::string_view text, bool dotted) {
 
 bool is_lua_name(std::string_view text) {
   const std::vector<LuaToken> tokens = lex_lua(text);
-  return tokens.front().kind == Kind::kName && tokens.front().end == text.size() &&
+  return tokens.front().kind == LuaTokenKind::kName && tokens.front().end == text.size() &&
          tokens.front().begin == 0 &&
          std::find(std::begin(kLuaKeywords), std::end(kLuaKeywords), text) ==
              std::end(kLuaKeywords);
@@ -67,7 +65,7 @@ std::string with_lasting_locals(std::string_view chunk) {
     const LuaToken& token = tokens[t];
     depth += depth_change(token);
     // Only locals of the chunk itself become globals; inner ones stay local.
-    if (depth != 0 || !is_name(token, "local") || tokens[t + 1].kind != Kind::kName) {
+    if (depth != 0 || !is_name(token, "local") || tokens[t + 1].kind != LuaTokenKind::kName) {
       continue;
     }
     out += chunk.substr(copied, token.begin - copied);
@@ -90,10 +88,10 @@ std::string with_lasting_locals(std::string_view chunk) {
 LuaToken open_bracket_before(std::string_view text, int line) {
   std::vector<LuaToken> open;
   for (LuaToken& token : lex_lua(text)) {
-    if (token.line >= line || token.kind == LuaToken::Kind::kEnd) break;
+    if (token.line >= line || token.kind == LuaTokenKind::kEnd) break;
     const bool opens = is_sign(token, "(") || is_sign(token, "{") || is_sign(token, "[");
     const bool closes = is_sign(token, ")") || is_sign(token, "}") || is_sign(token, "]");
-    const bool name = token.kind == LuaToken::Kind::kName;
+    const bool name = token.kind == LuaTokenKind::kName;
     const bool begins = name && (token.text == "function" || token.text == "do" ||
                                  token.text == "if" || token.text == "repeat");
     const bool ends = name && (token.text == "end" || token.text == "until");
@@ -103,7 +101,7 @@ LuaToken open_bracket_before(std::string_view text, int line) {
       open.pop_back();
     }
   }
-  const bool bracket = !open.empty() && open.back().kind == LuaToken::Kind::kSign;
+  const bool bracket = !open.empty() && open.back().kind == LuaTokenKind::kSign;
   return bracket ? open.back() : LuaToken{};
 }
 

@@ -25,8 +25,8 @@ std::string_view kind_of(std::string_view label) {
 
 }  // namespace
 
-void CollectiveTimes::add(const Call& call) {
-  Row& row = rows_[std::string(kind_of(call.label))];
+void CollectiveTimes::add(const TimedCall& call) {
+  LabelTimes& row = rows_[std::string(kind_of(call.label))];
   ++row.calls;
   row.bytes += call.bytes;
   row.waited_s += seconds(call.wait_ended - call.wait_begun);
@@ -37,11 +37,11 @@ void CollectiveTimes::add(const Call& call) {
 }
 
 std::string CollectiveTimes::table() const {
-  std::vector<std::pair<std::string, Row>> rows(rows_.begin(), rows_.end());
+  std::vector<std::pair<std::string, LabelTimes>> rows(rows_.begin(), rows_.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.second.waited_s > b.second.waited_s;
   });
-  Row sum;
+  LabelTimes sum;
   for (const auto& [label, row] : rows) {
     sum.calls += row.calls;
     sum.bytes += row.bytes;

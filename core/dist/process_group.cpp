@@ -27,13 +27,14 @@ constexpr double kVerdictS = 12;  // a rank that stopped is found after 8 s
 
 class Pending final : public PendingCollective {
  public:
-  Pending(ProcessGroup& group, ProcessGroup::Call call, std::vector<ProcessGroup::Work> works)
+  Pending(ProcessGroup& group, ProcessGroup::StartedCall call,
+          std::vector<ProcessGroup::Work> works)
       : group_(group), call_(std::move(call)), works_(std::move(works)) {}
   void wait() override { group_.finish(call_, std::exchange(works_, {})); }
 
  private:
   ProcessGroup& group_;
-  ProcessGroup::Call call_;
+  ProcessGroup::StartedCall call_;
   std::vector<ProcessGroup::Work> works_;
 };
 
@@ -69,7 +70,7 @@ ProcessGroup::ProcessGroup(const RankEnvironment& env, const JoinOptions& option
       record_(*options.record),
       store_(std::move(store)),
       watchdog_(env, record_, std::move(watched), options.hooks, options.limits) {
-  const Call call = {record_.begin("connect", 0), "connect", 0};
+  const StartedCall call = {record_.begin("connect", 0), "connect", 0};
   record_.wait_for(call.number, call.label, call.bytes);
   try {
     host_ = make_gloo_backend(store_, env.rank, env.world_size, own_address(env));
@@ -98,17 +99,17 @@ void ProcessGroup::explain_break(const std::exception& error) const {
   throw Error(fmt::format("the connection to another rank broke: {}", error.what()));
 }
 
-ProcessGroup::Call ProcessGroup::begin(std::string_view label, int64_t bytes,
-                                       std::string_view arguments) {
+ProcessGroup::StartedCall ProcessGroup::begin(std::string_view label, int64_t bytes,
+                                              std::string_view arguments) {
   check_verdict();
-  Call call = {record_.begin(label, bytes), std::string(label), bytes};
+  StartedCall call = {record_.begin(label, bytes), std::string(label), bytes};
   // Taken before the check, whose collective is part of this call's cost.
   call.begun = CollectiveTimes::Clock::now();
   if (check_) check_arguments(call, arguments);
   return call;
 }
 
-void ProcessGroup::check_arguments(const Call& call, std::string_view arguments) {
+void ProcessGroup::check_arguments(const StartedCall& call, std::string_view arguments) {
   const std::string own = fmt::format("\"{}\" {}", call.label, arguments);
   const std::vector<std::string> all = gather_texts(call, own, "arguments");
   // Compared with rank 0, so that all ranks throw the same message.
@@ -134,7 +135,7 @@ c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
   return *device_;
 }
 
-void ProcessGroup::wait(const Call& call, const Work& work) {
+void ProcessGroup::wait(const StartedCall& call, const Work& work) {
   while (true) {
     try {
       // On a GPU wait() only orders the stream and returns, so it needs no timeout.
@@ -149,7 +150,7 @@ void ProcessGroup::wait(const Call& call, const Work& work) {
   }
 }
 
-void ProcessGroup::finish(const Call& call, const std::vector<Work>& works) {
+void ProcessGroup::finish(const StartedCall& call, const std::vector<Work>& works) {
   const auto wait_begun = CollectiveTimes::Clock::now();
   record_.wait_for(call.number, call.label, call.bytes);
   for (const Work& work : works) wait(call, work);
@@ -166,7 +167,7 @@ void ProcessGroup::finish(const Call& call, const std::vector<Work>& works) {
                wait_begun, wait_ended});
 }
 
-void ProcessGroup::watch(Call& call, const std::vector<Work>& works) const {
+void ProcessGroup::watch(StartedCall& call, const std::vector<Work>& works) const {
   if (times_ == nullptr || works.empty() || call.on_device) return;
   call.complete = std::make_shared<std::atomic<CollectiveTimes::Clock::rep>>(0);
   works.back()->getFuture()->addCallback([complete = call.complete](c10::ivalue::Future&) {
@@ -182,7 +183,7 @@ ProcessGroup::Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root
 }
 
 // The watchdog reports which calls they are.
-void ProcessGroup::explain_difference(const Call& call, int64_t other) {
+void ProcessGroup::explain_difference(const StartedCall& call, int64_t other) {
   record_.wait_for(call.number, call.label, call.bytes);
   watchdog_.await_verdict(kVerdictS);
   check_verdict();
@@ -191,7 +192,7 @@ void ProcessGroup::explain_difference(const Call& call, int64_t other) {
 }
 
 // Each rank gives the sizes that it sends, then those that it expects.
-void ProcessGroup::check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
+void ProcessGroup::check_sizes(const StartedCall& call, const std::vector<int64_t>& out_sizes,
                                const std::vector<int64_t>& in_sizes) {
   const size_t bytes = in_sizes.size() * sizeof(int64_t);
   const std::vector<std::string> all =
@@ -227,8 +228,8 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
   at::Tensor to = byte_view(out);
   at::Tensor from = byte_view(in);
   // The sizes differ by rank; those of a pair must agree, which every rank checks for its column.
-  Call call = begin(label, to.numel() + from.numel(),
-                    fmt::format("exchange of {}", c10::toString(in.scalar_type())));
+  StartedCall call = begin(label, to.numel() + from.numel(),
+                           fmt::format("exchange of {}", c10::toString(in.scalar_type())));
   call.on_device = !out.device().is_cpu();
   if (check_) check_sizes(call, out_sizes, in_sizes);
   std::vector<Work> works = {backend_of(out).alltoall_base(to, from, out_bytes, in_bytes)};
@@ -251,9 +252,9 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   // Callers may pass a range of `out` itself, which is in place already.
   if (own.data_ptr() != from.data_ptr()) own.copy_(from);
   const at::Tensor all = byte_view(out);
-  Call call = begin(label, all.numel(),
-                    fmt::format("all_gather of {}, sizes {}", c10::toString(out.scalar_type()),
-                                fmt::join(sizes, " ")));
+  StartedCall call = begin(label, all.numel(),
+                           fmt::format("all_gather of {}, sizes {}",
+                                       c10::toString(out.scalar_type()), fmt::join(sizes, " ")));
   call.on_device = !out.device().is_cpu();
   std::vector<Work> works = gather_pieces(all, bytes);
   watch(call, works);

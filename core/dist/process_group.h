@@ -51,7 +51,7 @@ class ProcessGroup final : public Ranks {
   void fail(int status, const std::string& message) override { watchdog_.fail(status, message); }
 
   // Waits for a call that has begun.
-  struct Call {
+  struct StartedCall {
     int64_t number;
     std::string label;
     int64_t bytes;
@@ -59,28 +59,28 @@ class ProcessGroup final : public Ranks {
     CollectiveTimes::Clock::time_point begun = {};
     std::shared_ptr<std::atomic<CollectiveTimes::Clock::rep>> complete = {};  // 0: not yet
   };
-  void finish(const Call& call, const std::vector<Work>& works);
+  void finish(const StartedCall& call, const std::vector<Work>& works);
 
  private:
   // Notes a call. With options.check, compares `arguments` over ranks first.
-  Call begin(std::string_view label, int64_t bytes, std::string_view arguments);
-  void check_arguments(const Call& call, std::string_view arguments);
+  StartedCall begin(std::string_view label, int64_t bytes, std::string_view arguments);
+  void check_arguments(const StartedCall& call, std::string_view arguments);
   void check_verdict() const;
   // Throws for a connection that broke, with what the watchdog finds out: which rank is gone, why.
   [[noreturn]] void explain_break(const std::exception& error) const;
-  void wait(const Call& call, const Work& work);
+  void wait(const StartedCall& call, const Work& work);
   // Notes when a call that runs beside the caller's work is complete.
-  void watch(Call& call, const std::vector<Work>& works) const;
+  void watch(StartedCall& call, const std::vector<Work>& works) const;
   c10d::Backend& backend_of(const at::Tensor& tensor);
-  void check_sizes(const Call& call, const std::vector<int64_t>& out_sizes,
+  void check_sizes(const StartedCall& call, const std::vector<int64_t>& out_sizes,
                    const std::vector<int64_t>& in_sizes);
   Work send_from(const at::Tensor& bytes, int64_t root);
   // `bytes` [sum of sizes]; this rank's piece is in place.
   std::vector<Work> gather_pieces(const at::Tensor& bytes, const std::vector<int64_t>& sizes);
-  std::vector<std::string> gather_texts(const Call& call, const std::string& text,
+  std::vector<std::string> gather_texts(const StartedCall& call, const std::string& text,
                                         std::string_view label);
   // For ranks that have met in different calls: throws what the watchdog finds.
-  [[noreturn]] void explain_difference(const Call& call, int64_t other);
+  [[noreturn]] void explain_difference(const StartedCall& call, int64_t other);
 
   const RankEnvironment env_;
   const bool check_;

@@ -59,7 +59,8 @@ std::vector<ProcessGroup::Work> ProcessGroup::gather_pieces(const at::Tensor& by
   return works;
 }
 
-std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std::string& text,
+std::vector<std::string> ProcessGroup::gather_texts(const StartedCall& call,
+                                                    const std::string& text,
                                                     std::string_view label) {
   const GatherHead head = {static_cast<int64_t>(text.size()), hash_u64(label)};
   const int64_t length = head.length;
@@ -99,13 +100,13 @@ std::vector<std::string> ProcessGroup::gather_texts(const Call& call, const std:
 }
 
 std::vector<std::string> ProcessGroup::gather(std::string_view label, const std::string& text) {
-  const Call call = begin(label, static_cast<int64_t>(text.size()), "gather of texts");
+  const StartedCall call = begin(label, static_cast<int64_t>(text.size()), "gather of texts");
   return gather_texts(call, text, label);
 }
 
 std::string ProcessGroup::broadcast(std::string_view label, const std::string& text, int64_t root) {
-  const Call call = begin(label, static_cast<int64_t>(text.size()),
-                          fmt::format("broadcast of a text from rank {}", root));
+  const StartedCall call = begin(label, static_cast<int64_t>(text.size()),
+                                 fmt::format("broadcast of a text from rank {}", root));
   auto length = static_cast<int64_t>(text.size());
   const at::Tensor block = empty_bytes(kBlockBytes);
   if (rank() == root) {
@@ -128,8 +129,8 @@ std::string ProcessGroup::broadcast(std::string_view label, const std::string& t
 void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) {
   XRUN_CHECK(tensor.is_contiguous(), "\"{}\": a broadcast needs a contiguous tensor", label);
   const at::Tensor bytes = byte_view(tensor);
-  Call call = begin(label, bytes.numel(),
-                    fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
+  StartedCall call = begin(label, bytes.numel(),
+                           fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
   call.on_device = !tensor.device().is_cpu();
   // Empty on every rank, or the ranks differ in shape, which `check` reports.
   if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});

@@ -8,10 +8,10 @@
 
 namespace xrun {
 
-// Opens the store of the process group. Rank 0 listens on the loopback interface if all ranks are on this
-// machine; it takes over the socket of $XRUN_MASTER_FD if `xrun launch` has opened one. The other
-// ranks wait for it up to $XRUN_DIST_JOIN_S seconds (300). Throws Error if the address is wrong,
-// the port is in use, or nobody answers.
+// Opens the store of the process group. Rank 0 listens on the loopback interface if all ranks are
+// on this machine; it takes over the socket of $XRUN_MASTER_FD if `xrun launch` has opened one. The
+// other ranks wait for it up to $XRUN_DIST_JOIN_S seconds (300). Throws Error if the address is
+// wrong, the port is in use, or nobody answers.
 c10::intrusive_ptr<c10d::Store> open_store(const RankEnvironment& env);
 
 // Waits until all ranks have come, and checks that their programs are alike. `program` has a line

@@ -29,7 +29,7 @@ class ProjectionImporter {
   }
 
   ProjectionImport run() {
-    const TorchFile::Value root = file_.root();
+    const TorchFile::ValueId root = file_.root();
     XRUN_CHECK(file_.kind(root) == TorchKind::kDict,
                "{}: its top-level object is of type {}, wanted dict: {}", file_.name(),
                file_.kind_name(root), kForms);
@@ -48,13 +48,13 @@ class ProjectionImporter {
   static constexpr const char* kForms =
       "\"indices\" and \"likelihoods\", or counts by pairs of token ids";
 
-  const TorchTensor& tensor(TorchFile::Value value, const char* name) const {
+  const TorchTensor& tensor(TorchFile::ValueId value, const char* name) const {
     XRUN_CHECK(file_.kind(value) == TorchKind::kTensor && file_.as_tensor(value).shape.size() == 2,
                "{}: {} is not a tensor of [rows, k]", file_.name(), name);
     return file_.as_tensor(value);
   }
 
-  void read_dense(TorchFile::Value index_value, TorchFile::Value likelihood_value) {
+  void read_dense(TorchFile::ValueId index_value, TorchFile::ValueId likelihood_value) {
     const TorchTensor& indices = tensor(index_value, "indices");
     const TorchTensor& likelihoods = tensor(likelihood_value, "likelihoods");
     XRUN_CHECK(indices.shape == likelihoods.shape,
@@ -81,9 +81,9 @@ class ProjectionImporter {
   }
 
   void read_sparse() {
-    const std::span<const TorchFile::Value> items = file_.items(file_.root());
+    const std::span<const TorchFile::ValueId> items = file_.items(file_.root());
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
-      const TorchFile::Value key = items[i], value = items[i + 1];
+      const TorchFile::ValueId key = items[i], value = items[i + 1];
       const bool is_pair = file_.kind(key) == TorchKind::kTuple && file_.items(key).size() == 2 &&
                            file_.kind(file_.items(key)[0]) == TorchKind::kInt &&
                            file_.kind(file_.items(key)[1]) == TorchKind::kInt;
@@ -134,11 +134,11 @@ class ProjectionImporter {
   // Copies the file's scalar settings (model names, tool flags).
   void read_settings() {
     Json settings = Json::object();
-    const std::span<const TorchFile::Value> items = file_.items(file_.root());
+    const std::span<const TorchFile::ValueId> items = file_.items(file_.root());
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       if (file_.kind(items[i]) != TorchKind::kString) continue;
       const std::string key(file_.as_string(items[i]));
-      const TorchFile::Value value = items[i + 1];
+      const TorchFile::ValueId value = items[i + 1];
       switch (file_.kind(value)) {
         case TorchKind::kBool: settings.set(key, file_.as_bool(value)); break;
         case TorchKind::kInt: settings.set(key, file_.as_int(value)); break;

@@ -55,7 +55,7 @@ class PickleReader {
   explicit PickleReader(TorchFile& file)
       : file_(file), archive_(file.bytes_, file.name_), code_(archive_.pickle()) {}
 
-  TorchFile::Value run() {
+  TorchFile::ValueId run() {
     for (;;) {
       begin_ = at_;
       const auto opcode = static_cast<uint8_t>(take(1)[0]);
@@ -68,7 +68,7 @@ class PickleReader {
   }
 
  private:
-  using Value = TorchFile::Value;
+  using ValueId = TorchFile::ValueId;
   void check(bool holds, const std::string& what) const {
     XRUN_CHECK(holds, "{}: data.pkl, byte {}: {}", file_.name_, begin_, what);
   }
@@ -121,7 +121,7 @@ class PickleReader {
   void push(TorchKind kind, int64_t whole) {
     check(file_.nodes_.size() < INT32_MAX, "the pickle has too many values");
     file_.nodes_.push_back({kind, whole});
-    stack_.push_back(static_cast<Value>(file_.nodes_.size() - 1));
+    stack_.push_back(static_cast<ValueId>(file_.nodes_.size() - 1));
   }
   void push_string(TorchKind kind, std::string_view text) {
     file_.strings_.push_back(text);
@@ -131,35 +131,36 @@ class PickleReader {
     check(is_valid_utf8(text), "a string is not UTF-8");
     push_string(TorchKind::kString, text);
   }
-  void push_sequence(TorchKind kind, std::vector<Value> items) {
+  void push_sequence(TorchKind kind, std::vector<ValueId> items) {
     file_.sequences_.push_back(std::move(items));
     push(kind, static_cast<int64_t>(file_.sequences_.size() - 1));
   }
   // Values below the latest mark belong to the container around it and cannot be popped.
   size_t base() const { return marks_.empty() ? 0 : marks_.back(); }
-  Value pop() {
+  ValueId pop() {
     check(stack_.size() > base(), "the stack is empty");
-    const Value value = stack_.back();
+    const ValueId value = stack_.back();
     stack_.pop_back();
     return value;
   }
-  Value top() const {
+  ValueId top() const {
     check(stack_.size() > base(), "the stack is empty");
     return stack_.back();
   }
-  std::vector<Value> pop_to_mark() {
+  std::vector<ValueId> pop_to_mark() {
     check(!marks_.empty(), "there is no mark on the stack");
-    std::vector<Value> items(stack_.begin() + static_cast<ptrdiff_t>(marks_.back()), stack_.end());
+    std::vector<ValueId> items(stack_.begin() + static_cast<ptrdiff_t>(marks_.back()),
+                               stack_.end());
     stack_.resize(marks_.back());
     marks_.pop_back();
     return items;
   }
-  Value pop_kind(TorchKind kind, const char* what) {
-    const Value value = pop();
+  ValueId pop_kind(TorchKind kind, const char* what) {
+    const ValueId value = pop();
     check(file_.kind(value) == kind, what);
     return value;
   }
-  std::vector<Value>& sequence(Value value) {
+  std::vector<ValueId>& sequence(ValueId value) {
     return file_.sequences_[static_cast<size_t>(file_.nodes_[size_t(value)].whole)];
   }
 
@@ -194,8 +195,8 @@ class PickleReader {
       }
       case 0x93: {  // STACK_GLOBAL
         // The name was pushed last.
-        const Value name = pop_kind(TorchKind::kString, "the name of a class is not a string");
-        const Value module = pop_kind(TorchKind::kString, "the name of a module is not a string");
+        const ValueId name = pop_kind(TorchKind::kString, "the name of a class is not a string");
+        const ValueId module = pop_kind(TorchKind::kString, "the name of a module is not a string");
         push_class(file_.as_string(module), file_.as_string(name));
         return true;
       }
@@ -217,24 +218,24 @@ class PickleReader {
       case 0x85:  // TUPLE1, TUPLE2, TUPLE3
       case 0x86:
       case 0x87: {
-        std::vector<Value> items(opcode - 0x84);
+        std::vector<ValueId> items(opcode - 0x84);
         for (size_t i = items.size(); i-- > 0;) items[i] = pop();
         push_sequence(TorchKind::kTuple, std::move(items));
         return true;
       }
       case 'a':
       case 'e': {  // APPEND, APPENDS
-        const std::vector<Value> items = opcode == 'a' ? std::vector{pop()} : pop_to_mark();
+        const std::vector<ValueId> items = opcode == 'a' ? std::vector{pop()} : pop_to_mark();
         check(file_.kind(top()) == TorchKind::kList, "appends to a value that is not a list");
-        std::vector<Value>& list = sequence(top());
+        std::vector<ValueId>& list = sequence(top());
         list.insert(list.end(), items.begin(), items.end());
         return true;
       }
       case 's':
       case 'u': {  // SETITEM, SETITEMS
-        std::vector<Value> items;
+        std::vector<ValueId> items;
         if (opcode == 's') {
-          const Value value = pop();
+          const ValueId value = pop();
           items = {pop(), value};
         } else {
           items = pop_to_mark();
@@ -242,7 +243,7 @@ class PickleReader {
         // Keys and values alternate in one list; find() reads it from the end, as later keys win.
         check(items.size() % 2 == 0, "a dict has a key without a value");
         check(file_.kind(top()) == TorchKind::kDict, "sets items of a value that is not a dict");
-        std::vector<Value>& dict = sequence(top());
+        std::vector<ValueId>& dict = sequence(top());
         dict.insert(dict.end(), items.begin(), items.end());
         return true;
       }
@@ -264,7 +265,7 @@ class PickleReader {
   // Python numbers the memo from 0, so an index never asks for memory.
   void remember(uint64_t index) {
     check(index <= memo_.size(), "the memo is not numbered in order");
-    const Value value = top();
+    const ValueId value = top();
     if (index == memo_.size()) {
       memo_.push_back(value);
     } else {
@@ -302,8 +303,8 @@ class PickleReader {
   }
 
   // ("storage", class, key, device, elements)
-  void push_storage(Value id) {
-    const std::vector<Value>& items = sequence(id);
+  void push_storage(ValueId id) {
+    const std::vector<ValueId>& items = sequence(id);
     check(items.size() == 5 && file_.kind(items[0]) == TorchKind::kString &&
               file_.as_string(items[0]) == "storage" && file_.kind(items[1]) == TorchKind::kClass &&
               file_.kind(items[2]) == TorchKind::kString && file_.kind(items[4]) == TorchKind::kInt,
@@ -316,8 +317,8 @@ class PickleReader {
   }
 
   void reduce() {
-    const Value arguments = pop_kind(TorchKind::kTuple, "a call has no tuple of arguments");
-    const Value called = pop_kind(TorchKind::kClass, "calls a value that is not a function");
+    const ValueId arguments = pop_kind(TorchKind::kTuple, "a call has no tuple of arguments");
+    const ValueId called = pop_kind(TorchKind::kClass, "calls a value that is not a function");
     const std::string_view name = file_.as_string(called);
     if (name == kOrderedDict) {
       check(sequence(arguments).empty(), "an OrderedDict has arguments");
@@ -329,11 +330,11 @@ class PickleReader {
     push(TorchKind::kTensor, static_cast<int64_t>(file_.tensors_.size() - 1));
   }
 
-  std::vector<int64_t> sizes(Value value) {
+  std::vector<int64_t> sizes(ValueId value) {
     check(file_.kind(value) == TorchKind::kTuple && sequence(value).size() <= kMaxTorchDimensions,
           "a tensor's shape or stride is not a tuple of sizes");
     std::vector<int64_t> sizes;
-    for (const Value item : sequence(value)) {
+    for (const ValueId item : sequence(value)) {
       check(file_.kind(item) == TorchKind::kInt && file_.as_int(item) >= 0,
             "a tensor's shape or stride is not a tuple of sizes");
       sizes.push_back(file_.as_int(item));
@@ -342,7 +343,7 @@ class PickleReader {
   }
 
   // (storage, offset, shape, stride, requires_grad, hooks[, metadata])
-  TorchTensor rebuild_tensor(const std::vector<Value>& arguments) {
+  TorchTensor rebuild_tensor(const std::vector<ValueId>& arguments) {
     check((arguments.size() == 6 || arguments.size() == 7) &&
               file_.kind(arguments[0]) == TorchKind::kStorage &&
               file_.kind(arguments[1]) == TorchKind::kInt && file_.as_int(arguments[1]) >= 0,
@@ -359,7 +360,7 @@ class PickleReader {
   TorchArchive archive_;
   std::string_view code_;
   size_t at_ = 0, begin_ = 0;  // begin_: of the opcode that messages name
-  std::vector<Value> stack_, memo_;
+  std::vector<ValueId> stack_, memo_;
   std::vector<size_t> marks_;
   std::vector<TorchStorage> storages_;
 };
@@ -372,33 +373,33 @@ TorchFile::TorchFile(std::string bytes, std::string name)
   root_ = PickleReader(*this).run();
 }
 
-const char* TorchFile::kind_name(Value value) const {
+const char* TorchFile::kind_name(ValueId value) const {
   constexpr const char* kNames[] = {"None", "bool", "int",    "float", "str",    "tuple",
                                     "list", "dict", "tensor", "class", "storage"};
   return kNames[static_cast<size_t>(kind(value))];
 }
 
-double TorchFile::as_float(Value value) const {
+double TorchFile::as_float(ValueId value) const {
   return std::bit_cast<double>(nodes_[size_t(value)].whole);
 }
 
-std::string_view TorchFile::as_string(Value value) const {
+std::string_view TorchFile::as_string(ValueId value) const {
   return strings_[static_cast<size_t>(nodes_[size_t(value)].whole)];
 }
 
-const TorchTensor& TorchFile::as_tensor(Value value) const {
+const TorchTensor& TorchFile::as_tensor(ValueId value) const {
   return tensors_[static_cast<size_t>(nodes_[size_t(value)].whole)];
 }
 
-std::span<const TorchFile::Value> TorchFile::items(Value value) const {
+std::span<const TorchFile::ValueId> TorchFile::items(ValueId value) const {
   return sequences_[static_cast<size_t>(nodes_[size_t(value)].whole)];
 }
 
-std::optional<TorchFile::Value> TorchFile::find(Value dict, std::string_view key) const {
+std::optional<TorchFile::ValueId> TorchFile::find(ValueId dict, std::string_view key) const {
   if (kind(dict) != TorchKind::kDict) return std::nullopt;
-  const std::span<const Value> all = items(dict);
+  const std::span<const ValueId> all = items(dict);
   for (size_t i = all.size(); i >= 2; i -= 2) {
-    const Value k = all[i - 2];
+    const ValueId k = all[i - 2];
     if (kind(k) == TorchKind::kString && as_string(k) == key) return all[i - 1];
   }
   return std::nullopt;

@@ -51,7 +51,7 @@ struct TorchTensor {
 // without end. Immutable; thread-safe.
 class TorchFile {
  public:
-  using Value = int32_t;
+  using ValueId = int32_t;
 
   // Parses a file, or bytes that messages call `name`. Throws Error that names the file and the
   // byte at an opcode, class or function outside the list of torch_file.cpp, at a value beyond the
@@ -62,36 +62,36 @@ class TorchFile {
   TorchFile& operator=(const TorchFile&) = delete;
 
   const std::string& name() const { return name_; }
-  Value root() const { return root_; }
-  TorchKind kind(Value value) const { return nodes_[size_t(value)].kind; }
-  const char* kind_name(Value value) const;
+  ValueId root() const { return root_; }
+  TorchKind kind(ValueId value) const { return nodes_[size_t(value)].kind; }
+  const char* kind_name(ValueId value) const;
 
   // Each requires the kind.
-  bool as_bool(Value value) const { return nodes_[size_t(value)].whole != 0; }
-  int64_t as_int(Value value) const { return nodes_[size_t(value)].whole; }
-  double as_float(Value value) const;
-  std::string_view as_string(Value value) const;
-  const TorchTensor& as_tensor(Value value) const;
+  bool as_bool(ValueId value) const { return nodes_[size_t(value)].whole != 0; }
+  int64_t as_int(ValueId value) const { return nodes_[size_t(value)].whole; }
+  double as_float(ValueId value) const;
+  std::string_view as_string(ValueId value) const;
+  const TorchTensor& as_tensor(ValueId value) const;
   // Elements of a tuple or list; of a dict its keys and values in turn, repeated keys included.
-  std::span<const Value> items(Value value) const;
+  std::span<const ValueId> items(ValueId value) const;
 
   // Returns the value of a string key of a dict, the last one as in Python; nothing if it is absent
   // or `dict` is not a dict.
-  std::optional<Value> find(Value dict, std::string_view key) const;
+  std::optional<ValueId> find(ValueId dict, std::string_view key) const;
 
  private:
   friend class PickleReader;
-  struct Node {
+  struct PickledValue {
     TorchKind kind;
     int64_t whole;  // the value, the bits of a float, or a position in the lists below
   };
 
   std::string bytes_, name_;
-  std::vector<Node> nodes_;
+  std::vector<PickledValue> nodes_;
   std::vector<std::string_view> strings_;
-  std::vector<std::vector<Value>> sequences_;
+  std::vector<std::vector<ValueId>> sequences_;
   std::vector<TorchTensor> tensors_;
-  Value root_ = -1;
+  ValueId root_ = -1;
 };
 
 // Returns the elements of a tensor in row-major order. Throws Error that starts with `where` if

@@ -45,17 +45,17 @@ void KvCache::open(int64_t slot, int64_t capacity, int64_t shared) {
   slots_[index] = {.blocks = {}, .capacity = capacity, .shared = shared};
 }
 
-void KvCache::close(int64_t slot) { slots_[static_cast<size_t>(slot)] = Slot(); }
+void KvCache::close(int64_t slot) { slots_[static_cast<size_t>(slot)] = SequenceSlot(); }
 
 void KvCache::reserve(int64_t slot, int64_t capacity) {
-  Slot& held = slots_[static_cast<size_t>(slot)];
+  SequenceSlot& held = slots_[static_cast<size_t>(slot)];
   XRUN_CHECK(held.length <= capacity, "a slot of {} tokens is too small for the {} that it holds",
              capacity, held.length);
   held.capacity = capacity;
 }
 
 void KvCache::truncate(int64_t slot, int64_t length) {
-  Slot& held = slots_[static_cast<size_t>(slot)];
+  SequenceSlot& held = slots_[static_cast<size_t>(slot)];
   XRUN_CHECK(length >= 0 && length <= held.length, "a slot of {} tokens cannot be cut to {}",
              held.length, length);
   if (length == held.length) return;
@@ -64,13 +64,13 @@ void KvCache::truncate(int64_t slot, int64_t length) {
   held.blocks.resize(static_cast<size_t>(blocks_of(length)));
   // The next token goes into the last block, which was full and may be shared.
   if (length % kKeyBlock == 0 || held.blocks.back().use_count() == 1) return;
-  const Block shared = std::exchange(held.blocks.back(), new_block());
+  const KvBlock shared = std::exchange(held.blocks.back(), new_block());
   held.blocks.back()->copy_(*shared);
 }
 
 void KvCache::fork(int64_t from, int64_t to) {
-  const Slot& source = slots_[static_cast<size_t>(from)];
-  Slot& target = slots_[static_cast<size_t>(to)];
+  const SequenceSlot& source = slots_[static_cast<size_t>(from)];
+  SequenceSlot& target = slots_[static_cast<size_t>(to)];
   XRUN_CHECK(source.length <= target.capacity,
              "a slot of {} tokens is too small for the {} tokens to copy", target.capacity,
              source.length);
@@ -82,7 +82,7 @@ void KvCache::fork(int64_t from, int64_t to) {
   target.blocks.back()->copy_(*source.blocks.back());
 }
 
-KvCache::Block KvCache::new_block() {
+KvCache::KvBlock KvCache::new_block() {
   ++live_;
   // With the last slot that holds it.
   const auto release = [this](at::Tensor* block) {
@@ -102,7 +102,7 @@ int64_t KvCache::slot_bytes(int64_t capacity, int64_t shared) const {
 int64_t KvCache::bytes() const {
   // Blocks that exist, and those that open slots may still need.
   int64_t sum = live_ * slot_bytes(kKeyBlock);
-  for (const Slot& slot : slots_) {
+  for (const SequenceSlot& slot : slots_) {
     const int64_t held = static_cast<int64_t>(slot.blocks.size()) * kKeyBlock;
     sum += slot_bytes(slot.capacity, std::max(held, slot.shared));
   }
@@ -119,7 +119,8 @@ void KvCache::use_slots(std::vector<int64_t> slots) {
 
 // Keys (0) or values (1) of one head.
 template <class T>
-T* KvCache::head_of(const Block& block, int64_t layer, int64_t keys_or_values, int64_t head) const {
+T* KvCache::head_of(const KvBlock& block, int64_t layer, int64_t keys_or_values,
+                    int64_t head) const {
   return kernel_data<T>(*block) +
          ((layer * 2 + keys_or_values) * groups_ + head) * kKeyBlock * width_;
 }
@@ -129,10 +130,10 @@ void KvCache::append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
                      const std::vector<int64_t>& cu_seqlens) {
   const T *const keys = kernel_data<T>(k), *const values = kernel_data<T>(v);
   for (size_t s = 0; s < used_.size(); ++s) {
-    const Slot& slot = used_slot(s);
+    const SequenceSlot& slot = used_slot(s);
     for (int64_t t = cu_seqlens[s]; t < cu_seqlens[s + 1]; ++t) {
       const int64_t position = slot.length + t - cu_seqlens[s], at = position % kKeyBlock;
-      const Block& block = slot.blocks[static_cast<size_t>(position / kKeyBlock)];
+      const KvBlock& block = slot.blocks[static_cast<size_t>(position / kKeyBlock)];
       for (int64_t g = 0; g < groups_; ++g) {
         const int64_t row = (t * groups_ + g) * head_dim_;
         T* const key = head_of<T>(block, layer, 0, g) + at;
@@ -150,10 +151,10 @@ std::vector<KvCache::Slice> KvCache::slices(const std::vector<int64_t>& cu_seqle
                                             int64_t heads) const {
   const int64_t most = kernels::query_block(heads);
   std::vector<Slice> out;
-  const Block* shared = nullptr;
+  const KvBlock* shared = nullptr;
   for (size_t s = 0; s < used_.size(); ++s) {
     if (cu_seqlens[s] == cu_seqlens[s + 1]) continue;
-    const Block* first = &slots_[static_cast<size_t>(used_[s])].blocks.front();
+    const KvBlock* first = &slots_[static_cast<size_t>(used_[s])].blocks.front();
     // Forks of one prompt share its first block.
     const bool joins = shared != nullptr && *shared == *first &&
                        cu_seqlens[s + 1] - out.back().first <= std::min(most, kSharingTokens);
@@ -180,7 +181,7 @@ void KvCache::attend_slice(const Slice& slice, int64_t layer, int64_t head, cons
   int64_t end = 0;  // positions of the longest sequence
   // The sequences of the slice, with the position of each of its tokens.
   for (; last < used_.size() && cu[last] < slice.last; ++last) {
-    const Slot& slot = slots_[static_cast<size_t>(used_[last])];
+    const SequenceSlot& slot = slots_[static_cast<size_t>(used_[last])];
     const int64_t begin = std::max(cu[last], slice.first);
     const int64_t stop = std::min(cu[last + 1], slice.last);
     for (int64_t t = begin; t < stop; ++t) {
@@ -193,16 +194,16 @@ void KvCache::attend_slice(const Slice& slice, int64_t layer, int64_t head, cons
     const auto index = static_cast<size_t>(position / kKeyBlock);
     // Neighbours that share the block are one entry: the kernel reads its keys once for all of
     // them.
-    const Block* before = nullptr;
+    const KvBlock* before = nullptr;
     for (size_t s = first; s < last; ++s) {
-      const Slot& slot = slots_[static_cast<size_t>(used_[s])];
+      const SequenceSlot& slot = slots_[static_cast<size_t>(used_[s])];
       const int64_t stop = std::min(cu[s + 1], slice.last) - slice.first;
       const int64_t length = slot.length + cu[s + 1] - cu[s];
       if (position >= length) {
         before = nullptr;
         continue;
       }
-      const Block& block = slot.blocks[index];
+      const KvBlock& block = slot.blocks[index];
       if (before != nullptr && *before == block) {
         blocks.back().last = stop;
       } else {
@@ -233,7 +234,7 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
              cu_seqlens.size() - 1, used_.size());
   bool fresh = true;
   for (size_t s = 0; s < used_.size(); ++s) {
-    Slot& slot = used_slot(s);
+    SequenceSlot& slot = used_slot(s);
     const int64_t length = slot.length + cu_seqlens[s + 1] - cu_seqlens[s];
     XRUN_CHECK(length <= slot.capacity, "a sequence of {} tokens exceeds the slot's capacity of {}",
                length, slot.capacity);

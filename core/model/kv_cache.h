@@ -48,10 +48,10 @@ class KvCache {
 
  private:
   // [layers, 2, J, 64 width]: keys [width, 64], values [64, width]; fp32 or bf16
-  using Block = std::shared_ptr<at::Tensor>;
+  using KvBlock = std::shared_ptr<at::Tensor>;
 
-  struct Slot {
-    std::vector<Block> blocks;
+  struct SequenceSlot {
+    std::vector<KvBlock> blocks;
     int64_t length = 0, capacity = 0, shared = 0;
   };
 
@@ -60,10 +60,10 @@ class KvCache {
     int64_t first, last;
   };
 
-  Block new_block();
-  Slot& used_slot(size_t segment) { return slots_[static_cast<size_t>(used_[segment])]; }
+  KvBlock new_block();
+  SequenceSlot& used_slot(size_t segment) { return slots_[static_cast<size_t>(used_[segment])]; }
   template <class T>
-  T* head_of(const Block& block, int64_t layer, int64_t keys_or_values, int64_t head) const;
+  T* head_of(const KvBlock& block, int64_t layer, int64_t keys_or_values, int64_t head) const;
   template <class T>
   void append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
               const std::vector<int64_t>& cu_seqlens);
@@ -75,7 +75,7 @@ class KvCache {
   at::ScalarType type_;
   int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width`
   int64_t live_ = 0;                            // blocks
-  std::vector<Slot> slots_;
+  std::vector<SequenceSlot> slots_;
   std::vector<int64_t> used_;
 };
 

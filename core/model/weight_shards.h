@@ -29,11 +29,11 @@ class WeightShards {
   virtual at::Tensor master(size_t parameter) = 0;
 
   // The elements of a master that this process holds, flat; shares storage with the shard.
-  struct Range {
+  struct MasterRange {
     int64_t begin = 0;
     at::Tensor held;
   };
-  virtual Range range(size_t parameter) = 0;
+  virtual MasterRange range(size_t parameter) = 0;
 
   // Drops fetched weights: the masters have changed.
   virtual void forget() = 0;

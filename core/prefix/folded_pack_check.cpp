@@ -9,19 +9,19 @@ namespace xrun {
 
 namespace {
 
-using Field = std::vector<int32_t>;
+using PackField = std::vector<int32_t>;
 
 // All messages name the field and the index, as PackedBatch::validate() does.
-void check_size(const Field& field, const char* name, size_t want, const char* dimension) {
+void check_size(const PackField& field, const char* name, size_t want, const char* dimension) {
   XRUN_CHECK(field.size() == want, "fold: {} has {} entries, {} is {}", name, field.size(),
              dimension, want);
 }
 
-void check_value(const Field& field, const char* name, size_t i, int64_t want) {
+void check_value(const PackField& field, const char* name, size_t i, int64_t want) {
   XRUN_CHECK(field[i] == want, "fold: {}[{}] is {}, wanted {}", name, i, field[i], want);
 }
 
-void check_range(const Field& field, const char* name, int64_t low, size_t limit) {
+void check_range(const PackField& field, const char* name, int64_t low, size_t limit) {
   for (size_t i = 0; i < field.size(); ++i) {
     XRUN_CHECK(field[i] >= low && field[i] < static_cast<int64_t>(limit),
                "fold: {}[{}] is {}, wanted {} to {}", name, i, field[i], low,
@@ -30,7 +30,7 @@ void check_range(const Field& field, const char* name, int64_t low, size_t limit
 }
 
 void check_nodes(const FoldedPack& fold) {
-  const Field& begin = fold.node_begin;
+  const PackField& begin = fold.node_begin;
   XRUN_CHECK(!begin.empty() && begin[0] == 0, "fold: node_begin must begin with 0");
   for (size_t n = 1; n < begin.size(); ++n) {
     XRUN_CHECK(begin[n] > begin[n - 1], "fold: node_begin[{}] is {}, wanted more than {}", n,
@@ -41,7 +41,7 @@ void check_nodes(const FoldedPack& fold) {
   check_size(fold.parent, "parent", begin.size() - 1, "N");
   // The nodes from the root to the one before. In preorder the parent of a node is one of them; the
   // subtree of any other node has ended.
-  Field path;
+  PackField path;
   for (size_t n = 0; n < fold.parent.size(); ++n) {
     const int32_t parent = fold.parent[n];
     XRUN_CHECK(parent >= -1 && parent < static_cast<int64_t>(n),
@@ -64,7 +64,7 @@ void check_tokens(const FoldedPack& fold) {
   // A subtree ends with its last node. Nodes follow their parents, so one pass from the end
   // suffices.
   // Computed again here instead of calling the builder, or the check would repeat its faults.
-  Field ends(fold.node_begin.begin() + 1, fold.node_begin.end());
+  PackField ends(fold.node_begin.begin() + 1, fold.node_begin.end());
   for (size_t n = ends.size(); n-- > 0;) {
     if (fold.parent[n] < 0) continue;
     int32_t& above = ends[static_cast<size_t>(fold.parent[n])];
@@ -93,7 +93,7 @@ void check_segments(const FoldedPack& fold, const PackedBatch& batch) {
   check_range(fold.flat_of, "flat_of", 0, fold.tokens.size());
   check_size(fold.leaf, "leaf", static_cast<size_t>(batch.segment_count()), "S");
   check_range(fold.leaf, "leaf", 0, fold.parent.size());
-  Field segments(fold.parent.size(), 0);
+  PackField segments(fold.parent.size(), 0);
   for (size_t s = 0; s < fold.leaf.size(); ++s) {
     int32_t before = -1;
     // The segment must walk its path without a gap: every slot's prev is the slot before.

@@ -29,7 +29,7 @@ class ModelTurns : public TurnSource {
 
   void ask(TurnRequest request) override {
     // A deque keeps its elements in place, which the sampler calls back.
-    Streams& streams = asked_.emplace_back();
+    TextStreams& streams = asked_.emplace_back();
     for (int64_t s = 0; s < request.samples; ++s) {
       streams.push_back(std::make_unique<TextStream>(tokenizer_, text_.stop));
     }
@@ -87,12 +87,12 @@ class ModelTurns : public TurnSource {
   }
 
  private:
-  using Streams = std::vector<std::unique_ptr<TextStream>>;
+  using TextStreams = std::vector<std::unique_ptr<TextStream>>;
 
   const Tokenizer& tokenizer_;
   const TextOptions& text_;
   std::vector<int32_t> stop_ids_;
-  std::deque<Streams> asked_;
+  std::deque<TextStreams> asked_;
   // The request and sample of each conversation's newest turn.
   std::map<size_t, std::pair<Ticket, int64_t>> newest_;
   Sampler sampler_;  // last: it calls the streams

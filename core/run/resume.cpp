@@ -117,11 +117,11 @@ std::string without_lengths(std::string_view text) {
   std::string out;
   size_t copied = 0;
   for (size_t t = 0; t + 2 < tokens.size(); ++t) {
-    const bool assigns = tokens[t].kind == LuaToken::Kind::kName && is_length(tokens[t].text) &&
+    const bool assigns = tokens[t].kind == LuaTokenKind::kName && is_length(tokens[t].text) &&
                          is_sign(tokens[t + 1], "=");
     const LuaToken& number = tokens[t + 2];
     // `steps = n` or `steps = 3e4` is not a plain number; its line then counts as changed.
-    if (!assigns || number.kind != LuaToken::Kind::kNumber ||
+    if (!assigns || number.kind != LuaTokenKind::kNumber ||
         number.text.find_first_not_of("0123456789") != std::string::npos) {
       continue;
     }

@@ -17,7 +17,6 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = LuaToken::Kind;
 
 // Far above any hand-written module; they bound the work for generated and hostile recipes.
 constexpr uint64_t kMostModuleBytes = uint64_t{16} << 20;
@@ -91,7 +90,7 @@ class SourceReader {
   const LuaToken& token(size_t i) const { return tokens_[std::min(i, tokens_.size() - 1)]; }
   bool sign(size_t i, const char* text) const { return is_sign(token(i), text); }
   bool name(size_t i, std::string_view text) const {
-    return token(i).kind == Kind::kName && token(i).text == text;
+    return token(i).kind == LuaTokenKind::kName && token(i).text == text;
   }
 
   void walk(const SourceFile& source) {
@@ -102,7 +101,7 @@ class SourceReader {
         i = after_config(i + 2);
         continue;
       }
-      if (token(i).kind != Kind::kName) continue;
+      if (token(i).kind != LuaTokenKind::kName) continue;
       // A field or method of this name is not the global function.
       const bool member = i > 0 && (sign(i - 1, ".") || sign(i - 1, ":"));
       if (member) out_.words.insert(token(i).text);
@@ -111,7 +110,7 @@ class SourceReader {
         add_module(path, argument);
       } else if (member && opens_model(token(i).text)) {
         add_model(argument);
-      } else if (sign(i + 1, "=") && token(i + 2).kind == Kind::kString) {
+      } else if (sign(i + 1, "=") && token(i + 2).kind == LuaTokenKind::kString) {
         add_option(token(i).text, token(i + 2).text);
       }
     }
@@ -139,10 +138,10 @@ class SourceReader {
 
   // The argument is a literal, or cfg.KEY whose value is a text.
   void add_model(size_t i) {
-    if (token(i).kind == Kind::kString) return add_input(InputKind::kModel, token(i).text);
+    if (token(i).kind == LuaTokenKind::kString) return add_input(InputKind::kModel, token(i).text);
     if (!name(i, scanned_.config_name)) return;
     std::string path;
-    for (++i; sign(i, ".") && token(i + 1).kind == Kind::kName; i += 2) {
+    for (++i; sign(i, ".") && token(i + 1).kind == LuaTokenKind::kName; i += 2) {
       path += (path.empty() ? "" : ".") + token(i + 1).text;
     }
     const Json* value = path.empty() ? nullptr : config_.find(path);
@@ -150,7 +149,7 @@ class SourceReader {
   }
 
   void add_module(const fs::path& from, size_t i) {
-    if (token(i).kind != Kind::kString) {
+    if (token(i).kind != LuaTokenKind::kString) {
       out_.notices.push_back(fmt::format(
           "{}:{}: requires a module whose name the text does not have; the bundle lacks "
           "it",

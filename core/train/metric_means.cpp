@@ -43,7 +43,7 @@ std::string read_metrics_message(const std::string& message, int64_t rank,
   for (int64_t count = in.int64(); count > 0; --count) {
     MetricAddition& one = additions.emplace_back();
     one.rank = rank;
-    one.kind = static_cast<MetricAddition::Kind>(in.int64());
+    one.kind = static_cast<MetricKind>(in.int64());
     one.micro = in.int64();
     one.term = in.int64();
     one.name = in.string();
@@ -163,14 +163,14 @@ class Means {
 
   void enter(const MetricAddition& one) {
     switch (one.kind) {
-      case MetricAddition::Kind::kLoss: losses_.push_back(&one); return;
-      case MetricAddition::Kind::kUnitLoss:
+      case MetricKind::kLoss: losses_.push_back(&one); return;
+      case MetricKind::kUnitLoss:
         find_or_make(
             unit_losses_, [&](const auto& known) { return known.first == one.unit; },
             [&] { return std::pair(one.unit, Sum()); })
             .second.additions.push_back(&one);
         return;
-      case MetricAddition::Kind::kSourceLoss:
+      case MetricKind::kSourceLoss:
         find_or_make(
             source_losses_,
             [&](const SourceLoss& known) {
@@ -181,8 +181,8 @@ class Means {
             })
             .sum.additions.push_back(&one);
         return;
-      case MetricAddition::Kind::kPlain: metric(one.name).plain.additions.push_back(&one); return;
-      case MetricAddition::Kind::kByUnit: enter_by_unit(one);
+      case MetricKind::kPlain: metric(one.name).plain.additions.push_back(&one); return;
+      case MetricKind::kByUnit: enter_by_unit(one);
     }
   }
 

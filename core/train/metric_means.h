@@ -11,16 +11,17 @@
 
 namespace xrun {
 
+enum class MetricKind : int64_t {
+  kLoss,        // weighted and divided already
+  kUnitLoss,    // in one unit, whose whole weight is not known yet
+  kSourceLoss,  // the same by source of a mixture
+  kPlain,       // a metric whose weights are known
+  kByUnit,      // a metric, as if it had this unit
+};
+
 // The contribution of one micro-batch to one sum.
 struct MetricAddition {
-  enum class Kind : int64_t {
-    kLoss,        // weighted and divided already
-    kUnitLoss,    // in one unit, whose whole weight is not known yet
-    kSourceLoss,  // the same by source of a mixture
-    kPlain,       // a metric whose weights are known
-    kByUnit,      // a metric, as if it had this unit
-  };
-  Kind kind = Kind::kPlain;
+  MetricKind kind = MetricKind::kPlain;
   int64_t micro = 0, rank = 0, term = 0;
   std::string name = {};  // of a metric
   Unit unit = Unit::kPair;

@@ -33,8 +33,7 @@ at::Tensor read_together(std::vector<at::Tensor> values) {
 
 }  // namespace
 
-MetricSums::PendingAddition& MetricSums::add(MetricAddition::Kind kind, int64_t term,
-                                             const at::Tensor& value,
+MetricSums::PendingAddition& MetricSums::add(MetricKind kind, int64_t term, const at::Tensor& value,
                                              const at::Tensor& unit_weights,
                                              const at::Tensor& own) {
   PendingAddition& made = additions_.emplace_back();
@@ -83,8 +82,7 @@ void MetricSums::add_source_losses(const ObjectiveResult& result, const MicroBat
                                    int64_t term, double term_weight) {
   if (micro.info().sources.empty()) return;
   for (const auto& [unit, loss] : result.losses) {
-    PendingAddition& made =
-        add(MetricAddition::Kind::kSourceLoss, term, loss, micro.unit_weight(unit));
+    PendingAddition& made = add(MetricKind::kSourceLoss, term, loss, micro.unit_weight(unit));
     made.host.unit = unit;
     made.host.term_weight = term_weight;
     add_sources(made, loss, unit, micro);
@@ -93,7 +91,7 @@ void MetricSums::add_source_losses(const ObjectiveResult& result, const MicroBat
 
 void MetricSums::add_unit_losses(const ObjectiveResult& result, const MicroBatch& micro) {
   for (const auto& [unit, loss] : result.losses) {
-    add(MetricAddition::Kind::kUnitLoss, 0, loss, micro.unit_weight(unit)).host.unit = unit;
+    add(MetricKind::kUnitLoss, 0, loss, micro.unit_weight(unit)).host.unit = unit;
   }
 }
 
@@ -105,8 +103,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
       // A single number stands for the whole micro-batch, so it counts as much as its losses.
       const double weight = total_weight(micro.unit_weight(first));
       PendingAddition& made = additions_.emplace_back();
-      made.host = {
-          .kind = MetricAddition::Kind::kPlain, .micro = micro_, .name = name, .weight = weight};
+      made.host = {.kind = MetricKind::kPlain, .micro = micro_, .name = name, .weight = weight};
       made.sum = value.detach().to(at::kDouble).mul(weight);
       continue;
     }
@@ -123,7 +120,7 @@ void MetricSums::add_metrics(const ObjectiveResult& result, const MicroBatch& mi
     // Later micro-batches may rule units out, so every candidate is summed.
     for (const Unit unit : units.candidates()) {
       PendingAddition& made =
-          add(MetricAddition::Kind::kByUnit, term, value, micro.unit_weight(unit), weights);
+          add(MetricKind::kByUnit, term, value, micro.unit_weight(unit), weights);
       made.host.name = name;
       made.host.unit = unit;
       // The means take the preferred candidate that fits every micro-batch.
@@ -146,16 +143,14 @@ void MetricSums::add_scored(const MicroBatch& micro,
     if (std::none_of(sources.begin(), sources.end(), wanted)) continue;
     const at::Tensor own = weight.index_select(0, int64_tensor(scored.rows->segments));
     // By sequence weight: a log-prob of a row of weight 0 must not move the mean.
-    add(MetricAddition::Kind::kPlain, 0, scored.logprob, own).host.name =
-        "logprob_" + scored.rows->name;
-    add(MetricAddition::Kind::kPlain, 0, scored.rows->length, own).host.name =
-        "length_" + scored.rows->name;
+    add(MetricKind::kPlain, 0, scored.logprob, own).host.name = "logprob_" + scored.rows->name;
+    add(MetricKind::kPlain, 0, scored.rows->length, own).host.name = "length_" + scored.rows->name;
   }
 }
 
 void MetricSums::add_loss(const at::Tensor& loss) {
   PendingAddition& made = additions_.emplace_back();
-  made.host = {.kind = MetricAddition::Kind::kLoss, .micro = micro_};
+  made.host = {.kind = MetricKind::kLoss, .micro = micro_};
   made.sum = loss;
 }
 
@@ -206,7 +201,7 @@ MetricSums::ReadSums MetricSums::read(const at::Tensor& extra, Ranks* ranks,
                      [](const auto& a, const auto& b) { return a.micro < b.micro; });
   }
   for (const MetricAddition& one : additions) {
-    if (one.kind == MetricAddition::Kind::kLoss) {
+    if (one.kind == MetricKind::kLoss) {
       out.losses.push_back({one.sum, one.micro, one.rank});
     }
   }

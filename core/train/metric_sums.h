@@ -74,7 +74,7 @@ class MetricSums {
     at::Tensor source_sums = {};  // [sources] float64, or undefined
   };
 
-  PendingAddition& add(MetricAddition::Kind kind, int64_t term, const at::Tensor& value,
+  PendingAddition& add(MetricKind kind, int64_t term, const at::Tensor& value,
                        const at::Tensor& unit_weights, const at::Tensor& own = {});
   void add_sources(PendingAddition& to, const at::Tensor& value, Unit unit,
                    const MicroBatch& micro);

@@ -19,7 +19,7 @@ namespace xrun {
 void SessionModels::add(const std::shared_ptr<Policy>& policy) {
   const std::string first = "policy " + policy->dir().filename().string();
   std::string name = first;
-  const auto taken = [&](const Entry& known) { return known.name == name; };
+  const auto taken = [&](const KnownPolicy& known) { return known.name == name; };
   for (int n = 2; std::any_of(policies_.begin(), policies_.end(), taken); ++n) {
     name = fmt::format("{} {}", first, n);
   }
@@ -60,7 +60,7 @@ bool SessionModels::is_trained(const Policy& policy) const {
 }
 
 std::string SessionModels::name_of(const Policy& policy) const {
-  for (const Entry& known : policies_) {
+  for (const KnownPolicy& known : policies_) {
     if (known.policy.lock().get() == &policy) return known.name;
   }
   throw Error(fmt::format("{}: this policy was not opened by the recipe", policy.dir().string()));
@@ -98,7 +98,7 @@ void SessionModels::attach_stand_in(FrozenModel& frozen) {
 
 std::shared_ptr<LogprobStandIn> SessionModels::stand_in(std::shared_ptr<LogprobStandIn> values) {
   std::swap(stand_in_, values);
-  for (const Entry& known : policies_) {
+  for (const KnownPolicy& known : policies_) {
     if (const auto policy = known.policy.lock()) attach_stand_in(*policy);
   }
   for (const auto& reference : references_) attach_stand_in(*reference);

@@ -39,7 +39,7 @@ class SessionModels {
   const std::shared_ptr<LogprobStandIn>& stand_in() const { return stand_in_; }
 
  private:
-  struct Entry {
+  struct KnownPolicy {
     std::weak_ptr<Policy> policy;
     std::string name;
   };
@@ -49,7 +49,7 @@ class SessionModels {
   void attach_stand_in(Reference& reference);
   void attach_stand_in(FrozenModel& frozen);
 
-  std::vector<Entry> policies_;
+  std::vector<KnownPolicy> policies_;
   std::vector<std::shared_ptr<Reference>> references_;
   std::vector<std::shared_ptr<FrozenModel>> frozen_;
   std::vector<std::weak_ptr<AdamW>> optimizers_;

@@ -16,7 +16,6 @@ namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = LuaToken::Kind;
 
 constexpr size_t kMostFiles = 1000;  // read of a folder, since completion must answer at once
 
@@ -32,7 +31,7 @@ size_t after_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t en
   int depth = 0;
   for (size_t t = open; t < end; ++t) {
     const std::string& sign = tokens[t].text;
-    if (tokens[t].kind != Kind::kSign) continue;
+    if (tokens[t].kind != LuaTokenKind::kSign) continue;
     if (sign == "(" || sign == "{" || sign == "[") ++depth;
     if ((sign == ")" || sign == "}" || sign == "]") && --depth == 0) return t + 1;
   }
@@ -138,20 +137,21 @@ std::string Candidates::kind_of_top() {
 // Walks name (.name | :name | (...) | [...])* from left to right.
 std::optional<Candidates::Meaning> Candidates::resolve_chain(const std::vector<LuaToken>& tokens,
                                                              size_t begin, size_t end) {
-  if (begin >= end || tokens[begin].kind != Kind::kName) return std::nullopt;
+  if (begin >= end || tokens[begin].kind != LuaTokenKind::kName) return std::nullopt;
   Meaning meaning;
   if (!push_environment_name(L_, environment_, tokens[begin].text)) return std::nullopt;
   classify_top(meaning);
   for (size_t t = begin + 1; t < end;) {
     if ((is_sign(tokens[t], ".") || is_sign(tokens[t], ":")) && t + 1 < end &&
-        tokens[t + 1].kind == Kind::kName) {
-      const bool called =
-          t + 2 < end && (is_sign(tokens[t + 2], "(") || tokens[t + 2].kind == Kind::kString ||
-                          is_sign(tokens[t + 2], "{"));
+        tokens[t + 1].kind == LuaTokenKind::kName) {
+      const bool called = t + 2 < end && (is_sign(tokens[t + 2], "(") ||
+                                          tokens[t + 2].kind == LuaTokenKind::kString ||
+                                          is_sign(tokens[t + 2], "{"));
       if (!step(meaning, tokens[t + 1].text, called)) return std::nullopt;
       // A string argument is one token; a bracket is skipped with all that it holds.
       t += called ? 3 : 2;
-      if (called && tokens[t - 1].kind == Kind::kSign) t = after_bracket(tokens, t - 1, end);
+      if (called && tokens[t - 1].kind == LuaTokenKind::kSign)
+        t = after_bracket(tokens, t - 1, end);
     } else {
       return std::nullopt;  // calls of values and indices have no known type
     }

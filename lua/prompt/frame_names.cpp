@@ -97,14 +97,14 @@ FrameNames::FrameNames(lua_State* thread, const StepLoop* loop) : thread_(thread
     if (is_name(name)) {
       // A later local hides an earlier one of its name.
       std::erase_if(names_, [&](const FrameName& known) { return known.name == name; });
-      names_.push_back({name, FrameName::Kind::kLocal, n});
+      names_.push_back({name, FrameNameKind::kLocal, n});
     }
     lua_pop(thread, 1);
   }
   for (int n = 1; const char* name = lua_getupvalue(thread, function, n); ++n) {
     // A local hides an upvalue.
     if (is_name(name) && find(name) == nullptr) {
-      names_.push_back({name, FrameName::Kind::kUpvalue, n});
+      names_.push_back({name, FrameNameKind::kUpvalue, n});
     }
     lua_pop(thread, 1);
   }
@@ -118,7 +118,7 @@ FrameNames FrameNames::saved(lua_State* L) {
   if (!lua_istable(L, -1)) return names;
   names.thread_ = L;
   for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
-    names.names_.push_back({lua_tostring(L, -2), FrameName::Kind::kSaved, 0});
+    names.names_.push_back({lua_tostring(L, -2), FrameNameKind::kSaved, 0});
   }
   std::sort(names.names_.begin(), names.names_.end(),
             [](const FrameName& a, const FrameName& b) { return a.name < b.name; });
@@ -137,17 +137,17 @@ bool FrameNames::push(lua_State* L, const std::string& name) const {
   lua_Debug frame{};
   switch (found->kind) {
     // A level is valid only while the recipe is suspended.
-    case FrameName::Kind::kLocal:
+    case FrameNameKind::kLocal:
       lua_getstack(thread_, level_, &frame);
       lua_getlocal(thread_, &frame, found->index);
       break;
-    case FrameName::Kind::kUpvalue:
+    case FrameNameKind::kUpvalue:
       lua_getstack(thread_, level_, &frame);
       lua_getinfo(thread_, "f", &frame);
       lua_getupvalue(thread_, -1, found->index);
       lua_remove(thread_, -2);
       break;
-    case FrameName::Kind::kSaved:
+    case FrameNameKind::kSaved:
       push_saved(thread_);
       lua_getfield(thread_, -1, name.c_str());
       lua_remove(thread_, -2);
@@ -167,18 +167,18 @@ bool FrameNames::set(lua_State* L, const std::string& name) const {
   if (thread_ != L) lua_xmove(L, thread_, 1);
   lua_Debug frame{};
   switch (found->kind) {
-    case FrameName::Kind::kLocal:
+    case FrameNameKind::kLocal:
       lua_getstack(thread_, level_, &frame);
       lua_setlocal(thread_, &frame, found->index);
       break;
-    case FrameName::Kind::kUpvalue:
+    case FrameNameKind::kUpvalue:
       lua_getstack(thread_, level_, &frame);
       lua_getinfo(thread_, "f", &frame);
       lua_insert(thread_, -2);
       lua_setupvalue(thread_, -2, found->index);
       lua_pop(thread_, 1);
       break;
-    case FrameName::Kind::kSaved:
+    case FrameNameKind::kSaved:
       push_saved(thread_);
       lua_insert(thread_, -2);
       lua_setfield(thread_, -2, name.c_str());

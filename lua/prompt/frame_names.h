@@ -10,11 +10,12 @@ namespace xrun {
 
 struct StepLoop;
 
+enum class FrameNameKind { kLocal, kUpvalue, kSaved };  // saved: of a frame that an error has ended
+
 // One name; an inner local hides an outer one.
 struct FrameName {
-  enum class Kind { kLocal, kUpvalue, kSaved };  // saved: of a frame that an error has ended
   std::string name;
-  Kind kind;
+  FrameNameKind kind;
   int index;  // as lua_getlocal and lua_getupvalue count; 0 for kSaved
 };
 

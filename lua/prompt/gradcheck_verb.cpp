@@ -41,7 +41,7 @@ class StandInScope {
 // Returns the values of the run's own models, so that an objective is checked where it is used. A
 // reference stores only sums, so its token values are the policy's, shifted equally to the same
 // sum.
-LogprobStandIn::Source true_values(PausedRun& paused) {
+LogprobStandIn::StandInValues true_values(PausedRun& paused) {
   return [&paused](MicroBatch& micro, const std::string& model) -> at::Tensor {
     Session& session = paused.session();
     const StandInScope scope(session, nullptr);

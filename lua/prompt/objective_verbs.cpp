@@ -14,8 +14,6 @@ namespace xrun {
 
 namespace {
 
-using Kind = LuaToken::Kind;
-
 // Returns the second of two names after the bracket or brackets at `at`: "dpo" of `(batch, dpo)`,
 // "f" of `({ { a, f }`.
 std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
@@ -23,8 +21,8 @@ std::string second_name(const std::vector<LuaToken>& tokens, size_t at) {
   const bool parts = is_sign(tokens[at], "{");
   if (parts && (at + 1 >= tokens.size() || !is_sign(tokens[at + 1], "{"))) return "";
   if (parts) at += 2;
-  if (at + 3 >= tokens.size() || tokens[at].kind != Kind::kName) return "";
-  if (!is_sign(tokens[at + 1], ",") || tokens[at + 2].kind != Kind::kName) return "";
+  if (at + 3 >= tokens.size() || tokens[at].kind != LuaTokenKind::kName) return "";
+  if (!is_sign(tokens[at + 1], ",") || tokens[at + 2].kind != LuaTokenKind::kName) return "";
   const LuaToken& next = tokens[at + 3];
   const bool closed = is_sign(next, parts ? "}" : ")") || is_sign(next, ",");
   return closed ? tokens[at + 2].text : "";
@@ -38,7 +36,7 @@ std::string objective_name(std::string_view text, int from_line) {
   for (size_t i = 0; i + 2 < tokens.size(); ++i) {
     // The `step` of any object counts, since the text does not tell which name is an optimizer.
     if (tokens[i].line < from_line || !is_sign(tokens[i], ":")) continue;
-    if (tokens[i + 1].kind != Kind::kName || tokens[i + 1].text != "step") continue;
+    if (tokens[i + 1].kind != LuaTokenKind::kName || tokens[i + 1].text != "step") continue;
     std::string name = second_name(tokens, i + 2);
     if (!name.empty()) return name;
   }

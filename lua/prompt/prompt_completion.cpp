@@ -15,8 +15,6 @@
 namespace xrun {
 namespace {
 
-using Kind = LuaToken::Kind;
-
 // Returns the first token of the chain that ends before tokens[end].
 size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
   size_t at = end;
@@ -24,22 +22,23 @@ size_t chain_begin(const std::vector<LuaToken>& tokens, size_t end) {
     size_t piece = at - 1;
     // Goes back over the arguments of calls: strings, and brackets with their contents.
     while (piece > 0 && (is_sign(tokens[piece], ")") || is_sign(tokens[piece], "}") ||
-                         tokens[piece].kind == Kind::kString)) {
-      if (tokens[piece].kind == Kind::kString) {
+                         tokens[piece].kind == LuaTokenKind::kString)) {
+      if (tokens[piece].kind == LuaTokenKind::kString) {
         --piece;
         continue;
       }
       int depth = 0;
       while (piece > 0) {
         const std::string& sign = tokens[piece].text;
-        if (tokens[piece].kind == Kind::kSign && (sign == ")" || sign == "}")) ++depth;
-        if (tokens[piece].kind == Kind::kSign && (sign == "(" || sign == "{") && --depth == 0)
+        if (tokens[piece].kind == LuaTokenKind::kSign && (sign == ")" || sign == "}")) ++depth;
+        if (tokens[piece].kind == LuaTokenKind::kSign && (sign == "(" || sign == "{") &&
+            --depth == 0)
           break;
         --piece;
       }
       if (piece > 0) --piece;
     }
-    if (tokens[piece].kind != Kind::kName) return at;
+    if (tokens[piece].kind != LuaTokenKind::kName) return at;
     at = piece;
     if (at == 0 || !(is_sign(tokens[at - 1], ".") || is_sign(tokens[at - 1], ":"))) return at;
     --at;
@@ -54,7 +53,7 @@ std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end)
   // Read backwards, a bracket that makes the depth negative is open at the end.
   for (size_t t = end; t-- > 0;) {
     const std::string& sign = tokens[t].text;
-    if (tokens[t].kind != Kind::kSign) continue;
+    if (tokens[t].kind != LuaTokenKind::kSign) continue;
     if (sign == ")" || sign == "}" || sign == "]") ++depth;
     if (sign == "(" || sign == "{" || sign == "[") {
       if (--depth >= 0) continue;
@@ -62,7 +61,7 @@ std::optional<size_t> open_call(const std::vector<LuaToken>& tokens, size_t end)
       if (sign == "{" && !in_table) {
         in_table = true;
         depth = 0;
-        if (t > 0 && tokens[t - 1].kind == Kind::kName) return t;  // f{...}
+        if (t > 0 && tokens[t - 1].kind == LuaTokenKind::kName) return t;  // f{...}
         continue;
       }
       return sign == "(" && in_table ? std::optional(t) : std::nullopt;
@@ -146,7 +145,8 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
   }
   // The word to complete is the last token if the cursor touches it.
   const LuaToken* last = tokens.size() > 1 ? &tokens[tokens.size() - 2] : nullptr;
-  const bool in_word = last != nullptr && last->kind == Kind::kName && last->end == before.size();
+  const bool in_word =
+      last != nullptr && last->kind == LuaTokenKind::kName && last->end == before.size();
   const size_t begin = in_word ? last->begin : before.size();
   std::string_view chunk = before.substr(0, begin);
   const std::string_view word = before.substr(begin);

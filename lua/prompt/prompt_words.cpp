@@ -33,9 +33,9 @@ std::string without_newline(std::string text) {
 }
 
 std::string help(Prompt& prompt, std::string_view) {
-  using Words = std::vector<std::pair<std::string, std::string>>;
+  using WordRows = std::vector<std::pair<std::string, std::string>>;
   const int width = prompt.console().traits().width;
-  Words of_recipe, others, verbs;
+  WordRows of_recipe, others, verbs;
   for (const PromptCommand& command : prompt.commands()) {
     const std::string arguments = command.arguments.empty() ? "" : " " + command.arguments;
     (command.of_recipe ? of_recipe : others)

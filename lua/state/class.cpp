@@ -193,7 +193,7 @@ ClassTable::ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std
   lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
-void ClassTable::push_slot(Slot slot) const {
+void ClassTable::push_slot(ClassSlot slot) const {
   lua_pushlightuserdata(state_, const_cast<ClassInfo*>(info_));
   lua_rawget(state_, LUA_REGISTRYINDEX);
   lua_rawgeti(state_, -1, slot + 1);

@@ -61,8 +61,8 @@ class ClassTable {
   void add_raw(std::string_view name, lua_CFunction function);
 
  private:
-  enum Slot : int { kMetatable, kMethods, kGetters, kSetters };
-  void push_slot(Slot slot) const;
+  enum ClassSlot : int { kMetatable, kMethods, kGetters, kSetters };
+  void push_slot(ClassSlot slot) const;
 
   lua_State* state_;
   const ClassInfo* info_;

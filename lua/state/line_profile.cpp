@@ -46,7 +46,7 @@ LineProfile::~LineProfile() {
 double LineProfile::elapsed_s() const { return seconds_since(began_); }
 
 // The innermost line of the user's that led to this call; null if there is none.
-const LineProfile::Key* LineProfile::caller(lua_State* L) {
+const LineProfile::CalledLine* LineProfile::caller(lua_State* L) {
   // Level 0 is the binding itself.
   lua_Debug frame{};
   for (int level = 1; lua_getstack(L, level, &frame) != 0; ++level) {
@@ -64,7 +64,7 @@ bool LineProfile::enter(lua_State* L) {
   // Workers have their own states; `active` belongs to one thread.
   if (!profiled_thread) return false;
   LineProfile& profile = *active;
-  const Key* key = profile.caller(L);
+  const CalledLine* key = profile.caller(L);
   if (key == nullptr) return false;
   ProfiledLine& line = profile.lines_[*key];
   // A recursive line counts its total once, in its outermost call.
@@ -98,7 +98,7 @@ void LineProfile::leave() {
   profile.open_.back().inner_allocated += allocated;
 }
 
-std::string LineProfile::line_text(const Key& key) const {
+std::string LineProfile::line_text(const CalledLine& key) const {
   std::string text = source_line(state_, "@" + key.first, key.second);
   text.erase(0, text.find_first_not_of(" \t"));
   return text;

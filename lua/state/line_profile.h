@@ -58,14 +58,14 @@ class LineProfile {
     int64_t allocated, inner_allocated, held;
     bool outermost;  // no call of this line is open further out
   };
-  using Key = std::pair<std::string, int>;
-  const Key* caller(lua_State* L);
-  std::string line_text(const Key& key) const;
+  using CalledLine = std::pair<std::string, int>;
+  const CalledLine* caller(lua_State* L);
+  std::string line_text(const CalledLine& key) const;
 
   LuaState& state_;
   std::chrono::steady_clock::time_point began_;
-  std::map<Key, ProfiledLine> lines_;
-  Key caller_;  // the line of the latest call
+  std::map<CalledLine, ProfiledLine> lines_;
+  CalledLine caller_;  // the line of the latest call
   std::vector<OpenCall> open_;
 };
 

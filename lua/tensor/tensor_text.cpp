@@ -41,9 +41,9 @@ std::string element_text(const at::Tensor& element) {
 }
 
 // The shown elements as text, in order, and the lists around them.
-class Lists {
+class NestedLists {
  public:
-  Lists(const ValueLayout& layout, int indent) : layout_(layout), indent_(indent) {}
+  NestedLists(const ValueLayout& layout, int indent) : layout_(layout), indent_(indent) {}
 
   std::string text(const at::Tensor& tensor) {
     if (layout_.aligned && tensor.dim() > 1) measure(tensor);
@@ -124,7 +124,7 @@ bool is_cut(const at::Tensor& tensor, const ValueLayout& layout) {
 // dimensions is its value. Reads element by element, which only the few that are shown can afford.
 std::string tensor_values(const at::Tensor& tensor, const ValueLayout& layout = {},
                           int indent = 1) {
-  return Lists(layout, indent).text(tensor.detach());
+  return NestedLists(layout, indent).text(tensor.detach());
 }
 
 // ---- statistics

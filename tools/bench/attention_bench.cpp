@@ -34,26 +34,26 @@ struct Heads {
   int64_t heads, kv_heads, head_dim;
 };
 
-struct Outputs {
+struct BenchOutputs {
   at::Tensor out, lse, dq, dk, dv;
 };
 
-struct Work {
+struct BenchInputs {
   at::Tensor q, k, v, grad;
   AttentionLayout layout;
   double scale = 0;
 
-  Work(const Heads& h, AttentionLayout of, at::ScalarType type = at::kFloat)
+  BenchInputs(const Heads& h, AttentionLayout of, at::ScalarType type = at::kFloat)
       : layout(std::move(of)), scale(1 / std::sqrt(static_cast<double>(h.head_dim))) {
     const int64_t rows = layout.cu_seqlens.back();
     q = at::randn({rows, h.heads, h.head_dim}).to(type), grad = at::randn(q.sizes()).to(type);
     k = at::randn({rows, h.kv_heads, h.head_dim}).to(type), v = at::randn(k.sizes()).to(type);
   }
 
-  Outputs ours(bool backward) const {
+  BenchOutputs ours(bool backward) const {
     static const auto forward_op = find_op<AttentionForward>("xrun::varlen_attention_forward");
     static const auto backward_op = find_op<AttentionBackward>("xrun::varlen_attention_backward");
-    Outputs y;
+    BenchOutputs y;
     std::tie(y.out, y.lse) = forward_op.call(q, k, v, layout.cu_seqlens, scale, 0, layout.parent);
     if (!backward) return y;
     std::tie(y.dq, y.dk, y.dv) =
@@ -61,7 +61,7 @@ struct Work {
     return y;
   }
 
-  Outputs flash(bool backward) const;
+  BenchOutputs flash(bool backward) const;
 };
 
 // [T, H, K] -> a segment as [G, H/G, n, K]; of keys, H/G copies of stride 0.
@@ -78,9 +78,9 @@ at::Tensor key_view(const at::Tensor& k, int64_t share, int64_t begin, int64_t n
       .expand({k.size(1), share, n, k.size(2)});
 }
 
-Outputs Work::flash(bool backward) const {
+BenchOutputs BenchInputs::flash(bool backward) const {
   const int64_t groups = k.size(1), share = q.size(1) / groups;
-  Outputs y{at::empty_like(q), at::empty({q.size(1), q.size(0)}), {}, {}, {}};
+  BenchOutputs y{at::empty_like(q), at::empty({q.size(1), q.size(0)}), {}, {}, {}};
   if (backward) y.dq = at::empty_like(q), y.dk = at::zeros_like(k), y.dv = at::zeros_like(v);
   const auto segment = [&](int64_t s) {
     const int64_t begin = layout.cu_seqlens[static_cast<size_t>(s)];
@@ -126,8 +126,8 @@ void bench_pack(const Heads& h, int64_t segments, int64_t length,
                 at::ScalarType type = at::kFloat) {
   AttentionLayout layout{{0}};
   for (int64_t s = 0; s < segments; ++s) layout.cu_seqlens.push_back((s + 1) * length);
-  const Work work(h, layout, type);
-  const Outputs a = work.ours(true), b = work.flash(true);
+  const BenchInputs work(h, layout, type);
+  const BenchOutputs a = work.ours(true), b = work.flash(true);
   const double tolerance = type == at::kFloat ? 1e-5 : 2e-2;
   expect_close(a.out, b.out, tolerance, "the output");
   expect_close(a.lse, b.lse, tolerance, "the log-sum-exp");
@@ -152,8 +152,8 @@ void bench_tree(const Heads& h, int64_t prompt, int64_t answers, int64_t length)
     folded.parent.push_back(0);
     unfolded.cu_seqlens.push_back((i + 1) * (prompt + length));
   }
-  const Work tree(h, folded);
-  Work plain(h, unfolded);
+  const BenchInputs tree(h, folded);
+  BenchInputs plain(h, unfolded);
   for (int64_t i = 0; i < answers; ++i) {
     const auto copy = [&](at::Tensor to, const at::Tensor& from) {
       const int64_t begin = i * (prompt + length);

@@ -76,7 +76,7 @@ class RankProcesses {
 
   const RankProcessOptions options_;
   std::vector<RankProcess> ranks_;
-  FlightRecord::Slot* slots_ = nullptr;
+  FlightRecord::RecordSlot* slots_ = nullptr;
   int slots_fd_ = -1;
   Socket signals_;
   sigset_t old_mask_{};
@@ -101,15 +101,15 @@ bool succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 
 
 RankProcesses::RankProcesses(const RankProcessOptions& options)
     : options_(options), ranks_(options.local_size), oom_kills_(oom_kills()) {
-  const size_t bytes = sizeof(FlightRecord::Slot) * ranks_.size();
+  const size_t bytes = sizeof(FlightRecord::RecordSlot) * ranks_.size();
   // Shared memory survives a crash of the rank: the report can say what it did last.
   slots_fd_ = ::memfd_create("xrun-ranks", 0);  // inherited by the ranks
   XRUN_CHECK(slots_fd_ >= 0 && ::ftruncate(slots_fd_, static_cast<off_t>(bytes)) == 0,
              "cannot share memory with the ranks: {}", std::strerror(errno));
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, slots_fd_, 0);
   XRUN_CHECK(memory != MAP_FAILED, "cannot share memory with the ranks: {}", std::strerror(errno));
-  slots_ = static_cast<FlightRecord::Slot*>(memory);
-  for (size_t i = 0; i < ranks_.size(); ++i) new (&slots_[i]) FlightRecord::Slot;
+  slots_ = static_cast<FlightRecord::RecordSlot*>(memory);
+  for (size_t i = 0; i < ranks_.size(); ++i) new (&slots_[i]) FlightRecord::RecordSlot;
   // Before the first fork, so that no orphan of a rank escapes to init.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t mask;

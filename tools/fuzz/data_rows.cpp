@@ -79,20 +79,20 @@ struct FuzzRow {
   ContentCursor after;
 };
 
-struct Rows {
+struct ReadRows {
   std::vector<FuzzRow> rows;
   std::string error;  // that ended them
 };
 
-Rows read_rows(const std::string& path, size_t target, const ContentCursor& from = {},
-               bool encode = false) {
-  Rows result;
+ReadRows read_rows(const std::string& path, size_t target, const ContentCursor& from = {},
+                   bool encode = false) {
+  ReadRows result;
   try {
     const auto splitter = RowSplitter::open(path, "rows", from);
     RowBlock block;
     while (splitter->next(block, target)) {
       for (size_t r = 0; r < block.rows.size(); ++r) {
-        const RowBlock::Row& row = block.rows[r];
+        const RowBlock::RowExtent& row = block.rows[r];
         fuzz_check(row.begin <= row.end && row.end <= block.bytes(), "a row beyond its block");
         result.rows.push_back({std::string(block.text(r)), row.line, row.after});
         if (encode) encode_row({block.text(r), splitter->form(), {0, row.line}});
@@ -105,7 +105,7 @@ Rows read_rows(const std::string& path, size_t target, const ContentCursor& from
 }
 
 // Pieces decide how much of damaged compressed data is read, and so perhaps the error's text.
-void check_same(const Rows& got, const Rows& whole, size_t skipped, bool compressed) {
+void check_same(const ReadRows& got, const ReadRows& whole, size_t skipped, bool compressed) {
   fuzz_check(got.error.empty() == whole.error.empty(), "an error in one reading alone");
   if (compressed && !whole.error.empty()) return;
   fuzz_check(got.rows.size() + skipped == whole.rows.size(), "another number of rows");
@@ -122,7 +122,7 @@ void fuzz_data_rows(std::string_view input) {
   const size_t format = static_cast<unsigned char>(input[0]) % std::size(kNames);
   const std::string path = fuzz_file(kNames[format], input.substr(1)) + "/" + kNames[format];
   const bool compressed = format >= 3;
-  const Rows whole = read_rows(path, size_t{1} << 16, {}, true);
+  const ReadRows whole = read_rows(path, size_t{1} << 16, {}, true);
   check_same(read_rows(path, 4), whole, 0, compressed);  // a byte order mark fits
   check_same(read_rows(path, 23), whole, 0, compressed);
   if (whole.rows.empty()) return;

@@ -52,7 +52,7 @@ std::string archive_of(const std::vector<ArchiveMember>& members) {
 
 void read_tensors(const TorchFile& file) {
   if (file.kind(file.root()) != TorchKind::kDict) return;
-  for (const TorchFile::Value value : file.items(file.root())) {
+  for (const TorchFile::ValueId value : file.items(file.root())) {
     if (file.kind(value) != TorchKind::kTensor) continue;
     const TorchTensor& tensor = file.as_tensor(value);
     size_t elements = 1;

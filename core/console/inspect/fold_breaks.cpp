@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kBytesBefore = 24;  // of the text that both rows have before a break
 
-std::string location(const InspectedBreak::Side& side) {
+std::string location(const InspectedBreak::BreakSide& side) {
   return fmt::format("{}:{}", shown_text(side.file, Blanks::kBreaksMarked), side.line);
 }
 
@@ -61,10 +61,10 @@ std::string role_at(const RowTrace::Stream& trace, size_t byte) {
   return "";
 }
 
-InspectedBreak::Side side_of(const InspectedSegment& segment, const RowTrace::Stream* trace,
-                             int64_t position) {
+InspectedBreak::BreakSide side_of(const InspectedSegment& segment, const RowTrace::Stream* trace,
+                                  int64_t position) {
   const InspectedToken& token = segment.tokens[static_cast<size_t>(position)];
-  InspectedBreak::Side side;
+  InspectedBreak::BreakSide side;
   side.file = segment.file;
   side.line = segment.line;
   side.side = segment.side;
@@ -80,7 +80,7 @@ InspectedBreak::Side side_of(const InspectedSegment& segment, const RowTrace::St
 }
 
 // "from line 2 of the chat template (system message)"; "" if nothing is known.
-std::string origin_text(const InspectedBreak::Side& side) {
+std::string origin_text(const InspectedBreak::BreakSide& side) {
   if (side.origin.empty()) return "";
   const std::string line = side.template_line > 0
                                ? fmt::format("line {} of the chat template", side.template_line)
@@ -109,8 +109,8 @@ std::string shared_text(const InspectedBreak& found, bool same_row, int64_t min_
 
 // Names the first token that differs, with its text and origin.
 std::string token_text(const InspectedBreak& found, bool same_row) {
-  const InspectedBreak::Side& a = found.sides[0];
-  const InspectedBreak::Side& b = found.sides[1];
+  const InspectedBreak::BreakSide& a = found.sides[0];
+  const InspectedBreak::BreakSide& b = found.sides[1];
   // The rows of a pair are its two answers, which have names.
   const char* const in_a = same_row ? "the chosen one" : "one";
   const char* const in_b = same_row ? "the rejected one" : "the other";
@@ -241,7 +241,7 @@ std::vector<BreakGroup> break_groups(std::span<const InspectedPack> packs) {
   const auto kind = [](const InspectedBreak& one) {
     // Short and frequency breaks are grouped by cause alone: their tokens explain nothing.
     const bool by_token = one.cause != BreakCause::kShort && one.cause != BreakCause::kFrequencies;
-    const InspectedBreak::Side& side = one.sides[0];
+    const InspectedBreak::BreakSide& side = one.sides[0];
     return by_token ? std::tuple(one.cause, side.role, side.template_line)
                     : std::tuple(one.cause, std::string(), int32_t{0});
   };

@@ -22,7 +22,7 @@ struct PackedBatch;
 
 // Two rows that look alike and share only `position` tokens.
 struct InspectedBreak {
-  struct Side {
+  struct BreakSide {
     std::string file;
     int64_t line = 0;           // from 1
     int8_t side = 0;            // +1 chosen, -1 rejected
@@ -34,7 +34,7 @@ struct InspectedBreak {
   };
   BreakCause cause = BreakCause::kShort;
   int64_t position = 0;
-  std::array<Side, 2> sides;
+  std::array<BreakSide, 2> sides;
   std::string sentence;  // all of the above in words
 };
 

@@ -40,7 +40,7 @@ class TreeWriter {
 
  private:
   void add(size_t n, const std::string& indent, bool last) {
-    const InspectedFold::Node& node = fold_.nodes[n];
+    const InspectedFold::InspectedNode& node = fold_.nodes[n];
     std::string line = indent + (last ? "└─ " : "├─ ") + counted(node.tokens, "token");
     // x3: three sequences share the node.
     if (node.segments > 1) line += fmt::format(" x{}", node.segments);

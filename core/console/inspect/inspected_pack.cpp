@@ -193,7 +193,7 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
                         tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
   }
   for (size_t n = 0; n < tree->parent.size(); ++n) {
-    InspectedFold::Node& node = fold.nodes.emplace_back();
+    InspectedFold::InspectedNode& node = fold.nodes.emplace_back();
     const auto begin = static_cast<size_t>(tree->node_begin[n]);
     const auto end = static_cast<size_t>(tree->node_begin[n + 1]);
     node.tokens = static_cast<int64_t>(end - begin);

@@ -63,12 +63,12 @@ const char* side_name(int8_t side);  // "chosen", "rejected", ""
 struct InspectedFold {
   FoldedPack tree;
   std::vector<int32_t> flat_of;  // the slot of each shown token, segments end to end
-  struct Node {
+  struct InspectedNode {
     int64_t tokens = 0, segments = 0;
     std::string text;               // its beginning
     std::vector<std::string> ends;  // the segments that end in it: "chosen pairs.jsonl:17"
   };
-  std::vector<Node> nodes;  // as tree.parent
+  std::vector<InspectedNode> nodes;  // as tree.parent
 };
 
 struct InspectedPack {

@@ -66,7 +66,7 @@ Json known(const std::string& text) { return text.empty() ? Json() : Json(text);
 
 Json break_json(const InspectedBreak& one) {
   Json rows = Json::array();
-  for (const InspectedBreak::Side& side : one.sides) {
+  for (const InspectedBreak::BreakSide& side : one.sides) {
     rows.push_back(Json(Json::Object{
         {"file", side.file},
         {"line", side.line},

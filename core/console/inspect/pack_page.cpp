@@ -249,7 +249,7 @@ class PageWriter {
     // Chosen as in the terminal's view, so that both show the same nodes.
     const FoldTreeNodes drawn = fold_tree_nodes(fold);
     for (const size_t n : drawn.shared) {
-      const InspectedFold::Node& node = fold.nodes[n];
+      const InspectedFold::InspectedNode& node = fold.nodes[n];
       const auto begin = static_cast<size_t>(fold.tree.node_begin[n]);
       std::string ends;
       for (const std::string& end : node.ends) add_item(ends, end);

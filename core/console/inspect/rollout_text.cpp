@@ -99,7 +99,7 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
     }
   }
   for (size_t n = 0; n < fold.nodes.size(); ++n) {
-    InspectedFold::Node& node = fold.nodes[n];
+    InspectedFold::InspectedNode& node = fold.nodes[n];
     node.tokens = trie.end[n] - trie.begin(n);
     node.segments = trie.lists[n];
     // The parent shows this part.

@@ -13,8 +13,6 @@ namespace xrun {
 
 namespace {
 
-using Kind = Key::Kind;
-
 constexpr char kEscape = '\x1b', kCtrlC = '\x03';
 constexpr std::string_view kPasteBegin = "\x1b[200~", kPasteEnd = "\x1b[201~";
 constexpr size_t kLongestSequence = 32;  // longer ones are noise
@@ -22,24 +20,24 @@ constexpr size_t kLongestSequence = 32;  // longer ones are noise
 constexpr int kEscapeMs = 50, kPasteMs = 1000;
 
 // 1~ and 4~ are VT220's; 7~, 8~, c and d are rxvt's; M is Enter on the keypad.
-constexpr std::array<std::pair<std::string_view, Kind>, 30> kSequences = {{
-    {"A", Kind::kUp},           {"B", Kind::kDown},        {"C", Kind::kRight},
-    {"D", Kind::kLeft},         {"H", Kind::kHome},        {"F", Kind::kEnd},
-    {"Z", Kind::kBackTab},      {"1~", Kind::kHome},       {"7~", Kind::kHome},
-    {"4~", Kind::kEnd},         {"8~", Kind::kEnd},        {"3~", Kind::kDelete},
-    {"1;5C", Kind::kWordRight}, {"1;5D", Kind::kWordLeft}, {"1;3C", Kind::kWordRight},
-    {"1;3D", Kind::kWordLeft},  {"1;2C", Kind::kRight},    {"1;2D", Kind::kLeft},
-    {"5C", Kind::kWordRight},   {"5D", Kind::kWordLeft},   {"c", Kind::kWordRight},
-    {"d", Kind::kWordLeft},     {"1;2H", Kind::kHome},     {"1;2F", Kind::kEnd},
-    {"1;5H", Kind::kHome},      {"1;5F", Kind::kEnd},      {"3;5~", Kind::kDelete},
-    {"M", Kind::kEnter},        {"1;2A", Kind::kUp},       {"1;2B", Kind::kDown},
+constexpr std::array<std::pair<std::string_view, KeyKind>, 30> kSequences = {{
+    {"A", KeyKind::kUp},           {"B", KeyKind::kDown},        {"C", KeyKind::kRight},
+    {"D", KeyKind::kLeft},         {"H", KeyKind::kHome},        {"F", KeyKind::kEnd},
+    {"Z", KeyKind::kBackTab},      {"1~", KeyKind::kHome},       {"7~", KeyKind::kHome},
+    {"4~", KeyKind::kEnd},         {"8~", KeyKind::kEnd},        {"3~", KeyKind::kDelete},
+    {"1;5C", KeyKind::kWordRight}, {"1;5D", KeyKind::kWordLeft}, {"1;3C", KeyKind::kWordRight},
+    {"1;3D", KeyKind::kWordLeft},  {"1;2C", KeyKind::kRight},    {"1;2D", KeyKind::kLeft},
+    {"5C", KeyKind::kWordRight},   {"5D", KeyKind::kWordLeft},   {"c", KeyKind::kWordRight},
+    {"d", KeyKind::kWordLeft},     {"1;2H", KeyKind::kHome},     {"1;2F", KeyKind::kEnd},
+    {"1;5H", KeyKind::kHome},      {"1;5F", KeyKind::kEnd},      {"3;5~", KeyKind::kDelete},
+    {"M", KeyKind::kEnter},        {"1;2A", KeyKind::kUp},       {"1;2B", KeyKind::kDown},
 }};
 
-Kind meaning(std::string_view sequence) {
+KeyKind meaning(std::string_view sequence) {
   for (const auto& [known, kind] : kSequences) {
     if (known == sequence) return kind;
   }
-  return Kind::kUnknown;
+  return KeyKind::kUnknown;
 }
 
 // Returns pasted text without controls that would act on the editor or the terminal.
@@ -95,13 +93,13 @@ std::optional<Key> KeyReader::next() {
   if (bytes_.empty()) return given_up_ = false, std::nullopt;
   const char c = bytes_[0];
   if (c == kEscape) return read_escape();
-  if (c == '\r' || c == '\n') return take(1, {Kind::kEnter});
-  if (c == '\t') return take(1, {Kind::kTab});
-  if (c == '\x7f' || c == '\b') return take(1, {Kind::kBackspace});
+  if (c == '\r' || c == '\n') return take(1, {KeyKind::kEnter});
+  if (c == '\t') return take(1, {KeyKind::kTab});
+  if (c == '\x7f' || c == '\b') return take(1, {KeyKind::kBackspace});
   if (static_cast<unsigned char>(c) < 0x20) {
     // 0x01 is Ctrl-A; 0x1c to 0x1f are Ctrl with \ ] ^ _
     const char letter = static_cast<char>(c < 0x1b ? c + 0x60 : c + 0x40);
-    return take(1, {Kind::kControl, std::string(1, c == 0 ? '@' : letter)});
+    return take(1, {KeyKind::kControl, std::string(1, c == 0 ? '@' : letter)});
   }
   return read_character();
 }
@@ -116,32 +114,32 @@ std::optional<Key> KeyReader::read_character() {
   // The rest of the character may come with the next read.
   if (have == bytes_.size() && have < size && !given_up_) return std::nullopt;
   const CodePoint point = read_utf8(bytes_, 0);
-  if (!point.valid) return take(std::max<size_t>(1, have), {Kind::kText, "\xEF\xBF\xBD"});
+  if (!point.valid) return take(std::max<size_t>(1, have), {KeyKind::kText, "\xEF\xBF\xBD"});
   // Terminals obey C1 controls, so they are dropped.
-  if (point.value >= 0x80 && point.value < 0xA0) return take(point.size, {Kind::kUnknown});
-  return take(point.size, {Kind::kText, bytes_.substr(0, point.size)});
+  if (point.value >= 0x80 && point.value < 0xA0) return take(point.size, {KeyKind::kUnknown});
+  return take(point.size, {KeyKind::kText, bytes_.substr(0, point.size)});
 }
 
 std::optional<Key> KeyReader::read_escape() {
   if (bytes_.size() == 1) {
     if (!given_up_) return std::nullopt;
-    return take(1, {Kind::kEscape});
+    return take(1, {KeyKind::kEscape});
   }
   const char second = bytes_[1];
   if (second == '[') return read_control_sequence();
   if (second == 'O') {
     if (bytes_.size() < 3) {
       if (!given_up_) return std::nullopt;
-      return take(2, {Kind::kAlt, "O"});
+      return take(2, {KeyKind::kAlt, "O"});
     }
     return take(3, {meaning(std::string_view(bytes_).substr(2, 1))});
   }
   // The first ESC is a key; the second may begin a sequence.
-  if (second == kEscape) return take(1, {Kind::kEscape});
-  if (second == '\x7f' || second == '\b') return take(2, {Kind::kAlt, "backspace"});
-  if (second == '\r' || second == '\n') return take(2, {Kind::kAlt, "enter"});
+  if (second == kEscape) return take(1, {KeyKind::kEscape});
+  if (second == '\x7f' || second == '\b') return take(2, {KeyKind::kAlt, "backspace"});
+  if (second == '\r' || second == '\n') return take(2, {KeyKind::kAlt, "enter"});
   // Before a control, the ESC was a key of its own.
-  if (static_cast<unsigned char>(second) < 0x20) return take(1, {Kind::kEscape});
+  if (static_cast<unsigned char>(second) < 0x20) return take(1, {KeyKind::kEscape});
   // ESC before a character is Alt with that character.
   bytes_.erase(0, 1);
   std::optional<Key> key = read_character();
@@ -149,7 +147,7 @@ std::optional<Key> KeyReader::read_escape() {
     bytes_.insert(0, 1, kEscape);
     return key;
   }
-  if (key->kind == Kind::kText) key->kind = Kind::kAlt;
+  if (key->kind == KeyKind::kText) key->kind = KeyKind::kAlt;
   return key;
 }
 
@@ -162,7 +160,7 @@ std::optional<Key> KeyReader::read_control_sequence() {
   }
   if (end == bytes_.size() && end < kLongestSequence) {
     if (!given_up_) return std::nullopt;
-    return take(bytes_.size(), {Kind::kUnknown});
+    return take(bytes_.size(), {KeyKind::kUnknown});
   }
   // A byte that is invalid in a sequence ends it and stands for itself.
   // 0x40 to 0x7e end a sequence.
@@ -182,7 +180,7 @@ std::optional<Key> KeyReader::read_paste() {
   const size_t end = bytes_.find(kPasteEnd);
   if (end == std::string::npos) return std::nullopt;
   pasting_ = false;
-  Key key{Kind::kPaste, plain_text(std::string_view(bytes_).substr(0, end))};
+  Key key{KeyKind::kPaste, plain_text(std::string_view(bytes_).substr(0, end))};
   return take(end + kPasteEnd.size(), std::move(key));
 }
 

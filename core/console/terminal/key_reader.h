@@ -7,29 +7,30 @@
 
 namespace xrun {
 
+enum class KeyKind {
+  kText,  // one character
+  kPaste,
+  kEnter,
+  kTab,
+  kBackTab,
+  kBackspace,
+  kDelete,
+  kLeft,
+  kRight,
+  kUp,
+  kDown,
+  kHome,
+  kEnd,
+  kWordLeft,
+  kWordRight,
+  kControl,  // text: the letter pressed with it, "c"
+  kAlt,      // text: the character after the escape
+  kEscape,
+  kUnknown,  // a sequence without a meaning here
+};
+
 struct Key {
-  enum class Kind {
-    kText,  // one character
-    kPaste,
-    kEnter,
-    kTab,
-    kBackTab,
-    kBackspace,
-    kDelete,
-    kLeft,
-    kRight,
-    kUp,
-    kDown,
-    kHome,
-    kEnd,
-    kWordLeft,
-    kWordRight,
-    kControl,  // text: the letter pressed with it, "c"
-    kAlt,      // text: the character after the escape
-    kEscape,
-    kUnknown,  // a sequence without a meaning here
-  };
-  Kind kind = Kind::kUnknown;
+  KeyKind kind = KeyKind::kUnknown;
   std::string text = {};  // valid UTF-8
 };
 

@@ -14,8 +14,6 @@ namespace xrun {
 
 namespace {
 
-using Kind = Key::Kind;
-
 constexpr std::string_view kIndent = "  ";
 
 std::string_view indent_of(std::string_view line) {
@@ -45,31 +43,31 @@ void LineEditor::reset() {
 
 EditorRequest LineEditor::press(const Key& key) {
   if (search_ != HistorySearch::kNone && press_in_search(key)) return EditorRequest::kNone;
-  if (key.kind == Kind::kTab || key.kind == Kind::kBackTab) {
-    complete(key.kind == Kind::kBackTab);
+  if (key.kind == KeyKind::kTab || key.kind == KeyKind::kBackTab) {
+    complete(key.kind == KeyKind::kBackTab);
     return EditorRequest::kNone;
   }
   // Any other key ends the completion, with the chosen candidate in the line.
   const bool chosen = completing_;
   end_completion();
   switch (key.kind) {
-    case Kind::kText: type(key.text); break;
-    case Kind::kPaste: buffer_.insert(key.text); break;
-    case Kind::kEnter:
+    case KeyKind::kText: type(key.text); break;
+    case KeyKind::kPaste: buffer_.insert(key.text); break;
+    case KeyKind::kEnter:
       // The first Enter takes the chosen candidate, the next one ends the input.
       return chosen && chosen_ != completions_.candidates.size() ? EditorRequest::kNone : enter();
-    case Kind::kBackspace: buffer_.backspace(); break;
-    case Kind::kDelete: buffer_.erase(); break;
-    case Kind::kLeft: buffer_.left(); break;
-    case Kind::kRight: buffer_.right(); break;
-    case Kind::kUp: go_older(true); break;
-    case Kind::kDown: go_newer(true); break;
-    case Kind::kHome: buffer_.line_home(); break;
-    case Kind::kEnd: buffer_.line_end(); break;
-    case Kind::kWordLeft: buffer_.word_left(); break;
-    case Kind::kWordRight: buffer_.word_right(); break;
-    case Kind::kControl: return press_control(key.text[0]);
-    case Kind::kAlt: press_alt(key.text); break;
+    case KeyKind::kBackspace: buffer_.backspace(); break;
+    case KeyKind::kDelete: buffer_.erase(); break;
+    case KeyKind::kLeft: buffer_.left(); break;
+    case KeyKind::kRight: buffer_.right(); break;
+    case KeyKind::kUp: go_older(true); break;
+    case KeyKind::kDown: go_newer(true); break;
+    case KeyKind::kHome: buffer_.line_home(); break;
+    case KeyKind::kEnd: buffer_.line_end(); break;
+    case KeyKind::kWordLeft: buffer_.word_left(); break;
+    case KeyKind::kWordRight: buffer_.word_right(); break;
+    case KeyKind::kControl: return press_control(key.text[0]);
+    case KeyKind::kAlt: press_alt(key.text); break;
     default: break;
   }
   return EditorRequest::kNone;
@@ -229,20 +227,20 @@ void LineEditor::search_from(size_t index) {
 bool LineEditor::press_in_search(const Key& key) {
   const size_t newest = history_.inputs().size();
   switch (key.kind) {
-    case Key::Kind::kText:
+    case KeyKind::kText:
       query_ += key.text;
       // The input that is shown may contain the longer text as well.
       search_from(search_ == HistorySearch::kOlder ? std::min(index_ + 1, newest)
                                                    : index_ - (index_ > 0 ? 1 : 0));
       return true;
-    case Key::Kind::kBackspace:
+    case KeyKind::kBackspace:
       // Removes a whole character, not a byte.
       while (!query_.empty() && is_continuation(query_.back())) query_.pop_back();
       if (!query_.empty()) query_.pop_back();
       // The shorter text may match a newer input, so the search starts over.
       search_from(search_ == HistorySearch::kOlder ? newest : 0);
       return true;
-    case Key::Kind::kControl:
+    case KeyKind::kControl:
       if (key.text == "r" || key.text == "s") {
         search_ = key.text == "r" ? HistorySearch::kOlder : HistorySearch::kNewer;
         // Goes to the next match after the one shown.
@@ -253,7 +251,7 @@ bool LineEditor::press_in_search(const Key& key) {
       // handled as usual.
       end_search(key.text != "g" && key.text != "c");
       return key.text == "g" || key.text == "c";
-    case Key::Kind::kEscape: end_search(true); return true;
+    case KeyKind::kEscape: end_search(true); return true;
     default: end_search(true); return false;
   }
 }

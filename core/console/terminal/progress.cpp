@@ -58,7 +58,7 @@ std::string format_metric(double value) {
   return fmt::format("{:.4g}", value);
 }
 
-RunProgress::RunProgress(Console& console, Clock clock)
+RunProgress::RunProgress(Console& console, SecondsClock clock)
     : console_(console), clock_(std::move(clock)) {
   start();
 }
@@ -137,7 +137,8 @@ std::string RunProgress::step(const StepProgress& progress) {
 
 void RunProgress::finish() { console_.set_status(""); }
 
-TaskProgress::TaskProgress(Console& console, const std::string& what, std::string unit, Clock clock)
+TaskProgress::TaskProgress(Console& console, const std::string& what, std::string unit,
+                           SecondsClock clock)
     : console_(console),
       what_(shown_text(what, Blanks::kBreaksMarked)),
       unit_(std::move(unit)),

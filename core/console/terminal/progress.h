@@ -11,7 +11,7 @@
 namespace xrun {
 
 // Seconds since a fixed time; tests pass their own.
-using Clock = std::function<double()>;
+using SecondsClock = std::function<double()>;
 double steady_seconds();
 
 // One finished step of a run.
@@ -38,7 +38,7 @@ struct StepProgress {
 // output is not a terminal). On a terminal the steps between redraw one line below.
 class RunProgress {
  public:
-  explicit RunProgress(Console& console, Clock clock = steady_seconds);
+  explicit RunProgress(Console& console, SecondsClock clock = steady_seconds);
   ~RunProgress();  // clears the line
 
   // Call before the first body of a loop, so that the first step has a duration.
@@ -55,7 +55,7 @@ class RunProgress {
   std::string line(const StepProgress& progress) const;
 
   Console& console_;
-  Clock clock_;
+  SecondsClock clock_;
   double last_ = 0, last_printed_ = 0;
   double body_s_ = 0, update_s_ = 0, tokens_ = 0, flops_ = 0;  // means
   int64_t steps_ = 0, printed_done_ = -1;
@@ -66,7 +66,7 @@ class RunProgress {
 class TaskProgress {
  public:
   TaskProgress(Console& console, const std::string& what, std::string unit,
-               Clock clock = steady_seconds);
+               SecondsClock clock = steady_seconds);
   ~TaskProgress();  // clears the line; an unfinished task prints nothing more
 
   void update(int64_t done, int64_t total);  // total 0: unknown
@@ -74,7 +74,7 @@ class TaskProgress {
  private:
   Console& console_;
   std::string what_, unit_;
-  Clock clock_;
+  SecondsClock clock_;
   double began_, shown_;
 };
 

@@ -172,7 +172,7 @@ class Build {
   // A row is counted first and judged after, so that rows = kept + dropped at every moment.
   void take_row(EncodedBlock& block, size_t index) {
     SourceLedger& ledger = manifest_.ledger;
-    const RowBlock::Row& raw = block.raw.rows[index];
+    const RowBlock::RowExtent& raw = block.raw.rows[index];
     const SourceLine at{block.file, raw.line};
     RowOutcome& outcome = block.outcomes[index];
     ++ledger.rows;

@@ -106,7 +106,7 @@ void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
 // for all workers.
 void RowPipeline::work(RowEncoder& encoder) {
   try {
-    while (const std::shared_ptr<Slot> slot = read_slot()) {
+    while (const std::shared_ptr<BlockSlot> slot = read_slot()) {
       encode_block(encoder, *slot->block);
       {
         const std::lock_guard lock(mutex_);
@@ -166,11 +166,11 @@ std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
 }
 
 // Returns nullptr at the end of the source.
-std::shared_ptr<RowPipeline::Slot> RowPipeline::read_slot() {
+std::shared_ptr<RowPipeline::BlockSlot> RowPipeline::read_slot() {
   // One reader at a time fixes the order; encoding runs in parallel.
   const std::lock_guard reading(reading_);
   if (!wait_for_room()) return nullptr;
-  auto slot = std::make_shared<Slot>();
+  auto slot = std::make_shared<BlockSlot>();
   slot->block = empty_block();
   bool more = false;
   try {

@@ -69,13 +69,13 @@ class RowPipeline {
   void release(std::unique_ptr<EncodedBlock> block);
 
  private:
-  struct Slot {
+  struct BlockSlot {
     std::unique_ptr<EncodedBlock> block;
     bool ready = false;
   };
   void work(RowEncoder& encoder);
   void end_threads();
-  std::shared_ptr<Slot> read_slot();
+  std::shared_ptr<BlockSlot> read_slot();
   size_t room() const;  // bytes below which another block is read
   bool wait_for_room();
   void weigh(EncodedBlock& block);  // adds the bytes of its encoded rows
@@ -97,7 +97,7 @@ class RowPipeline {
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Slot>> slots_;  // read and not yet taken, in source order
+  std::deque<std::shared_ptr<BlockSlot>> slots_;  // read and not yet taken, in source order
   std::vector<std::unique_ptr<EncodedBlock>> spare_;
   size_t bytes_held_ = 0;  // of blocks not yet released: content and tokens
   size_t blocks_held_ = 0;

@@ -52,7 +52,7 @@ const char* ShardFile::element(size_t column, uint64_t index, uint64_t bytes) co
   return map_.bytes().data() + at;
 }
 
-ShardFile::Range ShardFile::range(uint64_t row, size_t offsets_column) const {
+ShardFile::JaggedRange ShardFile::range(uint64_t row, size_t offsets_column) const {
   int64_t begin = 0;
   int64_t end = 0;
   // Two offsets, each with its own bounds and page check.
@@ -64,14 +64,14 @@ ShardFile::Range ShardFile::range(uint64_t row, size_t offsets_column) const {
 }
 
 uint64_t ShardFile::count(uint64_t row, size_t offsets_column) const {
-  const Range found = range(row, offsets_column);
+  const JaggedRange found = range(row, offsets_column);
   return found.end - found.begin;
 }
 
 ShardFile::Elements ShardFile::elements(uint64_t row, size_t column) const {
   const Column& schema = columns_[column];
   const ColumnSpan& span = header_.columns[column];
-  const Range found = range(row, static_cast<size_t>(schema.offsets));
+  const JaggedRange found = range(row, static_cast<size_t>(schema.offsets));
   // The offsets passed their checksum, but a hostile writer may have hashed wrong ones.
   XRUN_CHECK(found.end <= span.elements, "{}: row {} ends at element {} of column {}, which has {}",
              name_, row, found.end, column, span.elements);

@@ -48,10 +48,10 @@ class ShardFile {
   void forget() const { map_.forget(); }
 
  private:
-  struct Range {
+  struct JaggedRange {
     uint64_t begin, end;  // elements
   };
-  Range range(uint64_t row, size_t offsets_column) const;
+  JaggedRange range(uint64_t row, size_t offsets_column) const;
   void check_bytes(uint64_t begin, uint64_t end) const;
   std::string rows_of_page(uint64_t page) const;
   bool row_in_bytes(uint64_t row, size_t column, uint64_t begin, uint64_t end) const;

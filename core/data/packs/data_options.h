@@ -25,7 +25,7 @@ struct DataSource {
   std::vector<std::pair<std::string, std::string>> fields;  // as RowSettings::fields
   std::vector<std::string> keep;                            // as RowSettings::keep
   std::string name;                                         // "" is the path
-  int64_t quota_rows = 0, quota_tokens = 0;                 // as RowStream::Source; 0: none
+  int64_t quota_rows = 0, quota_tokens = 0;                 // as RowStream::StreamSource; 0: none
   std::shared_ptr<const RowTransformSource> transform;      // the recipe's filter and map, or null
   std::shared_ptr<const ChatTemplate> chat_template;        // of this source; null: the set's
 };

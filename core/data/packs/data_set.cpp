@@ -110,13 +110,13 @@ const std::string& DataSet::fingerprint() const { return state_->fingerprint; }
 
 std::vector<std::filesystem::path> DataSet::cache_dirs() const {
   std::vector<std::filesystem::path> dirs;
-  for (const State::Source& source : state_->sources) dirs.push_back(source.cache->dir());
+  for (const State::MixedSource& source : state_->sources) dirs.push_back(source.cache->dir());
   return dirs;
 }
 
 Json DataSet::key_documents() const {
   Json documents = Json::array();
-  for (const State::Source& source : state_->sources) {
+  for (const State::MixedSource& source : state_->sources) {
     documents.push_back(source.cache->key_document());
   }
   return documents;
@@ -211,8 +211,8 @@ RowStream DataSet::make_stream(const StepPlan& plan) const {
   XRUN_CHECK(plan.epochs >= 0, "epochs is {}, wanted at least 0", plan.epochs);
   RowStream::Plan stream;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
-    const State::Source& source = state_->sources[s];
-    RowStream::Source& from = stream.sources.emplace_back();
+    const State::MixedSource& source = state_->sources[s];
+    RowStream::StreamSource& from = stream.sources.emplace_back();
     from.rows = source_size(s);
     from.weight = source.weight;
     if (source.quota_rows > 0) from.quota = source.quota_rows;
@@ -234,9 +234,10 @@ RowStream DataSet::make_stream(const StepPlan& plan) const {
 }
 
 bool DataSet::has_quotas() const {
-  return std::any_of(
-      state_->sources.begin(), state_->sources.end(),
-      [](const State::Source& source) { return source.quota_rows > 0 || source.quota_tokens > 0; });
+  return std::any_of(state_->sources.begin(), state_->sources.end(),
+                     [](const State::MixedSource& source) {
+                       return source.quota_rows > 0 || source.quota_tokens > 0;
+                     });
 }
 
 Json DataSet::mixture_plan(const StepPlan& plan) const { return stream_of(plan)->mixture_plan(); }

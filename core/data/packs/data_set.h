@@ -146,7 +146,7 @@ class DataSet {
   struct State;
   struct Windows;
   struct Streams;
-  class RowReader;
+  class TraceReader;
   DataSet() = default;
   std::shared_ptr<const RowStream> stream_of(const StepPlan& plan) const;
   RowStream make_stream(const StepPlan& plan) const;

@@ -69,7 +69,7 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
 int64_t DataSet::longest_in_pack(const PackLimits& limits) const {
   int64_t longest = 0;
   // Over all rows, so that the number also fits the other part of a split, which is read later.
-  for (const State::Source& source : state_->sources) {
+  for (const State::MixedSource& source : state_->sources) {
     for (int64_t i = 0; i < source.cache->size(); ++i) {
       const int64_t row = source.first_row + i;
       // Folding only removes tokens: rows that are shorter unfolded need not be read.
@@ -117,7 +117,7 @@ void DataSet::check_fits(const PackLimits& limits) const {
              max_tokens);
   if (windows_) return;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
-    const State::Source& source = state_->sources[s];
+    const State::MixedSource& source = state_->sources[s];
     // The longest row is in the summary; rows are walked only to name one that is in this
     // selection.
     if (source.cache->longest().value <= max_tokens) continue;
@@ -136,7 +136,8 @@ void DataSet::check_fits(const PackLimits& limits) const {
 int64_t DataSet::unit_tokens(int64_t unit) const {
   if (!windows_) return tokens(unit);
   int64_t sum = 0;
-  for (const TextWindows::Piece& piece : windows_->pieces(unit)) sum += piece.end - piece.begin;
+  for (const TextWindows::WindowPiece& piece : windows_->pieces(unit))
+    sum += piece.end - piece.begin;
   return sum;
 }
 
@@ -163,10 +164,10 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
 // A window has at most as many pieces as tokens, so segment ids are unique and rise with the unit.
 void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) const {
   const size_t s = windows_->source_of(unit);
-  const State::Source& source = state_->sources[s];
+  const State::MixedSource& source = state_->sources[s];
   TokenStream tokens;
   int64_t number = 0;
-  for (const TextWindows::Piece& piece : windows_->pieces(unit)) {
+  for (const TextWindows::WindowPiece& piece : windows_->pieces(unit)) {
     // Reads only the tokens of the piece, not the whole document.
     source.cache->read_part(piece.row, 0, piece.begin, piece.end, tokens);
     // Computing it would cost a forward that no loss reads.

@@ -8,7 +8,7 @@ namespace xrun {
 
 // Sources may have different extra columns; a batch has one list of them.
 void DataSet::State::merge_extra() {
-  for (Source& source : sources) {
+  for (MixedSource& source : sources) {
     for (const ExtraColumn& column : source.cache->extra_columns()) {
       const auto same = std::find_if(extra.begin(), extra.end(),
                                      [&](const ExtraColumn& k) { return k.name == column.name; });
@@ -25,7 +25,7 @@ void DataSet::State::merge_extra() {
       same->is_whole = same->is_whole && column.is_whole;
     }
   }
-  for (Source& source : sources) {
+  for (MixedSource& source : sources) {
     const std::vector<ExtraColumn>& own = source.cache->extra_columns();
     for (ExtraColumn& column : extra) {
       const auto found = std::find_if(own.begin(), own.end(),
@@ -54,7 +54,7 @@ int64_t DataSet::longest() const {
   // Windows all have one length.
   int64_t most = window_length();
   if (most > 0) return most;
-  for (const State::Source& source : state_->sources) {
+  for (const State::MixedSource& source : state_->sources) {
     most = std::max(most, source.cache->longest().value);
   }
   return most;
@@ -131,7 +131,7 @@ std::string DataSet::extra_string(int64_t row, const std::string& name) const {
 }
 
 void DataSet::verify() const {
-  for (const State::Source& source : state_->sources) source.cache->verify();
+  for (const State::MixedSource& source : state_->sources) source.cache->verify();
 }
 
 }  // namespace xrun

@@ -21,7 +21,7 @@ namespace xrun {
 
 // Row ids count through the sources in order: row r of source s is first_row[s] + r.
 struct DataSet::State {
-  struct Source {
+  struct MixedSource {
     std::shared_ptr<const RowCache> cache;
     int64_t first_row = 0;
     double weight = 1;
@@ -30,7 +30,7 @@ struct DataSet::State {
     int64_t quota_rows = 0, quota_tokens = 0;  // 0: none
   };
   RowKind kind = RowKind::kPreference;
-  std::vector<Source> sources;
+  std::vector<MixedSource> sources;
   std::vector<std::string> source_names;
   int64_t rows = 0;
   Ledger ledger;
@@ -44,7 +44,7 @@ struct DataSet::State {
   std::shared_ptr<LineIndexes> indexes = std::make_shared<LineIndexes>();
 
   struct SourceRow {
-    const Source& source;
+    const MixedSource& source;
     size_t index;
     int64_t row;
   };
@@ -79,7 +79,7 @@ struct DataSet::Windows {
     const auto next = std::upper_bound(first.begin(), first.end(), window);
     return static_cast<size_t>(next - first.begin()) - 1;
   }
-  std::vector<TextWindows::Piece> pieces(int64_t window) const {
+  std::vector<TextWindows::WindowPiece> pieces(int64_t window) const {
     const size_t s = source_of(window);
     return sources[s].pieces(window - first[s]);
   }

@@ -64,9 +64,9 @@ void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
 }  // namespace
 
 // Encodes single rows of one source again.
-class DataSet::RowReader {
+class DataSet::TraceReader {
  public:
-  RowReader(RowEncoding encoding, const Tokenizer& tokenizer) {
+  TraceReader(RowEncoding encoding, const Tokenizer& tokenizer) {
     encoding.tokenizer = &tokenizer;
     encoding.trace = &trace_;
     encoding.settings.max_length = 0;  // a cut must not hide what it removed
@@ -151,10 +151,10 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
     files[{at.index, line.file}].emplace(line.line, std::move(wanted));
   }
   for (auto& [file, wanted] : files) {
-    const State::Source& source = state_->sources[file.first];
+    const State::MixedSource& source = state_->sources[file.first];
     const std::vector<std::string>& names = source.cache->ledger().files;
     try {
-      RowReader reader(source.encoding, tokenizer);
+      TraceReader reader(source.encoding, tokenizer);
       const std::string& name = names.at(static_cast<size_t>(file.second));
       reader.read_file(name, file.second, max_bytes, *state_->indexes->of(name), wanted);
     } catch (const Interrupted&) {

@@ -83,7 +83,7 @@ Json key_of_files(const DataOptions& options, const DataSource& source,
 void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, const RowBlock& block,
                   std::vector<LawSample>& samples) {
   for (size_t r = 0; r < block.rows.size() && samples.size() < kLawRows; ++r) {
-    const RowBlock::Row& row = block.rows[r];
+    const RowBlock::RowExtent& row = block.rows[r];
     if (row.line > kLawLines) return;
     // Laws are checked on rows that are quick to render.
     if (block.text(r).size() > kLawRowBytes) continue;

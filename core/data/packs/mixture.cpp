@@ -202,11 +202,11 @@ void Mixture::set_shares(Grid& grid, const std::vector<double>& weights, int64_t
   }
 }
 
-Mixture::Block Mixture::block_of(const Grid& grid, int64_t block) const {
+Mixture::MixtureBlock Mixture::block_of(const Grid& grid, int64_t block) const {
   return {grid.first_block + block, &grid, block < grid.whole ? &grid.begin : &grid.rest_begin};
 }
 
-std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const Block& block) const {
+std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const MixtureBlock& block) const {
   // Neighbouring rows ask for the same block. Threads may replace it: it is a cache, not a state.
   std::shared_ptr<const BlockDraws> last = std::atomic_load(&last_);
   if (last && last->number == block.number) return last;

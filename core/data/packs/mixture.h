@@ -91,7 +91,7 @@ class Mixture {
     std::vector<int64_t> base;        // draws of each source before
     std::vector<int32_t> period;      // sources of a whole block of a round robin; empty: others
   };
-  struct Block {
+  struct MixtureBlock {
     int64_t number = 0;  // over all grids
     const Grid* grid = nullptr;
     const std::vector<int64_t>* begin = nullptr;
@@ -99,13 +99,13 @@ class Mixture {
   void build(const MixturePlan& plan);
   // Fills block, whole, begin, rest_begin and period for `rows` rows by these weights.
   void set_shares(Grid& grid, const std::vector<double>& weights, int64_t rows) const;
-  Block block_of(const Grid& grid, int64_t block) const;
+  MixtureBlock block_of(const Grid& grid, int64_t block) const;
   // The draws of a block in order; `draw` counts from the block's first.
   struct BlockDraws {
     int64_t number = 0;
     std::vector<Draw> draws;
   };
-  std::shared_ptr<const BlockDraws> draws_in(const Block& block) const;
+  std::shared_ptr<const BlockDraws> draws_in(const MixtureBlock& block) const;
   // The rows of a grid up to and with the n-th draw of a source in it; no value: it has fewer.
   std::optional<int64_t> rows_until(const Grid& grid, size_t source, int64_t n) const;
   // Adds the draws of each source in the first `rows` rows of a grid to `base`.

@@ -36,12 +36,12 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
 
 // Draw j of a source with n slots goes to (2j + 1) / 2n of the block: evenly spread, no randomness.
 std::vector<int32_t> interleaved_block(const std::vector<int64_t>& begin) {
-  struct Slot {
+  struct SourceTurn {
     int64_t halves;  // 2j + 1, of 2n
     int64_t count;   // n
     int32_t source;
   };
-  std::vector<Slot> slots;
+  std::vector<SourceTurn> slots;
   for (size_t d = 0; d + 1 < begin.size(); ++d) {
     const int64_t count = slots_of(begin, d);
     for (int64_t j = 0; j < count; ++j) {
@@ -50,11 +50,11 @@ std::vector<int32_t> interleaved_block(const std::vector<int64_t>& begin) {
   }
   // (2j + 1) / 2n compared in integers: rounded quotients would decide ties.
   // Same fraction: stable_sort keeps the lower source first.
-  std::stable_sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) {
+  std::stable_sort(slots.begin(), slots.end(), [](const SourceTurn& a, const SourceTurn& b) {
     return a.halves * b.count < b.halves * a.count;
   });
   std::vector<int32_t> sources;
-  for (const Slot& slot : slots) sources.push_back(slot.source);
+  for (const SourceTurn& slot : slots) sources.push_back(slot.source);
   return sources;
 }
 

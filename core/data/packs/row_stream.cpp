@@ -10,14 +10,14 @@
 
 namespace xrun {
 
-RowStream::RowStream(std::vector<Source> sources, MixtureStop stop, uint64_t seed, bool shuffle,
-                     int64_t epochs)
+RowStream::RowStream(std::vector<StreamSource> sources, MixtureStop stop, uint64_t seed,
+                     bool shuffle, int64_t epochs)
     : RowStream(Plan{.sources = std::move(sources),
                      .stop = stop,
                      .stages = {},
                      .epochs = epochs,
                      .seed = seed,
-                     .order = {.kind = shuffle ? RowOrder::Kind::kFull : RowOrder::Kind::kFile}}) {}
+                     .order = {.kind = shuffle ? RowOrderKind::kFull : RowOrderKind::kFile}}) {}
 
 RowStream::RowStream(Plan plan) : plan_(std::move(plan)) {
   XRUN_CHECK(plan_.epochs >= 0, "epochs is {}, wanted at least 0", plan_.epochs);
@@ -33,7 +33,7 @@ RowStream::RowStream(Plan plan) : plan_(std::move(plan)) {
 std::vector<int32_t> RowStream::find_active_sources() const {
   std::vector<int32_t> active;
   for (int32_t s = 0; s < std::ssize(plan_.sources); ++s) {
-    const Source& source = plan_.sources[static_cast<size_t>(s)];
+    const StreamSource& source = plan_.sources[static_cast<size_t>(s)];
     // Weight 0 takes a source out without its index changing.
     if (source.rows <= 0 || source.weight == 0) continue;
     require_weight_in_a_stage(s);
@@ -68,18 +68,19 @@ std::vector<double> only_active(const std::vector<double>& weights,
 
 void RowStream::find_quotas() {
   for (const int32_t s : active_) {
-    Source& source = plan_.sources[static_cast<size_t>(s)];
+    StreamSource& source = plan_.sources[static_cast<size_t>(s)];
     if (source.quota_tokens > 0) source.quota = rows_with_tokens(s);
     XRUN_CHECK(source.quota != 0 && source.quota <= int64_t{1} << 62,
                "data[{}].quota is {} rows, wanted 1 to 2^62", s + 1, source.quota);
   }
-  for (Source& source : plan_.sources) source.tokens = nullptr;  // they may refer to a data set
+  for (StreamSource& source : plan_.sources)
+    source.tokens = nullptr;  // they may refer to a data set
 }
 
 // The least rows whose tokens reach the quota: whole epochs, then row by row in the order of the
 // last one.
 int64_t RowStream::rows_with_tokens(int32_t source) const {
-  const Source& from = plan_.sources[static_cast<size_t>(source)];
+  const StreamSource& from = plan_.sources[static_cast<size_t>(source)];
   int64_t epoch_tokens = 0;
   for (int64_t row = 0; row < from.rows; ++row) epoch_tokens += from.tokens(row);
   XRUN_CHECK(epoch_tokens > 0, "data[{}].quota is in tokens, and its rows have none", source + 1);
@@ -99,7 +100,7 @@ void RowStream::make_mixture() {
   MixturePlan plan;
   plan.step_rows = plan_.step_rows;
   plan.seed = plan_.seed;
-  plan.shuffle = plan_.order.kind != RowOrder::Kind::kFile;
+  plan.shuffle = plan_.order.kind != RowOrderKind::kFile;
   plan.order = plan_.mixture_order;
   plan.block = plan_.mixture_block;
   plan.staged = !plan_.stages.empty();
@@ -113,10 +114,10 @@ void RowStream::make_mixture() {
   plan.stages = plan_.stages;
   if (!plan.staged) {
     std::vector<double> weights;
-    for (const Source& source : plan_.sources) weights.push_back(source.weight);
+    for (const StreamSource& source : plan_.sources) weights.push_back(source.weight);
     plan.stages = {{0, only_active(weights, active_)}};
   }
-  for (const Source& source : plan_.sources) plan.quotas.push_back(source.quota);
+  for (const StreamSource& source : plan_.sources) plan.quotas.push_back(source.quota);
   mixture_.emplace(plan);
 }
 
@@ -130,7 +131,7 @@ bool RowStream::all_have_quotas() const {
 
 // The bound keeps products and sums of row numbers within int64.
 int64_t RowStream::wanted_rows(int32_t source) const {
-  const Source& from = plan_.sources[static_cast<size_t>(source)];
+  const StreamSource& from = plan_.sources[static_cast<size_t>(source)];
   if (has_quota(source)) return from.quota;
   XRUN_CHECK(plan_.epochs <= (int64_t{1} << 62) / from.rows,
              "epochs is {}, more than 2^62 rows of data[{}]", plan_.epochs, source + 1);
@@ -196,7 +197,7 @@ Json RowStream::mixture_plan() const {
   };
   std::vector<double> weights;
   Json stages = Json::array(), quotas = Json::array();
-  for (const Source& source : plan_.sources) {
+  for (const StreamSource& source : plan_.sources) {
     weights.push_back(source.weight);
     quotas.push_back(source.quota > 0 ? Json(source.quota) : Json());
   }

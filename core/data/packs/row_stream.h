@@ -23,7 +23,7 @@ class RowStream {
     int32_t source = 0;
     int64_t row = 0;  // of that source
   };
-  struct Source {
+  struct StreamSource {
     int64_t rows = 0;
     double weight = 1;  // 0: never drawn, in no stage either
     // Rows that the source gives in total, over as many epochs as that takes; -1: no quota. With
@@ -33,7 +33,7 @@ class RowStream {
     std::function<int64_t(int64_t row)> tokens = {};
   };
   struct Plan {
-    std::vector<Source> sources;
+    std::vector<StreamSource> sources;
     // For several sources: kRestart never ends; kFirst ends when the first source has been drawn
     // `epochs` times or has met its quota, kAll when every one has, and never if a weight becomes 0
     // before that. Any stream ends when all sources have met their quotas.
@@ -49,7 +49,7 @@ class RowStream {
 
   // Throws Error as Mixture does, and for a source without a weight in any stage.
   explicit RowStream(Plan plan);
-  RowStream(std::vector<Source> sources, MixtureStop stop, uint64_t seed, bool shuffle,
+  RowStream(std::vector<StreamSource> sources, MixtureStop stop, uint64_t seed, bool shuffle,
             int64_t epochs);
 
   std::optional<int64_t> length() const { return length_; }  // no value: without end

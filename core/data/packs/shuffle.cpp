@@ -99,9 +99,9 @@ EpochOrder::EpochOrder(const RowOrder& order, int64_t rows, uint64_t seed, uint6
     : rows_(rows) {
   XRUN_CHECK(rows >= 0, "a shuffle of {} rows, wanted at least 0", rows);
   const uint64_t size = static_cast<uint64_t>(rows);
-  if (order.kind == RowOrder::Kind::kFull) {
+  if (order.kind == RowOrderKind::kFull) {
     shuffle_.emplace<Shuffle>(size, seed, epoch, stream);
-  } else if (order.kind == RowOrder::Kind::kBlock) {
+  } else if (order.kind == RowOrderKind::kBlock) {
     XRUN_CHECK(order.block >= 1, "shuffle.block is {}, wanted at least 1 row", order.block);
     XRUN_CHECK(order.window >= 1, "shuffle.window is {}, wanted at least 1 block", order.window);
     shuffle_.emplace<BlockShuffle>(size, static_cast<uint64_t>(order.block),
@@ -118,7 +118,7 @@ int64_t EpochOrder::operator()(int64_t index) const {
   if (const BlockShuffle* blocks = std::get_if<BlockShuffle>(&shuffle_)) {
     return static_cast<int64_t>((*blocks)(at));
   }
-  return index;  // RowOrder::Kind::kFile
+  return index;  // RowOrderKind::kFile
 }
 
 }  // namespace xrun

@@ -50,13 +50,14 @@ class BlockShuffle {
   Shuffle blocks_;
 };
 
+enum class RowOrderKind { kFile, kFull, kBlock };
+
 // The order in which an epoch visits rows. kFile: as in the file; kFull: a Shuffle; kBlock: a
 // BlockShuffle.
 struct RowOrder {
-  enum class Kind { kFile, kFull, kBlock };
   static constexpr int64_t kBlockRows = 256, kWindowBlocks = 512;
 
-  Kind kind = Kind::kFull;
+  RowOrderKind kind = RowOrderKind::kFull;
   int64_t block = kBlockRows;      // rows; kBlock alone
   int64_t window = kWindowBlocks;  // blocks; kBlock alone
 

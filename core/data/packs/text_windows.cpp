@@ -21,12 +21,12 @@ TextWindows::TextWindows(std::shared_ptr<const RowCache> cache, int64_t begin, i
 }
 
 // In the order of the text; a window may span several rows, and never attends across them.
-std::vector<TextWindows::Piece> TextWindows::pieces(int64_t window) const {
+std::vector<TextWindows::WindowPiece> TextWindows::pieces(int64_t window) const {
   XRUN_CHECK(window >= 0 && window < size_, "window {} is out of range, there are {}", window,
              size_);
   const int64_t from = first_ + window * stride_;
   const int64_t to = std::min(from + stride_ + 1, last_);
-  std::vector<Piece> pieces;
+  std::vector<WindowPiece> pieces;
   int64_t row = cache_->row_of_token(from);
   for (int64_t at = from; at < to && row < end_row_; ++row) {
     const int64_t row_begin = cache_->first_token(row);

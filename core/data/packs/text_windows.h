@@ -20,12 +20,12 @@ class TextWindows {
   int64_t size() const { return size_; }
 
   // A part of a document in a window: tokens [begin, end) of a row.
-  struct Piece {
+  struct WindowPiece {
     int64_t row;
     int64_t begin, end;
   };
   // Returns the pieces of a window in order, without those of a single token, which train nothing.
-  std::vector<Piece> pieces(int64_t window) const;
+  std::vector<WindowPiece> pieces(int64_t window) const;
 
  private:
   std::shared_ptr<const RowCache> cache_;

@@ -90,7 +90,7 @@ void check_same_prompt(const PreferenceRow& row) {
 
 }  // namespace
 
-struct PreferenceReader::Prompt {
+struct PreferenceReader::GivenPrompt {
   Json messages;         // null: there is none
   bool is_text = false;  // came as a string: one user turn
   bool is_copy = false;  // came as messages or conversations, which may repeat a side
@@ -103,8 +103,9 @@ PreferenceReader::PreferenceReader(const RowSettings& settings)
       template_kwargs_(settings.template_kwargs) {}
 
 // Also reads the system text, which may come with any spelling of the prompt.
-PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, PreferenceRow& out) const {
-  Prompt prompt;
+PreferenceReader::GivenPrompt PreferenceReader::read_prompt(const Json& row,
+                                                            PreferenceRow& out) const {
+  GivenPrompt prompt;
   prompt.system = fields_.text(row, "system");
   const Json* text = fields_.find(row, "prompt");
   for (const char* name : {"conversations", "messages"}) {
@@ -130,8 +131,8 @@ PreferenceReader::Prompt PreferenceReader::read_prompt(const Json& row, Preferen
 }
 
 // Returns the whole conversation of a side, whatever the row repeats.
-Json PreferenceReader::read_side(const Json& row, const std::string& ours, const Prompt& prompt,
-                                 PreferenceRow& out) const {
+Json PreferenceReader::read_side(const Json& row, const std::string& ours,
+                                 const GivenPrompt& prompt, PreferenceRow& out) const {
   const std::string name = fields_.spelled(ours);
   const Json* value = fields_.find(row, ours);
   if (value == nullptr) {
@@ -161,7 +162,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours, const
 }
 
 // A whole conversation beside a prompt begins with the prompt, or the prompt is ignored.
-void PreferenceReader::match_prompt(const Prompt& prompt, const std::string& name, Json& side,
+void PreferenceReader::match_prompt(const GivenPrompt& prompt, const std::string& name, Json& side,
                                     PreferenceRow& out) const {
   const size_t turns = prompt.messages.size();
   if (!prompt.is_text && same_turns(prompt.messages, side) == turns) {
@@ -182,7 +183,7 @@ PreferenceRow PreferenceReader::read(const Json& value) const {
       fields_.find(value, "chosen") != nullptr || fields_.find(value, "rejected") != nullptr;
   if (!has_side) fields_.refuse_format(value);
   PreferenceRow row;
-  const Prompt prompt = read_prompt(value, row);
+  const GivenPrompt prompt = read_prompt(value, row);
   row.chosen = read_side(value, "chosen", prompt, row);
   row.rejected = read_side(value, "rejected", prompt, row);
   check_side(row.chosen, "chosen");

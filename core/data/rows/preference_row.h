@@ -36,11 +36,11 @@ class PreferenceReader {
   PreferenceRow read(const Json& value) const;
 
  private:
-  struct Prompt;
-  Prompt read_prompt(const Json& row, PreferenceRow& out) const;
-  void match_prompt(const Prompt& prompt, const std::string& name, Json& side,
+  struct GivenPrompt;
+  GivenPrompt read_prompt(const Json& row, PreferenceRow& out) const;
+  void match_prompt(const GivenPrompt& prompt, const std::string& name, Json& side,
                     PreferenceRow& out) const;
-  Json read_side(const Json& row, const std::string& ours, const Prompt& prompt,
+  Json read_side(const Json& row, const std::string& ours, const GivenPrompt& prompt,
                  PreferenceRow& out) const;
 
   RowFields fields_;

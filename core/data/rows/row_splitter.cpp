@@ -27,7 +27,8 @@ bool is_blank_line(std::string_view line) {
 // .jsonl: lines end with LF or CRLF, the last one also with the file.
 class LineSplitter : public RowSplitter {
  protected:
-  void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
+  void split(std::string_view content, bool at_end,
+             std::vector<RowBlock::RowExtent>& rows) override {
     // Only the first bytes of a file are a byte order mark.
     const bool marked = cursor_.offset == 0 && content.starts_with(kByteOrderMark);
     size_t begin = marked ? kByteOrderMark.size() : 0;
@@ -54,7 +55,8 @@ class ParagraphSplitter : public RowSplitter {
 
  protected:
   // Bytes up to `done` are accounted for; a row is added once the blank line after it is seen.
-  void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
+  void split(std::string_view content, bool at_end,
+             std::vector<RowBlock::RowExtent>& rows) override {
     const bool marked = cursor_.offset == 0 && content.starts_with(kByteOrderMark);
     size_t begin = marked ? kByteOrderMark.size() : 0;  // of the row
     size_t end = begin;                                 // of its last line; begin: it has none yet
@@ -149,7 +151,8 @@ std::string list_member(std::string_view text, size_t at) {
 
 class ArraySplitter : public RowSplitter {
  protected:
-  void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) override {
+  void split(std::string_view content, bool at_end,
+             std::vector<RowBlock::RowExtent>& rows) override {
     size_t done = 0;
     if (cursor_.offset == 0) {
       done = content.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
@@ -337,7 +340,7 @@ size_t RowSplitter::skip(std::string_view content, size_t at, size_t after) {
 
 // Line and column are those of the row's first byte, for messages.
 size_t RowSplitter::add_row(std::string_view content, size_t at, size_t begin, size_t end,
-                            size_t after, std::vector<RowBlock::Row>& rows) {
+                            size_t after, std::vector<RowBlock::RowExtent>& rows) {
   skip(content, at, begin);
   const int64_t line = cursor_.lines + 1;
   const uint64_t column = cursor_.column;

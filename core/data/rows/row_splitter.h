@@ -26,7 +26,7 @@ struct ContentCursor {
 
 // A piece of the content with whole rows. A block that is filled again keeps its memory.
 struct RowBlock {
-  struct Row {
+  struct RowExtent {
     size_t begin = 0, end = 0;  // of its text in content
     int64_t line = 0;           // where it begins, from 1
     uint64_t column = 0;        // bytes of that line before it
@@ -36,7 +36,7 @@ struct RowBlock {
   static constexpr size_t kPadding = 64;
   std::string content;
   ContentCursor from, after;
-  std::vector<Row> rows;
+  std::vector<RowExtent> rows;
 
   size_t bytes() const { return after.offset - from.offset; }
   std::string_view text(size_t row) const {
@@ -75,11 +75,12 @@ class RowSplitter {
   // Finds the rows in `content`, the bytes after cursor_, appends them to `rows` and moves cursor_
   // after the part that is finished: everything at the end of the file, else at least every row
   // whose end is certain. Called again with more bytes if it moved nothing.
-  virtual void split(std::string_view content, bool at_end, std::vector<RowBlock::Row>& rows) = 0;
+  virtual void split(std::string_view content, bool at_end,
+                     std::vector<RowBlock::RowExtent>& rows) = 0;
   // Appends the row that begins at content[begin] and moves cursor_, whose bytes begin at
   // content[at], to content[after]. Returns after.
   size_t add_row(std::string_view content, size_t at, size_t begin, size_t end, size_t after,
-                 std::vector<RowBlock::Row>& rows);
+                 std::vector<RowBlock::RowExtent>& rows);
   // Moves cursor_ over content[at] to content[after]. Returns after.
   size_t skip(std::string_view content, size_t at, size_t after);
   const std::string& name() const { return name_; }

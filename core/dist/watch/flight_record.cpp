@@ -59,14 +59,14 @@ std::string status_text(const RankStatus& status, int64_t now_ms) {
   return out;
 }
 
-FlightRecord::FlightRecord() : slot_(new Slot) { slot_->status.since_ms = monotonic_ms(); }
+FlightRecord::FlightRecord() : slot_(new RecordSlot) { slot_->status.since_ms = monotonic_ms(); }
 
 void FlightRecord::share(int fd, int64_t index) {
-  const size_t bytes = sizeof(Slot) * static_cast<size_t>(index + 1);
+  const size_t bytes = sizeof(RecordSlot) * static_cast<size_t>(index + 1);
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   XRUN_CHECK(memory != MAP_FAILED, "the memory shared with `xrun launch` cannot be mapped: {}",
              std::strerror(errno));
-  Slot* const shared = static_cast<Slot*>(memory) + index;
+  RecordSlot* const shared = static_cast<RecordSlot*>(memory) + index;
   shared->status = slot_->status;
   slot_ = shared;
 }
@@ -134,7 +134,7 @@ void FlightRecord::set_failure(std::string_view text) { set_text(slot_->failure,
 
 RankStatus FlightRecord::read() const { return read_slot(*slot_); }
 
-RankStatus read_slot(const FlightRecord::Slot& slot) {
+RankStatus read_slot(const FlightRecord::RecordSlot& slot) {
   RankStatus out;
   for (int sleeps = 0; sleeps < kMostSleeps; ++sleeps) {
     for (int reads = 0; reads < kReadsAtOnce; ++reads) {

@@ -74,18 +74,18 @@ class FlightRecord {
 
   RankStatus read() const;
 
-  struct Slot;
+  struct RecordSlot;
 
  private:
   template <class Change>
   void write(Change change);
 
   CallSite call_site_;
-  Slot* slot_;
+  RecordSlot* slot_;
 };
 
 // A record in shared memory: the version is odd while it is written.
-struct FlightRecord::Slot {
+struct FlightRecord::RecordSlot {
   std::atomic<uint32_t> version = 0;
   RankStatus status;
   std::atomic<bool> joined = false;
@@ -94,7 +94,7 @@ struct FlightRecord::Slot {
 
 // Returns a consistent copy of a slot's status. If the writer stopped in the middle of a write,
 // returns what is there after 0.2 s.
-RankStatus read_slot(const FlightRecord::Slot& slot);
+RankStatus read_slot(const FlightRecord::RecordSlot& slot);
 
 // The record of this process.
 FlightRecord& flight_record();

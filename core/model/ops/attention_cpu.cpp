@@ -21,7 +21,7 @@ namespace xrun {
 
 namespace {
 
-using Outputs = std::tuple<at::Tensor, at::Tensor>;
+using OutputAndLse = std::tuple<at::Tensor, at::Tensor>;
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // Borrows from `paths`, which the caller keeps alive over the call.
@@ -67,7 +67,8 @@ void each_item(int64_t count, int64_t scratch_size, const std::function<void(int
   });
 }
 
-Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale, int64_t window) {
+OutputAndLse kernel_forward(const Operands& x, const LayoutPaths& paths, double scale,
+                            int64_t window) {
   const at::Tensor out = at::empty_like(x.q);
   // [H, T]
   const at::Tensor lse = at::empty({x.q.size(1), x.q.size(0)}, at::kFloat);
@@ -101,9 +102,9 @@ Outputs kernel_forward(const Operands& x, const LayoutPaths& paths, double scale
   return {out, lse};
 }
 
-Outputs attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
-                              const at::Tensor& v_any, at::IntArrayRef cu_seqlens, double scale,
-                              int64_t window, at::IntArrayRef parent) {
+OutputAndLse attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_any,
+                                   const at::Tensor& v_any, at::IntArrayRef cu_seqlens,
+                                   double scale, int64_t window, at::IntArrayRef parent) {
   check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
   if (q_any.scalar_type() == at::kDouble) {
     return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
@@ -254,9 +255,9 @@ void check_held(const at::Tensor& q, const at::Tensor& k, const HeldKeys& held) 
 
 }  // namespace
 
-Outputs held_attention_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               const HeldKeys& held, at::IntArrayRef cu_seqlens, double scale,
-                               int64_t window, at::IntArrayRef parent) {
+OutputAndLse held_attention_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const HeldKeys& held, at::IntArrayRef cu_seqlens, double scale,
+                                    int64_t window, at::IntArrayRef parent) {
   check_attention(q, k, v, cu_seqlens, window, parent, held.k.size(0));
   check_held(q, k, held);
   return kernel_forward({q, k, v, held}, *layout_paths(cu_seqlens, parent), scale, window);

@@ -24,7 +24,7 @@ namespace xrun {
 
 namespace {
 
-using Forward = std::tuple<at::Tensor, at::Tensor>;
+using OutputAndLse = std::tuple<at::Tensor, at::Tensor>;
 using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // custom_mask_type of the memory-efficient kernels; causal counts from top left.
@@ -90,8 +90,8 @@ std::optional<int64_t> keys_behind(int64_t window) {
 }
 
 // The shape of lse is checked: a newer LibTorch may lay it out otherwise.
-Forward flash_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                      const AttentionSlice& slice, double scale, int64_t window) {
+OutputAndLse flash_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const AttentionSlice& slice, double scale, int64_t window) {
   auto [out, lse, rng_state, unused, debug] = at::_flash_attention_forward(
       q, k, v, slice.queries.cu_seqlens, slice.keys.cu_seqlens, slice.queries.longest,
       slice.keys.longest, /*dropout_p=*/0.0, slice.causal, /*return_debug_mask=*/false,
@@ -115,8 +115,8 @@ Backward flash_backward(const at::Tensor& grad, const at::Tensor& q, const at::T
       std::optional<double>(scale), keys_before(window), keys_behind(window));
 }
 
-Forward efficient_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                          const AttentionSlice& slice, double scale) {
+OutputAndLse efficient_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const AttentionSlice& slice, double scale) {
   const int64_t heads = q.size(1);
   auto [out, lse, seed, offset, longest_q, longest_k] = at::_efficient_attention_forward(
       q.unsqueeze(0), head_copies(k, heads).unsqueeze(0), head_copies(v, heads).unsqueeze(0),
@@ -144,9 +144,9 @@ Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const a
 }
 
 // A window never reaches the memory-efficient kernels: kernel_for() excludes it.
-Forward slice_forward(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
-                      const at::Tensor& v, const AttentionSlice& slice, double scale,
-                      int64_t window) {
+OutputAndLse slice_forward(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+                           const at::Tensor& v, const AttentionSlice& slice, double scale,
+                           int64_t window) {
   if (kernel == AttentionKernel::kFlash) return flash_forward(q, k, v, slice, scale, window);
   return efficient_forward(q, k, v, slice, scale);
 }
@@ -168,9 +168,9 @@ AttentionSlice whole_pack(at::IntArrayRef cu_seqlens, c10::Device device) {
 }
 
 // A whole pack is one call; a tree is one call per level, whose results are merged.
-Forward attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
-                               const at::Tensor& v_any, at::IntArrayRef cu_seqlens, double scale,
-                               int64_t window, at::IntArrayRef parent) {
+OutputAndLse attention_forward_cuda(const at::Tensor& q_any, const at::Tensor& k_any,
+                                    const at::Tensor& v_any, at::IntArrayRef cu_seqlens,
+                                    double scale, int64_t window, at::IntArrayRef parent) {
   check_attention(q_any, k_any, v_any, cu_seqlens, window, parent);
   const AttentionPlan plan = plan_for(q_any, cu_seqlens, parent, window);
   if (plan.kernel == AttentionKernel::kProducts) {

@@ -33,7 +33,7 @@ constexpr int64_t kBlockRows = 4096;  // a block's GEMM reaches its full rate fr
 // whose blocks are those of the backward: rows that are recomputed there have the same bits.
 constexpr int64_t kSortedRows = 512;
 
-using Forward =
+using HeadForward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 void check_cuda(int status) { C10_CUDA_CHECK(static_cast<cudaError_t>(status)); }
@@ -163,10 +163,10 @@ kernels::CudaSoftmaxRows softmax_rows(const at::Tensor& z, const at::Tensor& tar
 }
 
 // The same outputs as linear_head_forward_cpu.
-Forward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& weight,
-                                 const at::Tensor& index, const at::Tensor& target,
-                                 double temperature, int64_t columns, bool entropy, int64_t top_k,
-                                 int64_t head_mb, bool lse) {
+HeadForward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& weight,
+                                     const at::Tensor& index, const at::Tensor& target,
+                                     double temperature, int64_t columns, bool entropy,
+                                     int64_t top_k, int64_t head_mb, bool lse) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   const int64_t count = index.size(0), vocab = weight.size(0);
   const int64_t existing = columns > 0 ? columns : vocab;

@@ -22,7 +22,7 @@ namespace xrun {
 
 namespace {
 
-enum ValueType : uint32_t {
+enum GgufValueType : uint32_t {
   kU8,
   kI8,
   kU16,

@@ -181,8 +181,7 @@ bool same_to_lua(const std::string& a, const std::string& b) {
   // By tokens: comments, blanks and the spelling of numbers do not change a program.
   return std::equal(first.begin(), first.end(), second.begin(), second.end(),
                     [](const LuaToken& x, const LuaToken& y) {
-                      return x.kind != LuaToken::Kind::kBad && x.kind == y.kind &&
-                             x.text == y.text &&
+                      return x.kind != LuaTokenKind::kBad && x.kind == y.kind && x.text == y.text &&
                              // By bits, so that 0 and -0 are two programs.
                              std::bit_cast<uint64_t>(x.number) == std::bit_cast<uint64_t>(y.number);
                     });

@@ -14,18 +14,18 @@ namespace {
 // Returns a string constant.
 std::string_view object_name(const Value& object) {
   switch (object.kind()) {
-    case Kind::kNone: return "None";
-    case Kind::kNamespace: return "transformers Namespace object";
-    case Kind::kBool: return "bool object";
-    case Kind::kBigInt:
-    case Kind::kInt: return "int object";
-    case Kind::kFloat: return "float object";
-    case Kind::kText: return object.markup() ? "Markup object" : "str object";
-    case Kind::kDict: return "dict object";
-    case Kind::kFunction: return "function object";
-    case Kind::kList: break;
-    case Kind::kLoop: return "LoopContext object";
-    case Kind::kUndefined: return "Undefined object";
+    case ValueType::kNone: return "None";
+    case ValueType::kNamespace: return "transformers Namespace object";
+    case ValueType::kBool: return "bool object";
+    case ValueType::kBigInt:
+    case ValueType::kInt: return "int object";
+    case ValueType::kFloat: return "float object";
+    case ValueType::kText: return object.markup() ? "Markup object" : "str object";
+    case ValueType::kDict: return "dict object";
+    case ValueType::kFunction: return "function object";
+    case ValueType::kList: break;
+    case ValueType::kLoop: return "LoopContext object";
+    case ValueType::kUndefined: return "Undefined object";
   }
   // In the order of ListStyle.
   static constexpr std::string_view kLists[] = {
@@ -137,7 +137,7 @@ bool element(const Value& object, int64_t index, Value& out, Budget& budget) {
 }
 
 bool function_attribute(const Value& object, std::string_view name, Value& out) {
-  return object.is(Kind::kFunction) && object.function().attribute(name, out);
+  return object.is(ValueType::kFunction) && object.function().attribute(name, out);
 }
 
 bool subscriptable(const Value& object) {
@@ -149,8 +149,8 @@ bool subscriptable(const Value& object) {
 
 Value Interpreter::get_attribute(const Value& object, std::string_view name) {
   XRUN_JINJA_CHECK(!object.is_undefined(), "{}", object.undefined_message());
-  if (object.is(Kind::kLoop)) return loop_attribute(object, name);
-  if (object.is(Kind::kNamespace)) {
+  if (object.is(ValueType::kLoop)) return loop_attribute(object, name);
+  if (object.is(ValueType::kNamespace)) {
     const Value* value = object.space().find(name);
     return value != nullptr ? *value : no_attribute(object, name);
   }
@@ -184,7 +184,7 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
         fmt::format("{} has no element {}", object_name(object), repr(key, budget_).substr(0, 80)));
   }
   // No such key: Jinja's getitem falls back to the attribute.
-  if (object.is(Kind::kLoop) || object.is(Kind::kNamespace)) {
+  if (object.is(ValueType::kLoop) || object.is(ValueType::kNamespace)) {
     return get_attribute(object, key.bytes());
   }
   // obj["x"] falls back to Python's attribute x, but never finds a key.

@@ -173,7 +173,7 @@ Value apply_sign(bool negative, const Value& a) {
   XRUN_JINJA_CHECK(!a.is_undefined(), "{}", a.undefined_message());
   XRUN_JINJA_CHECK(a.is_number(), "bad operand type for unary {}: '{}'", negative ? "-" : "+",
                    type_name(a));
-  if (a.is(Kind::kFloat)) return Value::number(negative ? -a.as_double() : a.as_double());
+  if (a.is(ValueType::kFloat)) return Value::number(negative ? -a.as_double() : a.as_double());
   if (!negative) return Value::integer(a.as_int());
   return integer_binary("-", 0, a.as_int());
 }

@@ -14,16 +14,16 @@ namespace {
 // Returns the digits of a number's integral part, rounded down. That is enough beside an integer
 // beyond 2^53: a double of that size is integral, and a smaller one differs in sign or size.
 std::string digits_of(const Value& value) {
-  if (value.is(Kind::kBigInt)) return value.bytes();
-  return value.is(Kind::kFloat) ? fmt::format("{:.0f}", std::floor(value.as_double()))
-                                : std::to_string(value.as_int());
+  if (value.is(ValueType::kBigInt)) return value.bytes();
+  return value.is(ValueType::kFloat) ? fmt::format("{:.0f}", std::floor(value.as_double()))
+                                     : std::to_string(value.as_int());
 }
 
 // Returns the sign of a - b if one of them is an integer beyond 2^53 and the other is not NaN.
 int order_big(const Value& a, const Value& b) {
   // An infinity is beyond every integer.
   for (const Value* side : {&a, &b}) {
-    if (!side->is(Kind::kFloat) || !std::isinf(side->as_double())) continue;
+    if (!side->is(ValueType::kFloat) || !std::isinf(side->as_double())) continue;
     return (side == &a) == (side->as_double() > 0) ? 1 : -1;
   }
   const std::string x = digits_of(a), y = digits_of(b);
@@ -40,7 +40,8 @@ int order_big(const Value& a, const Value& b) {
 std::partial_ordering order_numbers(const Value& a, const Value& b) {
   constexpr int64_t kExact = int64_t{1} << 53;  // integers up to it are doubles
   const auto is_double = [&](const Value& x) {
-    return x.is(Kind::kFloat) || (x.is_integral() && x.as_int() >= -kExact && x.as_int() <= kExact);
+    return x.is(ValueType::kFloat) ||
+           (x.is_integral() && x.as_int() >= -kExact && x.as_int() <= kExact);
   };
   // Both fit a double exactly, so the comparison of doubles is exact.
   if (is_double(a) && is_double(b)) return a.as_double() <=> b.as_double();
@@ -64,7 +65,7 @@ bool equal_dicts(const Dict& a, const Dict& b, Budget& budget) {
   if (&a == &b) return true;
   if (a.members.size() != b.members.size()) return false;
   // The order of the members does not count.
-  return std::all_of(a.members.begin(), a.members.end(), [&](const Member& member) {
+  return std::all_of(a.members.begin(), a.members.end(), [&](const DictItem& member) {
     const Value* other = b.find(member.first, budget);
     return other != nullptr && equal(member.second, *other, budget);
   });
@@ -81,14 +82,14 @@ bool equal(const Value& a, const Value& b, Budget& budget) {
   // Values of two kinds are unequal, never an error; a Markup equals a plain str.
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::kUndefined:
-    case Kind::kNone: return true;
-    case Kind::kText:
+    case ValueType::kUndefined:
+    case ValueType::kNone: return true;
+    case ValueType::kText:
       if (a.bytes().size() != b.bytes().size()) return false;
       budget.charge_bytes(a.bytes().size());
       return a.bytes() == b.bytes();
-    case Kind::kList: return equal_lists(a.list(), b.list(), budget);
-    case Kind::kDict: return equal_dicts(a.dict(), b.dict(), budget);
+    case ValueType::kList: return equal_lists(a.list(), b.list(), budget);
+    case ValueType::kDict: return equal_dicts(a.dict(), b.dict(), budget);
     default: return a.identity() == b.identity();
   }
 }

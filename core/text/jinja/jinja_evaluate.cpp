@@ -219,7 +219,7 @@ Arguments Interpreter::evaluate_arguments(const Node& node) {
         XRUN_JINJA_CHECK(value.is_dict(), "argument after ** must be a mapping, not {}",
                          type_name(value));
         // ** takes a mapping whose keys are names.
-        for (const Member& member : value.dict().members) {
+        for (const DictItem& member : value.dict().members) {
           XRUN_JINJA_CHECK(member.first.is_text(), "keywords must be strings");
           out.named.emplace_back(member.first.bytes(), member.second);
         }
@@ -239,7 +239,7 @@ Arguments Interpreter::evaluate_arguments(const Node& node) {
 
 Value Interpreter::call(const Value& callee, Arguments& arguments) {
   XRUN_JINJA_CHECK(!callee.is_undefined(), "{}", callee.undefined_message());
-  if (callee.is(Kind::kLoop)) {
+  if (callee.is(ValueType::kLoop)) {
     // loop(...): the body of a recursive loop is the function that runs it again.
     const Value again = callee.loop().body;
     XRUN_JINJA_CHECK(!again.is_undefined(),
@@ -247,7 +247,8 @@ Value Interpreter::call(const Value& callee, Arguments& arguments) {
                      "recursively.");
     return again.function().call(*this, arguments);
   }
-  XRUN_JINJA_CHECK(callee.is(Kind::kFunction), "'{}' object is not callable", type_name(callee));
+  XRUN_JINJA_CHECK(callee.is(ValueType::kFunction), "'{}' object is not callable",
+                   type_name(callee));
   const Descent descent(*this);
   return callee.function().call(*this, arguments);
 }

@@ -142,7 +142,7 @@ void Interpreter::assign(const Node& target, const Value& value) {
     for (Scope* at = scope_; at != nullptr && space == nullptr; at = at->parent) {
       space = at->find(target.symbol);
     }
-    XRUN_JINJA_CHECK(space != nullptr && space->is(Kind::kNamespace),
+    XRUN_JINJA_CHECK(space != nullptr && space->is(ValueType::kNamespace),
                      "cannot assign attribute on non-namespace object");
     XRUN_JINJA_CHECK(!target.name.starts_with('_'),
                      "a namespace cannot store '{}': it begins with an underscore", target.name);

@@ -142,13 +142,13 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
   XRUN_JINJA_CHECK(input.is_dict(), "'{}' object has no attribute 'items'", type_name(input));
   const bool by_value = by != nullptr && by->bytes == "value";
   Budget& budget = interpreter.budget();
-  std::vector<Member> members = input.dict().members;
-  const auto key = [&](const Member& member) {
+  std::vector<DictItem> members = input.dict().members;
+  const auto key = [&](const DictItem& member) {
     // Only the key is in lower case; the member keeps its own.
     return sort_key(by_value ? member.second : member.first, case_sensitive);
   };
   // Swapped operands keep equal members in their order, as Python's reverse=True does.
-  std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+  std::stable_sort(members.begin(), members.end(), [&](const DictItem& a, const DictItem& b) {
     return reversed ? less(key(b), key(a), budget) : less(key(a), key(b), budget);
   });
   std::vector<Value> pairs;

@@ -32,7 +32,7 @@ Value trim(Interpreter& interpreter, const Value& input, Arguments& arguments) {
     // Each character of the text is searched in `chars`.
     interpreter.budget().charge_bytes(text.bytes().size() * chars->bytes.size());
   }
-  return Value::text(strip_text(text.as_text(), Side::kBoth, chars.get()), text.markup());
+  return Value::text(strip_text(text.as_text(), StripSide::kBoth, chars.get()), text.markup());
 }
 
 template <TextPtr change(const Text&)>
@@ -186,12 +186,12 @@ Value to_integer(Interpreter&, const Value& input, Arguments& arguments) {
   int64_t whole = 0;
   double real = 0;
   // As Jinja does it: int(text), else int(float(text)), else the default.
-  if (input.is(Kind::kBigInt)) return input;
+  if (input.is(ValueType::kBigInt)) return input;
   if (input.is_integral()) return Value::integer(input.as_int());
   if (input.is_text() && read_number(input.bytes(), whole)) return Value::integer(whole);
   const bool number =
-      input.is(Kind::kFloat) || (input.is_text() && read_number(input.bytes(), real));
-  if (input.is(Kind::kFloat)) real = input.as_double();
+      input.is(ValueType::kFloat) || (input.is_text() && read_number(input.bytes(), real));
+  if (input.is(ValueType::kFloat)) real = input.as_double();
   // 9e18 is below 2^63, with room for the rounding of the conversion.
   XRUN_JINJA_CHECK(!number || !(std::abs(real) >= 9e18) || std::isinf(real),
                    "an integer overflows 64 bits");
@@ -207,7 +207,7 @@ Value to_float(Interpreter&, const Value& input, Arguments& arguments) {
   XRUN_JINJA_CHECK(!input.is_undefined(), "{}", input.undefined_message());
   double real = 0;
   if (input.is_number()) return Value::number(input.as_double());
-  if (input.is(Kind::kBigInt) && read_number(input.bytes(), real)) return Value::number(real);
+  if (input.is(ValueType::kBigInt) && read_number(input.bytes(), real)) return Value::number(real);
   if (input.is_text() && read_number(input.bytes(), real)) return Value::number(real);
   return default_value == nullptr ? Value::number(0) : *default_value;
 }

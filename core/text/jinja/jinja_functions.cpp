@@ -79,7 +79,7 @@ Value make_space(Interpreter& interpreter, Arguments& arguments) {
   interpreter.budget().charge(50);  // a namespace lives as long as the rendering
   std::shared_ptr<Namespace> space = interpreter.make_namespace();
   const std::shared_ptr<Dict> dict = make_members(interpreter, arguments);
-  for (const Member& member : dict->members) {
+  for (const DictItem& member : dict->members) {
     XRUN_JINJA_CHECK(member.first.is_text() && !member.first.bytes().starts_with('_'),
                      "a namespace's attributes must be names without a leading underscore");
     space->set(member.first.bytes(), member.second);

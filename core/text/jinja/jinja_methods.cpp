@@ -37,7 +37,7 @@ struct BoundMethod : Function {
 
 Value like(const Value& self, TextPtr text) { return Value::text(std::move(text), self.markup()); }
 
-template <Side side>
+template <StripSide side>
 Value strip(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   ArgumentReader reader("strip", arguments);
   const TextPtr chars = reader.text("chars");
@@ -186,12 +186,12 @@ const MethodTable& text_methods() {
       {"format", format_method},
       {"isdigit", is_digit_method},
       {"lower", change_case<lower_text>},
-      {"lstrip", strip<Side::kLeft>},
+      {"lstrip", strip<StripSide::kLeft>},
       {"replace", replace_method},
-      {"rstrip", strip<Side::kRight>},
+      {"rstrip", strip<StripSide::kRight>},
       {"split", split},
       {"startswith", affix_test<false>},
-      {"strip", strip<Side::kBoth>},
+      {"strip", strip<StripSide::kBoth>},
       {"title", change_case<title_text>},
       {"upper", change_case<upper_text>},
   };

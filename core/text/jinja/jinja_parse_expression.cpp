@@ -5,13 +5,13 @@
 
 namespace xrun::jinja {
 
-bool Parser::tuple_ends(Words ends) const {
+bool Parser::tuple_ends(EndWords ends) const {
   return is(TokenKind::kVariableEnd) || is(TokenKind::kBlockEnd) || is_operator(")") ||
          is_any_word(ends);
 }
 
 // One expression, or a tuple of comma-separated ones.
-NodePtr Parser::tuple(bool with_condition, Words ends) {
+NodePtr Parser::tuple(bool with_condition, EndWords ends) {
   NodePtr node = make(NodeKind::kTuple);
   bool commas = false;  // a trailing comma makes a tuple of one item
   while (!tuple_ends(ends)) {

@@ -7,7 +7,7 @@
 
 namespace xrun::jinja {
 
-Body Parser::body(Words ends) {
+Body Parser::body(EndWords ends) {
   const Nesting nesting(*this);
   Body out;
   while (!is(TokenKind::kEnd)) {
@@ -235,7 +235,7 @@ NodePtr Parser::single_target(bool with_namespace) {
   return node;
 }
 
-NodePtr Parser::target(bool with_namespace, Words ends) {
+NodePtr Parser::target(bool with_namespace, EndWords ends) {
   const Nesting nesting(*this);
   NodePtr first = single_target(with_namespace);
   if (!is_operator(",")) return first;

@@ -55,7 +55,7 @@ bool Parser::is_operator(std::string_view op) const {
 bool Parser::is_word(std::string_view word) const {
   return is(TokenKind::kName) && peek().text == word;
 }
-bool Parser::is_any_word(Words words) const {
+bool Parser::is_any_word(EndWords words) const {
   return std::any_of(words.begin(), words.end(), [this](auto word) { return is_word(word); });
 }
 

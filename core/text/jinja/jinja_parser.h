@@ -22,7 +22,7 @@ class Parser {
   Tree run();
 
  private:
-  using Words = std::initializer_list<std::string_view>;
+  using EndWords = std::initializer_list<std::string_view>;
 
   // Tokens.
   const Token& peek(size_t ahead = 0) const;
@@ -30,7 +30,7 @@ class Parser {
   bool is(TokenKind kind) const { return peek().kind == kind; }
   bool is_operator(std::string_view op) const;
   bool is_word(std::string_view word) const;
-  bool is_any_word(Words words) const;
+  bool is_any_word(EndWords words) const;
   bool skip_operator(std::string_view op);
   bool skip_word(std::string_view word);
   void expect_operator(std::string_view op);
@@ -46,7 +46,7 @@ class Parser {
   NodePtr binary(std::string_view op, NodePtr a, NodePtr b) const;
 
   // Statements.
-  Body body(Words ends);  // stops before a block tag of one of the words
+  Body body(EndWords ends);  // stops before a block tag of one of the words
   NodePtr statement();
   NodePtr if_statement();
   NodePtr for_statement();
@@ -58,7 +58,7 @@ class Parser {
   NodePtr generation_statement();
   NodePtr loop_control(NodeKind kind);
   std::vector<MacroParameter> signature();
-  NodePtr target(bool with_namespace, Words ends);
+  NodePtr target(bool with_namespace, EndWords ends);
   NodePtr single_target(bool with_namespace);
   void end_block(std::string_view word);
 
@@ -74,7 +74,7 @@ class Parser {
   //   power          unary {"**" unary}, from left to right
   //   unary          [sign] operand {"." name | "[...]" | "(...)"} {"|" filter | "is" test |
   //   "(...)"}
-  NodePtr tuple(bool with_condition, Words ends);
+  NodePtr tuple(bool with_condition, EndWords ends);
   NodePtr expression();
   NodePtr or_expression();
   NodePtr and_expression();
@@ -99,7 +99,7 @@ class Parser {
   NodePtr subscript(NodePtr node);
   NodePtr subscribed(NodePtr node);
   std::vector<Argument> call_arguments();
-  bool tuple_ends(Words ends) const;
+  bool tuple_ends(EndWords ends) const;
 
   // Limits the parser's own recursion.
   struct Nesting {

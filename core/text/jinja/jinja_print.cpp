@@ -94,18 +94,18 @@ class Printer {
     budget_.charge(1);
     XRUN_JINJA_CHECK(depth <= kMaxValueDepth, "the value nests too deeply to be printed");
     switch (value.kind()) {
-      case Kind::kUndefined: return plain("Undefined");
-      case Kind::kNone: return plain("None");
-      case Kind::kBool: return plain(value.as_int() != 0 ? "True" : "False");
-      case Kind::kInt: return plain(std::to_string(value.as_int()));
-      case Kind::kFloat: return plain(shortest_decimal(value.as_double()));
-      case Kind::kBigInt: return plain(value.bytes());
-      case Kind::kText: return text(value);
-      case Kind::kList: return list(value.list(), depth);
-      case Kind::kDict: return dict(value.dict(), depth);
-      case Kind::kNamespace: return space(value.space(), depth);
-      case Kind::kFunction: return plain(value.function().repr());
-      case Kind::kLoop: {
+      case ValueType::kUndefined: return plain("Undefined");
+      case ValueType::kNone: return plain("None");
+      case ValueType::kBool: return plain(value.as_int() != 0 ? "True" : "False");
+      case ValueType::kInt: return plain(std::to_string(value.as_int()));
+      case ValueType::kFloat: return plain(shortest_decimal(value.as_double()));
+      case ValueType::kBigInt: return plain(value.bytes());
+      case ValueType::kText: return text(value);
+      case ValueType::kList: return list(value.list(), depth);
+      case ValueType::kDict: return dict(value.dict(), depth);
+      case ValueType::kNamespace: return space(value.space(), depth);
+      case ValueType::kFunction: return plain(value.function().repr());
+      case ValueType::kLoop: {
         const Loop& loop = value.loop();
         return plain(fmt::format("<LoopContext {}/{}>", loop.index + 1, loop.items.size()));
       }
@@ -128,7 +128,7 @@ class Printer {
     static constexpr std::string_view kClose[] = {"]", ")", "", "", "])", "])", "])"};
     const Mark mark{list.origin, 0};
     if (list.style == ListStyle::kGenerator) return plain("<generator object>", mark);
-    if (list.style == ListStyle::kRange) return range(static_cast<const Range&>(list));
+    if (list.style == ListStyle::kRange) return range(static_cast<const RangeList&>(list));
     plain(kOpen[static_cast<int>(list.style)], mark);
     print_items(out_, list.items, mark, [&](const Value& item) { repr(item, depth + 1); });
     // (1,)
@@ -136,7 +136,7 @@ class Printer {
     plain(kClose[static_cast<int>(list.style)], mark);
   }
 
-  void range(const Range& list) {
+  void range(const RangeList& list) {
     plain(list.step == 1 ? fmt::format("range({}, {})", list.start, list.stop)
                          : fmt::format("range({}, {}, {})", list.start, list.stop, list.step));
   }
@@ -144,7 +144,7 @@ class Printer {
   void dict(const Dict& dict, int depth) {
     const Mark mark{dict.origin, 0};
     plain("{", mark);
-    print_items(out_, dict.members, mark, [&](const Member& member) {
+    print_items(out_, dict.members, mark, [&](const DictItem& member) {
       repr(member.first, depth + 1);
       plain(": ", mark);
       repr(member.second, depth + 1);
@@ -174,14 +174,14 @@ class JsonPrinter {
   void value(const Value& value, int level, Mark mark) {
     budget_.charge(1);
     switch (value.kind()) {
-      case Kind::kNone: return out_.append("null", mark);
-      case Kind::kBool: return out_.append(value.as_int() != 0 ? "true" : "false", mark);
-      case Kind::kInt: return out_.append(std::to_string(value.as_int()), mark);
-      case Kind::kFloat: return out_.append(number(value.as_double()), mark);
-      case Kind::kBigInt: return out_.append(value.bytes(), mark);
-      case Kind::kText: return text(value.text());
-      case Kind::kDict: return dict(value.dict(), level);
-      case Kind::kList:
+      case ValueType::kNone: return out_.append("null", mark);
+      case ValueType::kBool: return out_.append(value.as_int() != 0 ? "true" : "false", mark);
+      case ValueType::kInt: return out_.append(std::to_string(value.as_int()), mark);
+      case ValueType::kFloat: return out_.append(number(value.as_double()), mark);
+      case ValueType::kBigInt: return out_.append(value.bytes(), mark);
+      case ValueType::kText: return text(value.text());
+      case ValueType::kDict: return dict(value.dict(), level);
+      case ValueType::kList:
         // Python serialises no generator, range or view.
         // The order of the enum: lists and tuples come first.
         if (value.list().style <= ListStyle::kTuple) return list(value.list(), level);
@@ -249,11 +249,11 @@ class JsonPrinter {
   void dict(const Dict& dict, int level) {
     const Mark mark{dict.origin, 0};
     if (dict.members.empty()) return out_.append("{}", mark);
-    std::vector<const Member*> order;
+    std::vector<const DictItem*> order;
     // Pointers are sorted, not members: a member may hold a large tree.
-    for (const Member& member : dict.members) order.push_back(&member);
+    for (const DictItem& member : dict.members) order.push_back(&member);
     if (style_.sort_keys) {
-      std::stable_sort(order.begin(), order.end(), [&](const Member* a, const Member* b) {
+      std::stable_sort(order.begin(), order.end(), [&](const DictItem* a, const DictItem* b) {
         // Fails for keys of several types, as in Python.
         return less(a->first, b->first, budget_);
       });

@@ -20,7 +20,7 @@ std::vector<Value> iterate(const Value& value, Budget& budget) {
     list.taken = list.items.size();
   } else if (value.is_dict()) {
     budget.charge(static_cast<int64_t>(value.dict().members.size() / 4));
-    for (const Member& member : value.dict().members) out.push_back(member.first);
+    for (const DictItem& member : value.dict().members) out.push_back(member.first);
   } else if (value.is_text()) {
     const Text& text = value.text();
     budget.charge(static_cast<int64_t>(text.bytes.size()));
@@ -34,7 +34,7 @@ std::vector<Value> iterate(const Value& value, Budget& budget) {
       out.push_back(Value::text(point.take()));
       at = end;
     }
-  } else if (value.is(Kind::kLoop)) {
+  } else if (value.is(ValueType::kLoop)) {
     Loop& loop = value.loop();
     // The items that are still to come.
     if (loop.index + 1 < loop.items.size()) {
@@ -128,7 +128,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
     items.push_back(list.items[static_cast<size_t>(stride.first + i * stride.step)]);
   }
   if (list.style == ListStyle::kRange) {
-    const Range& range = static_cast<const Range&>(list);
+    const RangeList& range = static_cast<const RangeList&>(list);
     return Value::range(std::move(items), range.start + range.step * stride.first,
                         range.start + range.step * stride.end, range.step * stride.step);
   }

@@ -34,7 +34,7 @@ int64_t count_of(const Text& text, std::string_view needle) {
 
 }  // namespace
 
-TextPtr strip_text(const TextPtr& text, Side side, const Text* chars) {
+TextPtr strip_text(const TextPtr& text, StripSide side, const Text* chars) {
   const std::string& bytes = text->bytes;
   const auto strips = [&](uint32_t point) {
     return chars == nullptr ? is_space_point(point) : has_point(*chars, point);

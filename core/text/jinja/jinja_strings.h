@@ -11,10 +11,10 @@
 
 namespace xrun::jinja {
 
-enum class Side : uint8_t { kLeft = 1, kRight = 2, kBoth = 3 };
+enum class StripSide : uint8_t { kLeft = 1, kRight = 2, kBoth = 3 };
 
 // Removes white space, or any of the code points in `chars`, from the ends.
-TextPtr strip_text(const TextPtr& text, Side side, const Text* chars);
+TextPtr strip_text(const TextPtr& text, StripSide side, const Text* chars);
 
 // Splits at white space (a null separator) or at each separator, at most `most` times (-1: all).
 // Throws Fault on an empty separator.

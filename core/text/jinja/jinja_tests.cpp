@@ -17,18 +17,20 @@ bool plain(Interpreter&, const Value& input, Arguments& arguments) {
 bool is_defined(const Value& value) { return !value.is_undefined(); }
 bool is_undefined(const Value& value) { return value.is_undefined(); }
 bool is_none(const Value& value) { return value.is_none(); }
-bool is_boolean(const Value& value) { return value.is(Kind::kBool); }
+bool is_boolean(const Value& value) { return value.is(ValueType::kBool); }
 // `is true` tests identity, unlike ==: 1 is not true.
-bool is_true(const Value& value) { return value.is(Kind::kBool) && value.as_int() == 1; }
-bool is_false(const Value& value) { return value.is(Kind::kBool) && value.as_int() == 0; }
-bool is_integer(const Value& value) { return value.is(Kind::kInt) || value.is(Kind::kBigInt); }
-bool is_float(const Value& value) { return value.is(Kind::kFloat); }
+bool is_true(const Value& value) { return value.is(ValueType::kBool) && value.as_int() == 1; }
+bool is_false(const Value& value) { return value.is(ValueType::kBool) && value.as_int() == 0; }
+bool is_integer(const Value& value) {
+  return value.is(ValueType::kInt) || value.is(ValueType::kBigInt);
+}
+bool is_float(const Value& value) { return value.is(ValueType::kFloat); }
 bool is_number(const Value& value) { return value.is_numeric(); }
 bool is_string(const Value& value) { return value.is_text(); }
 bool is_mapping(const Value& value) { return value.is_dict(); }
 bool is_iterable(const Value& value) {
   return value.is_list() || value.is_dict() || value.is_text() || value.is_undefined() ||
-         value.is(Kind::kLoop);
+         value.is(ValueType::kLoop);
 }
 // Jinja accepts whatever has len() and [], even if [] fails: dicts and undefined values too.
 bool has_items(const Value& value) {

@@ -45,8 +45,8 @@ bool is_hashable(const Value& value) {
 int depth_of(const Value& value) {
   if (value.is_list()) return value.list().depth;
   if (value.is_dict()) return value.dict().depth;
-  if (value.is(Kind::kLoop)) return value.loop().nesting;
-  if (value.is(Kind::kFunction)) return value.function().depth;
+  if (value.is(ValueType::kLoop)) return value.loop().nesting;
+  if (value.is(ValueType::kFunction)) return value.function().depth;
   return 0;
 }
 
@@ -57,43 +57,43 @@ void require_depth(int depth) {
 Value Value::undefined(std::string message) {
   auto reason = std::make_shared<UndefinedReason>();
   reason->message = std::move(message);
-  return Value(Kind::kUndefined, std::move(reason));
+  return Value(ValueType::kUndefined, std::move(reason));
 }
 
 Value Value::no_attribute(std::string_view owner, std::string_view name) {
   auto reason = std::make_shared<UndefinedReason>();
   reason->owner = owner;
   reason->name = name;
-  return Value(Kind::kUndefined, std::move(reason));
+  return Value(ValueType::kUndefined, std::move(reason));
 }
 
 Value Value::no_name(std::string_view name) { return no_attribute({}, name); }
 
 Value Value::boolean(bool value) {
-  Value out(Kind::kBool);
+  Value out(ValueType::kBool);
   out.integer_ = value ? 1 : 0;
   return out;
 }
 
 Value Value::integer(int64_t value) {
-  Value out(Kind::kInt);
+  Value out(ValueType::kInt);
   out.integer_ = value;
   return out;
 }
 
 Value Value::number(double value) {
-  Value out(Kind::kFloat);
+  Value out(ValueType::kFloat);
   out.number_ = value;
   return out;
 }
 
 Value Value::big_integer(std::string_view digits) {
   // The digits as text: such an integer is printed and compared, never computed with.
-  return Value(Kind::kBigInt, make_text(digits, {}));
+  return Value(ValueType::kBigInt, make_text(digits, {}));
 }
 
 Value Value::text(TextPtr text, bool markup) {
-  Value out(Kind::kText, std::move(text));
+  Value out(ValueType::kText, std::move(text));
   out.markup_ = markup;
   return out;
 }
@@ -105,7 +105,7 @@ Value Value::list(std::shared_ptr<List> list) {
   list->depth = 1;
   for (const Value& item : list->items) list->depth = std::max(list->depth, depth_of(item) + 1);
   require_depth(list->depth);
-  return Value(Kind::kList, std::move(list));
+  return Value(ValueType::kList, std::move(list));
 }
 
 Value Value::list(std::vector<Value> items, ListStyle style, Origin origin) {
@@ -118,7 +118,7 @@ Value Value::list(std::vector<Value> items, ListStyle style, Origin origin) {
 
 // 128 bits, since the bounds of a slice of a range may exceed 64.
 Value Value::range(std::vector<Value> items, __int128 start, __int128 stop, __int128 step) {
-  auto range = std::make_shared<Range>();
+  auto range = std::make_shared<RangeList>();
   range->items = std::move(items);
   range->style = ListStyle::kRange;
   range->start = start;
@@ -127,11 +127,13 @@ Value Value::range(std::vector<Value> items, __int128 start, __int128 stop, __in
   return Value::list(std::shared_ptr<List>(std::move(range)));
 }
 
-Value Value::dict(std::shared_ptr<Dict> dict) { return Value(Kind::kDict, std::move(dict)); }
-Value Value::space(std::shared_ptr<Namespace> s) { return Value(Kind::kNamespace, std::move(s)); }
-Value Value::loop(std::shared_ptr<Loop> loop) { return Value(Kind::kLoop, std::move(loop)); }
+Value Value::dict(std::shared_ptr<Dict> dict) { return Value(ValueType::kDict, std::move(dict)); }
+Value Value::space(std::shared_ptr<Namespace> s) {
+  return Value(ValueType::kNamespace, std::move(s));
+}
+Value Value::loop(std::shared_ptr<Loop> loop) { return Value(ValueType::kLoop, std::move(loop)); }
 Value Value::function(std::shared_ptr<Function> function) {
-  return Value(Kind::kFunction, std::move(function));
+  return Value(ValueType::kFunction, std::move(function));
 }
 
 // The pointee was created mutable; shared ownership is const only to fit strings.
@@ -160,14 +162,14 @@ const Value* Dict::find(const Value& key, Budget& budget) const {
     budget.charge(static_cast<int64_t>(members.size() / 16));
     return find(key.bytes());
   }
-  for (const Member& member : members) {
+  for (const DictItem& member : members) {
     if (equal(member.first, key, budget)) return &member.second;
   }
   return nullptr;
 }
 
 const Value* Dict::find(std::string_view key) const {
-  for (const Member& member : members) {
+  for (const DictItem& member : members) {
     if (member.first.is_text() && member.first.bytes() == key) return &member.second;
   }
   return nullptr;
@@ -205,18 +207,18 @@ void Namespace::set(std::string_view name, Value value) {
 
 std::string_view type_name(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
-    case Kind::kInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kBigInt: return "int beyond 64 bits";
-    case Kind::kText: return value.markup() ? "Markup" : "str";
-    case Kind::kDict: return "dict";
-    case Kind::kNamespace: return "Namespace";
-    case Kind::kLoop: return "LoopContext";
-    case Kind::kFunction: return "function";
-    case Kind::kList: break;
+    case ValueType::kUndefined: return "Undefined";
+    case ValueType::kNone: return "NoneType";
+    case ValueType::kBool: return "bool";
+    case ValueType::kInt: return "int";
+    case ValueType::kFloat: return "float";
+    case ValueType::kBigInt: return "int beyond 64 bits";
+    case ValueType::kText: return value.markup() ? "Markup" : "str";
+    case ValueType::kDict: return "dict";
+    case ValueType::kNamespace: return "Namespace";
+    case ValueType::kLoop: return "LoopContext";
+    case ValueType::kFunction: return "function";
+    case ValueType::kList: break;
   }
   static constexpr std::string_view kNames[] = {
       "list", "tuple", "range", "generator", "dict_keys", "dict_values", "dict_items"};
@@ -225,28 +227,28 @@ std::string_view type_name(const Value& value) {
 
 bool is_truthy(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined:
-    case Kind::kNone: return false;
-    case Kind::kBool:
-    case Kind::kInt: return value.as_int() != 0;
-    case Kind::kFloat: return value.as_double() != 0;
-    case Kind::kText: return !value.bytes().empty();
+    case ValueType::kUndefined:
+    case ValueType::kNone: return false;
+    case ValueType::kBool:
+    case ValueType::kInt: return value.as_int() != 0;
+    case ValueType::kFloat: return value.as_double() != 0;
+    case ValueType::kText: return !value.bytes().empty();
     // A generator is true even when it is empty.
-    case Kind::kList:
+    case ValueType::kList:
       return value.list().style == ListStyle::kGenerator || !value.list().items.empty();
     // Beyond 64 bits, so it is not 0.
-    case Kind::kBigInt: return true;
-    case Kind::kDict: return !value.dict().members.empty();
-    case Kind::kLoop: return !value.loop().items.empty();
-    case Kind::kNamespace:
-    case Kind::kFunction: return true;
+    case ValueType::kBigInt: return true;
+    case ValueType::kDict: return !value.dict().members.empty();
+    case ValueType::kLoop: return !value.loop().items.empty();
+    case ValueType::kNamespace:
+    case ValueType::kFunction: return true;
   }
   return true;
 }
 
 bool has_length(const Value& value) {
   if (value.is_list()) return value.list().style != ListStyle::kGenerator;
-  return value.is_text() || value.is_dict() || value.is_undefined() || value.is(Kind::kLoop);
+  return value.is_text() || value.is_dict() || value.is_undefined() || value.is(ValueType::kLoop);
 }
 
 int64_t length_of(const Value& value) {
@@ -254,7 +256,7 @@ int64_t length_of(const Value& value) {
   if (value.is_text()) return text_length(value.text());
   if (value.is_list()) return static_cast<int64_t>(value.list().items.size());
   if (value.is_dict()) return static_cast<int64_t>(value.dict().members.size());
-  if (value.is(Kind::kLoop)) return static_cast<int64_t>(value.loop().items.size());
+  if (value.is(ValueType::kLoop)) return static_cast<int64_t>(value.loop().items.size());
   // Jinja's Undefined has the length 0.
   return 0;
 }

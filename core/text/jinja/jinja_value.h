@@ -14,7 +14,7 @@ namespace xrun::jinja {
 
 class Interpreter;
 
-enum class Kind : uint8_t {
+enum class ValueType : uint8_t {
   kUndefined,
   kNone,
   kBool,
@@ -46,7 +46,7 @@ class Value {
   // "'None' has no attribute 'x'", formatted only on demand.
   static Value no_attribute(std::string_view owner, std::string_view name);
   static Value no_name(std::string_view name);  // "'x' is undefined"
-  static Value none() { return Value(Kind::kNone); }
+  static Value none() { return Value(ValueType::kNone); }
   static Value boolean(bool value);
   static Value integer(int64_t value);
   static Value number(double value);
@@ -65,22 +65,24 @@ class Value {
   static Value loop(std::shared_ptr<Loop> loop);
   static Value function(std::shared_ptr<Function> function);
 
-  Kind kind() const { return kind_; }
-  bool is(Kind kind) const { return kind_ == kind; }
-  bool is_undefined() const { return kind_ == Kind::kUndefined; }
-  bool is_none() const { return kind_ == Kind::kNone; }
-  bool is_text() const { return kind_ == Kind::kText; }
-  bool is_list() const { return kind_ == Kind::kList; }
-  bool is_dict() const { return kind_ == Kind::kDict; }
-  bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
-  bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
-  bool is_numeric() const { return is_number() || kind_ == Kind::kBigInt; }
-  bool is_nan() const { return kind_ == Kind::kFloat && number_ != number_; }
+  ValueType kind() const { return kind_; }
+  bool is(ValueType kind) const { return kind_ == kind; }
+  bool is_undefined() const { return kind_ == ValueType::kUndefined; }
+  bool is_none() const { return kind_ == ValueType::kNone; }
+  bool is_text() const { return kind_ == ValueType::kText; }
+  bool is_list() const { return kind_ == ValueType::kList; }
+  bool is_dict() const { return kind_ == ValueType::kDict; }
+  bool is_integral() const { return kind_ == ValueType::kInt || kind_ == ValueType::kBool; }
+  bool is_number() const { return is_integral() || kind_ == ValueType::kFloat; }
+  bool is_numeric() const { return is_number() || kind_ == ValueType::kBigInt; }
+  bool is_nan() const { return kind_ == ValueType::kFloat && number_ != number_; }
   bool markup() const { return markup_; }  // result of `safe`: `+` escapes the other operand
 
   // Unchecked: the caller has tested kind().
   int64_t as_int() const { return integer_; }  // bools too
-  double as_double() const { return is(Kind::kFloat) ? number_ : static_cast<double>(integer_); }
+  double as_double() const {
+    return is(ValueType::kFloat) ? number_ : static_cast<double>(integer_);
+  }
   const TextPtr as_text() const { return std::static_pointer_cast<const Text>(object_); }
   const Text& text() const { return static_cast<const Text&>(*object_); }
   const std::string& bytes() const { return text().bytes; }  // the digits of a kBigInt
@@ -101,11 +103,11 @@ class Value {
   std::string undefined_message() const;
 
  private:
-  explicit Value(Kind kind) : kind_(kind) {}
-  Value(Kind kind, std::shared_ptr<const SharedValue> object)
+  explicit Value(ValueType kind) : kind_(kind) {}
+  Value(ValueType kind, std::shared_ptr<const SharedValue> object)
       : kind_(kind), object_(std::move(object)) {}
 
-  Kind kind_ = Kind::kUndefined;
+  ValueType kind_ = ValueType::kUndefined;
   bool markup_ = false;
   union {
     int64_t integer_ = 0;
@@ -128,14 +130,14 @@ struct List : SharedValue {
 
 // A list of style kRange, with the arguments that it prints. 128 bits: those of a slice may lie
 // beyond int64.
-struct Range : List {
+struct RangeList : List {
   __int128 start = 0, stop = 0, step = 1;
 };
 
-using Member = std::pair<Value, Value>;
+using DictItem = std::pair<Value, Value>;
 
 struct Dict : SharedValue {
-  std::vector<Member> members;  // in insertion order
+  std::vector<DictItem> members;  // in insertion order
   Origin origin = Origin::kTemplate;
   int depth = 1;
 

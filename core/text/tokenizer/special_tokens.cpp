@@ -132,7 +132,7 @@ TokenNames::TokenNames(const std::vector<SpecialToken>& tokens) {
 
 bool TokenNames::set_default(std::string_view name, std::string_view text) {
   const bool known = std::any_of(entries_.begin(), entries_.end(),
-                                 [&](const Entry& one) { return one.first == name; });
+                                 [&](const TokenOfName& one) { return one.first == name; });
   if (known) return false;
   entries_.emplace_back(name, text);
   return true;

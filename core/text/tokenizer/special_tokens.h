@@ -48,8 +48,9 @@ class TokenNames {
   NamedTexts texts() const;
 
  private:
-  using Entry = std::pair<std::string, std::optional<std::string>>;  // nullopt: explicitly none
-  std::vector<Entry> entries_;
+  // A name's token; nullopt: explicitly none.
+  using TokenOfName = std::pair<std::string, std::optional<std::string>>;
+  std::vector<TokenOfName> entries_;
 };
 
 }  // namespace xrun

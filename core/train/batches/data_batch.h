@@ -25,12 +25,12 @@ class ExtraColumns {
 
  private:
   enum class FieldType { kString, kWhole, kReal };
-  struct Field {
+  struct ExtraField {
     std::string name;
     FieldType type;
   };
   std::shared_ptr<const DataSet> set_;
-  std::vector<Field> fields_;
+  std::vector<ExtraField> fields_;
 };
 
 // Returns the unit of a plain loss tensor: pairs for preference rows, else tokens.

@@ -28,7 +28,7 @@ constexpr double kMostFloat = 1e-4, kMostNarrow = 0.1;
 
 at::Tensor folded_hidden(Model& model, const PackInput& input, HeldPrefix* prefix) {
   if (prefix == nullptr) return model.forward(input);
-  const HeldPrefix::Leaves held = prefix->leaves(model);
+  const HeldPrefix::PrefixLeaves held = prefix->leaves(model);
   return at::cat({held.hidden, model.forward(input, {.held = held.keys})});
 }
 

@@ -40,7 +40,7 @@ bool HeldPrefix::serves(const Model& model) const {
   return model.trainable() && obstacle(model).empty();
 }
 
-HeldPrefix::Leaves HeldPrefix::leaves(Model& model) {
+HeldPrefix::PrefixLeaves HeldPrefix::leaves(Model& model) {
   // One forward for each model, at its first use.
   for (const PrefixForward& known : forwards_) {
     if (known.model == &model) return known.leaves;

@@ -39,13 +39,13 @@ class HeldPrefix {
   std::string obstacle(const Model& model) const;
 
   // The leaves of one model.
-  struct Leaves {
+  struct PrefixLeaves {
     std::shared_ptr<const std::vector<HeldKeys>> keys;  // of every layer
     at::Tensor hidden;                                  // [C, D]
   };
   // Computes them at the first call, for a model that it serves; without a graph if gradients are
   // disabled.
-  Leaves leaves(Model& model);
+  PrefixLeaves leaves(Model& model);
 
   // Adds the gradients of one micro-batch to the sums, which are fp32.
   void collect();
@@ -55,7 +55,7 @@ class HeldPrefix {
  private:
   struct PrefixForward {
     const Model* model;
-    Leaves leaves;
+    PrefixLeaves leaves;
     std::vector<at::Tensor> outputs, inputs, sums;  // the prefix's own; its leaves; their gradients
   };
   SharedPrefix prefix_;

@@ -73,20 +73,20 @@ void MicroForwards::begin_with(std::shared_ptr<HeldPrefix> prefix) {
   forwards_.clear();
 }
 
-MicroForwards::Forward& MicroForwards::forward(Model& model) {
+MicroForwards::MicroForward& MicroForwards::forward(Model& model) {
   // A frozen model's forward is the same in either gradient mode: one serves both.
   const bool gradient = at::GradMode::is_enabled() && model.trainable();
-  const auto is_current = [&](const Forward& forward) {
+  const auto is_current = [&](const MicroForward& forward) {
     return forward.update_count == model.update_count &&
            forward.times_replaced == model.times_replaced();
   };
-  for (Forward& forward : forwards_) {
+  for (MicroForward& forward : forwards_) {
     if (forward.model == &model && is_current(forward) && forward.gradient == gradient) {
       return forward;
     }
   }
   // Forwards of earlier weights are never read again, and their graphs are large.
-  std::erase_if(forwards_, [&](const Forward& forward) {
+  std::erase_if(forwards_, [&](const MicroForward& forward) {
     return forward.model == &model && !is_current(forward);
   });
   std::shared_ptr<RouterRecord> router;
@@ -103,7 +103,7 @@ MicroForwards::Forward& MicroForwards::forward(Model& model) {
   options.replay = replayed(model);
   at::Tensor hidden;
   if (gradient && holds_prefix(model)) {
-    const HeldPrefix::Leaves prefix = prefix_->leaves(model);
+    const HeldPrefix::PrefixLeaves prefix = prefix_->leaves(model);
     options.held = prefix.keys;
     // [T, D]: the tree's tokens begin with the prefix, so loss rows find both in one tensor.
     hidden = at::cat({prefix.hidden, model.forward(pack.input, options)});
@@ -122,7 +122,7 @@ MicroForwards::Forward& MicroForwards::forward(Model& model) {
 }
 
 at::Tensor MicroForwards::hidden(Model& model) {
-  Forward& made = forward(model);
+  MicroForward& made = forward(model);
   made.wants_hidden = true;
   // token_logprob freed it; without gradient and dropout the second forward has the same bits.
   if (!made.hidden.defined()) {
@@ -132,11 +132,11 @@ at::Tensor MicroForwards::hidden(Model& model) {
 }
 
 void MicroForwards::free_hidden() {
-  for (Forward& made : forwards_) {
+  for (MicroForward& made : forwards_) {
     // With a gradient the graph holds it anyway.
     if (!made.gradient) made.hidden.reset();
   }
-  std::erase_if(forwards_, [](const Forward& made) {
+  std::erase_if(forwards_, [](const MicroForward& made) {
     return !made.hidden.defined() && !made.logprob.defined();
   });
 }
@@ -152,7 +152,7 @@ int64_t MicroForwards::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab
 }
 
 at::Tensor MicroForwards::token_logprob(Model& model, int64_t head_mb) {
-  Forward& made = forward(model);
+  MicroForward& made = forward(model);
   if (!made.logprob.defined()) {
     const ComputedPack& pack = computed(model);
     const bool folded = pack.fold != nullptr;
@@ -182,7 +182,7 @@ void MicroForwards::set_token_logprob(Model& model, at::Tensor logprob) {
 }
 
 const RouterRecord* MicroForwards::router(const Model& model) const {
-  for (const Forward& forward : forwards_) {
+  for (const MicroForward& forward : forwards_) {
     if (forward.model == &model && forward.gradient) return forward.router.get();
   }
   return nullptr;

@@ -38,7 +38,7 @@ class MicroForwards {
   void clear();  // frees the forwards with their graphs, and the prefix
 
  private:
-  struct Forward {
+  struct MicroForward {
     const Model* model;
     int64_t update_count, times_replaced;  // of the weights
     bool gradient;
@@ -47,7 +47,7 @@ class MicroForwards {
     bool wants_hidden = false;
     std::shared_ptr<RouterRecord> router = {};  // null of a dense model
   };
-  Forward& forward(Model& model);
+  MicroForward& forward(Model& model);
   bool holds_prefix(const Model& model) const;
 
   const MicroBatch& micro_;
@@ -65,7 +65,7 @@ class MicroForwards {
   std::shared_ptr<HeldPrefix> prefix_;                      // null: none is held
   const Model* routed_ = nullptr;                           // takes routes_; null: no model does
   std::vector<std::shared_ptr<const TokenRoutes>> routes_;  // by segment
-  std::vector<Forward> forwards_;
+  std::vector<MicroForward> forwards_;
   int64_t head_mb_taken_ = 0;
 };
 

@@ -30,7 +30,7 @@ std::vector<RowRange> chunks_of_several_rows(const std::vector<int32_t>& chunk) 
 }
 
 // The buffers of one thread.
-struct Buffers {
+struct TopBuffers {
   std::vector<RowSoftmax> rows;
   std::vector<float> exponentials, score;  // [V]
   std::vector<RankedColumn> ranked;
@@ -38,7 +38,7 @@ struct Buffers {
 
 // Writes the columns [rows, k] of a chunk whose logits are z [rows, stride].
 void write_columns(const float* z, int64_t rows, int64_t stride, int64_t columns, float scale,
-                   int64_t k, Buffers& buffers, int64_t* id, float* logprob) {
+                   int64_t k, TopBuffers& buffers, int64_t* id, float* logprob) {
   buffers.rows.resize(static_cast<size_t>(rows));
   buffers.exponentials.resize(static_cast<size_t>(columns));
   buffers.score.resize(static_cast<size_t>(columns));
@@ -82,7 +82,7 @@ void share_chunk_columns(HeadResult& head, const at::Tensor& hidden, const at::T
     const at::Tensor z = at::empty({rows, w.size(0)}, at::kFloat);
     logits_into(z, x.narrow(0, first, rows), w);
     at::parallel_for(0, static_cast<int64_t>(end - begin), 1, [&](int64_t from, int64_t to) {
-      Buffers buffers;
+      TopBuffers buffers;
       for (int64_t c = from; c < to; ++c) {
         const RowRange& range = chunks[begin + static_cast<size_t>(c)];
         write_columns(z.const_data_ptr<float>() + (range.first - first) * z.size(1), range.size(),

@@ -57,7 +57,7 @@ GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& sha
   const auto groups = static_cast<int64_t>(index.groups().size());
   for (int64_t g = 0; g < groups; ++g) {
     for (int64_t r = 0; r < size_; ++r) {
-      Piece piece;
+      RankPiece piece;
       for (int64_t c = shards.first_slice(g, r); c < shards.end_slice(g, r); ++c) {
         const int64_t tensor = index.slices()[static_cast<size_t>(c)].tensor;
         if (piece.tensors.empty() || piece.tensors.back() != tensor)
@@ -80,7 +80,7 @@ GradientExchange::~GradientExchange() {
   }
 }
 
-const GradientExchange::Piece& GradientExchange::piece(int64_t group, int64_t rank) const {
+const GradientExchange::RankPiece& GradientExchange::piece(int64_t group, int64_t rank) const {
   return pieces_[static_cast<size_t>(group * size_ + rank)];
 }
 
@@ -130,7 +130,7 @@ void GradientExchange::pack(int64_t tensor) {
   const at::Tensor gradient = weights_[t].grad().reshape({-1});
   int64_t first = 0;
   for (int64_t r = 0; r < size_; ++r) {
-    const Piece& to = piece(flat.group, r);
+    const RankPiece& to = piece(flat.group, r);
     const auto flag = std::find(to.tensors.begin(), to.tensors.end(), tensor);
     if (flag != to.tensors.end()) {
       staging.narrow(0, first + (flag - to.tensors.begin()), 1).fill_(1);
@@ -200,7 +200,7 @@ void GradientExchange::finish_oldest() {
 }
 
 void GradientExchange::add(int64_t group, const at::Tensor& values) {
-  const Piece& own = piece(group, rank_);
+  const RankPiece& own = piece(group, rank_);
   const auto flags_size = static_cast<int64_t>(own.tensors.size());
   // A few numbers: on a GPU this waits for the bucket, which is complete here.
   const at::Tensor flags = values.narrow(0, 0, flags_size).cpu();

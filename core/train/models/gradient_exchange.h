@@ -77,7 +77,7 @@ class GradientExchange {
  private:
   friend class GradientReady;
   // The tensors of a group in one rank's range: its piece is their flags, then the range.
-  struct Piece {
+  struct RankPiece {
     std::vector<int64_t> tensors;
     int64_t size = 0;  // elements, flags included
   };
@@ -86,7 +86,7 @@ class GradientExchange {
     at::Tensor in = {}, out = {};
     std::unique_ptr<PendingCollective> pending = {};
   };
-  const Piece& piece(int64_t group, int64_t rank) const;
+  const RankPiece& piece(int64_t group, int64_t rank) const;
   bool sends(int64_t rank) const;    // it has gradients to exchange now
   void on_gradient(int64_t tensor);  // called by the backward
   void pack(int64_t tensor);         // moves a gradient into the bucket's pieces
@@ -100,7 +100,7 @@ class GradientExchange {
   std::vector<at::Tensor> weights_;
   DistOptions options_;
   int64_t rank_, size_;
-  std::vector<Piece> pieces_;        // [groups, ranks]
+  std::vector<RankPiece> pieces_;    // [groups, ranks]
   std::vector<at::Tensor> staging_;  // [groups], what this rank sends; undefined: not in use
   std::vector<at::Tensor> sums_;     // [groups]
   std::vector<bool> seen_;           // [tensors]

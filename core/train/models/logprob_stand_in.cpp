@@ -26,7 +26,7 @@ constexpr int64_t kLogitColumns = 4;  // few, so that only the logits themselves
 
 }  // namespace
 
-LogprobStandIn::Source LogprobStandIn::seeded(uint64_t seed) {
+LogprobStandIn::StandInValues LogprobStandIn::seeded(uint64_t seed) {
   return [seed](MicroBatch& micro, const std::string& model) {
     const PackedBatch& pack = micro.pack();
     const uint64_t own = seed ^ hash_u64(model);
@@ -49,7 +49,7 @@ LogprobStandIn::Source LogprobStandIn::seeded(uint64_t seed) {
   };
 }
 
-LogprobStandIn::LogprobStandIn(Source source, c10::ScalarType dtype)
+LogprobStandIn::LogprobStandIn(StandInValues source, c10::ScalarType dtype)
     : source_(std::move(source)), dtype_(dtype) {}
 
 std::vector<at::Tensor> LogprobStandIn::leaves_of(const MicroBatch& micro) const {

@@ -25,12 +25,12 @@ class LogprobStandIn {
  public:
   // log p of every loss row of a micro-batch for a model ("policy tiny", "reference 1"), [R] of any
   // floating type.
-  using Source = std::function<at::Tensor(MicroBatch& micro, const std::string& model)>;
+  using StandInValues = std::function<at::Tensor(MicroBatch& micro, const std::string& model)>;
   // Between -4 and 0, a pure function of (seed, model, row, side, index of the token); models
   // differ.
-  static Source seeded(uint64_t seed);
+  static StandInValues seeded(uint64_t seed);
 
-  explicit LogprobStandIn(Source source, c10::ScalarType dtype = c10::ScalarType::Float);
+  explicit LogprobStandIn(StandInValues source, c10::ScalarType dtype = c10::ScalarType::Float);
 
   // log p of each trained token of a view, [R]. With `trained`, and where gradients are on, they
   // are picked from a leaf with gradient, one a model and micro-batch.
@@ -38,8 +38,8 @@ class LogprobStandIn {
   at::Tensor logprob(const View& view, const std::string& model, bool trained);  // [n], their sums
 
   // The leaves given so far, [R] by model and micro-batch. A check moves their values in place.
-  using Leaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;
-  Leaves& leaves() { return leaves_; }
+  using StandInLeaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;
+  StandInLeaves& leaves() { return leaves_; }
   // Returns the leaves of one micro-batch, in the order of the models' names.
   std::vector<at::Tensor> leaves_of(const MicroBatch& micro) const;
   // Forgets values and leaves.
@@ -53,10 +53,10 @@ class LogprobStandIn {
     std::weak_ptr<const MicroBatch> micro;
     at::Tensor values;
   };
-  Source source_;
+  StandInValues source_;
   c10::ScalarType dtype_;
   std::map<std::pair<std::string, const MicroBatch*>, MicroValues> known_;
-  Leaves leaves_;
+  StandInLeaves leaves_;
 };
 
 // A stand-in for one model: replaces a policy or a reference (LogprobSource::set_replacement), so

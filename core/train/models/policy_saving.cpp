@@ -13,7 +13,7 @@ namespace xrun {
 
 at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
   if (!is_sharded()) return Trainable::held_master(parameter, begin, size);
-  const WeightShards::Range own = model().shards()->range(parameter);
+  const WeightShards::MasterRange own = model().shards()->range(parameter);
   // A second optimizer would deal out other ranges than those that the shards hold.
   XRUN_CHECK(own.begin == begin && own.held.numel() == size,
              "dist.level = 3 trains one policy by an optimizer; set dist.level = 2");
@@ -36,7 +36,7 @@ std::vector<TensorRange> Policy::ranges() const {
   if (!model_ || model_->shards() == nullptr || model_->adapter()) return out;
   for (size_t i = 0; i < model_->trained_parameters().size(); ++i) {
     const Parameter& parameter = model_->trained_parameters()[i];
-    const WeightShards::Range own = model_->shards()->range(i);
+    const WeightShards::MasterRange own = model_->shards()->range(i);
     out.push_back({parameter.name, parameter.master.sizes().vec(), own.begin, own.held});
   }
   return out;
@@ -95,7 +95,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];
     if (is_sharded()) {
-      const WeightShards::Range own = model().shards()->range(i);
+      const WeightShards::MasterRange own = model().shards()->range(i);
       own.held.copy_(
           tensor.range(parameter.name, parameter.master.sizes(), own.begin, own.held.numel()));
       continue;

@@ -29,12 +29,12 @@ class TensorSource {
  public:
   using Whole = std::function<at::Tensor(const std::string& name)>;
   // Elements [begin, begin + size) of a tensor of this shape, flat; throws if it has another shape.
-  using Range = std::function<at::Tensor(const std::string& name, at::IntArrayRef shape,
-                                         int64_t begin, int64_t size)>;
+  using ReadRange = std::function<at::Tensor(const std::string& name, at::IntArrayRef shape,
+                                             int64_t begin, int64_t size)>;
 
   template <typename F>
-  requires std::is_invocable_r_v<at::Tensor, F, const std::string&> TensorSource(F whole,
-                                                                                 Range range = {})
+  requires std::is_invocable_r_v<at::Tensor, F, const std::string&> TensorSource(
+      F whole, ReadRange range = {})
       : whole_(std::move(whole)), range_(std::move(range)) {}
 
   at::Tensor operator()(const std::string& name) const { return whole_(name); }
@@ -43,7 +43,7 @@ class TensorSource {
 
  private:
   Whole whole_;
-  Range range_;  // empty: of the whole tensor
+  ReadRange range_;  // empty: of the whole tensor
 };
 
 // Throws Error that names a saved tensor unless it has the shape that the object wants.

@@ -28,11 +28,11 @@ ShardedWeights::ShardedWeights(FetchingRanks& ranks, int64_t number,
 
 void ShardedWeights::put(size_t parameter, const at::Tensor& master) {
   const at::NoGradGuard no_grad;
-  const Range own = range(parameter);
+  const MasterRange own = range(parameter);
   own.held.copy_(master.reshape({-1}).narrow(0, own.begin, own.held.numel()));
 }
 
-WeightShards::Range ShardedWeights::range(size_t parameter) {
+WeightShards::MasterRange ShardedWeights::range(size_t parameter) {
   const FlatTensor& flat = index_.tensors()[parameter];
   const int64_t first = shards_.begin(flat.group, ranks_.rank());
   const int64_t begin = std::max(flat.offset, first);

@@ -34,7 +34,7 @@ class ShardedWeights : public WeightShards, public RangeSource {
   void put(size_t parameter, const at::Tensor& master) override;
   at::Tensor get(size_t parameter) override;
   at::Tensor master(size_t parameter) override;
-  Range range(size_t parameter) override;
+  MasterRange range(size_t parameter) override;
   void forget() override;
   void keep_all(bool keep) override;
 

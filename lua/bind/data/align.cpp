@@ -115,7 +115,7 @@ std::string row_text(const DataHandle& data, int64_t row) {
 // "data.txt:3 loses 4 of 9: Albury is a town ..."
 std::string worst_text(const DataHandle& data, const AlignmentSample& sample) {
   std::vector<std::string> rows;
-  for (const AlignmentSample::Row& row : sample.worst) {
+  for (const AlignmentSample::LossyRow& row : sample.worst) {
     rows.push_back(fmt::format("\n  {} loses {} of {}: {}", data.set.location(row.row),
                                count_text(row.lost), count_text(row.tokens),
                                row_text(data, row.row)));
@@ -191,9 +191,10 @@ std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options
 
 // Teachers of rollouts, which every step aligns: byte tables and templates are made once.
 struct RolloutTeachers {
-  using Key = std::tuple<std::shared_ptr<const Tokenizer>, std::shared_ptr<const Tokenizer>,
-                         std::string, int32_t, bool>;  // student, teacher, template, WalkOptions
-  std::map<Key, AlignTeacher> known;
+  using TeacherKey =
+      std::tuple<std::shared_ptr<const Tokenizer>, std::shared_ptr<const Tokenizer>, std::string,
+                 int32_t, bool>;  // student, teacher, template, WalkOptions
+  std::map<TeacherKey, AlignTeacher> known;
 };
 
 // The teacher at index i, with options after it.

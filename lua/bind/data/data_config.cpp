@@ -130,9 +130,9 @@ std::vector<MixtureStage> read_stages(const Json& stages) {
 
 RowOrder read_order(const Json& shuffle) {
   RowOrder order;
-  if (shuffle.is_bool() && !shuffle.as_bool()) order.kind = RowOrder::Kind::kFile;
+  if (shuffle.is_bool() && !shuffle.as_bool()) order.kind = RowOrderKind::kFile;
   if (!shuffle.is_object()) return order;
-  order.kind = RowOrder::Kind::kBlock;
+  order.kind = RowOrderKind::kBlock;
   if (const Json* block = shuffle.find("block")) order.block = block->as_int();
   if (const Json* window = shuffle.find("window")) order.window = window->as_int();
   return order;

@@ -19,7 +19,7 @@ int make_shuffle(lua_State* L) {
   const int64_t rows = arg<int64_t>(L, 1, "n");
   const Options options(L, 2);
   RowOrder order;
-  if (options.has("block") || options.has("window")) order.kind = RowOrder::Kind::kBlock;
+  if (options.has("block") || options.has("window")) order.kind = RowOrderKind::kBlock;
   order.block = options.get<int64_t>("block");
   order.window = options.get<int64_t>("window");
   const int64_t epoch = options.get<int64_t>("epoch");
@@ -103,7 +103,7 @@ void find_length(LuaMixture& mixture, RowStream::Plan plan, const MixturePlan& o
   for (size_t s = 0; s < sources; ++s) {
     XRUN_CHECK(sizes[s] > 0, "option `sizes`: source {} has {} rows, wanted at least 1", s + 1,
                sizes[s]);
-    RowStream::Source& source = plan.sources.emplace_back();
+    RowStream::StreamSource& source = plan.sources.emplace_back();
     source.rows = sizes[s];
     // Stages carry the weights, which change during the stream.
     source.weight = of.staged ? 1 : of.stages[0].weights[s];
@@ -137,7 +137,7 @@ int make_mixture(lua_State* L) {
   plan.mixture_order = parse_mixture_order(options.get<std::string>("order"));
   plan.stop = parse_mixture_stop(options.get<std::string>("stop"));
   const bool shuffle = options.get<bool>("shuffle");
-  if (!shuffle) plan.order.kind = RowOrder::Kind::kFile;
+  if (!shuffle) plan.order.kind = RowOrderKind::kFile;
   MixturePlan of{.stages = plan.stages};
   of.staged = !plan.stages.empty();
   if (!of.staged) of.stages = {{0, read_weights(L)}};

@@ -26,8 +26,8 @@ struct FinishedGroup {
   SampleTable samples;
 };
 
-struct EarlyRewards::Unit {
-  Unit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
+struct EarlyRewards::EarlyUnit {
+  EarlyUnit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
       : group(std::move(of)), members(std::move(which)) {}
   std::shared_ptr<FinishedGroup> group;
   std::vector<int64_t> members;  // of the group
@@ -67,10 +67,10 @@ void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
     const std::lock_guard lock(mutex_);
     const size_t before = units_.size();
     if (by_group_) {
-      units_.push_back(std::make_unique<Unit>(finished, all));
+      units_.push_back(std::make_unique<EarlyUnit>(finished, all));
     } else {
       for (const int64_t i : all)
-        units_.push_back(std::make_unique<Unit>(finished, std::vector{i}));
+        units_.push_back(std::make_unique<EarlyUnit>(finished, std::vector{i}));
     }
     units = static_cast<int64_t>(units_.size() - before);
   }
@@ -79,7 +79,7 @@ void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
 }
 
 bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index) {
-  Unit* unit = nullptr;
+  EarlyUnit* unit = nullptr;
   {
     const std::lock_guard lock(mutex_);
     // The list may grow meanwhile and move; a unit stays where it is.

@@ -33,7 +33,7 @@ class EarlyRewards {
   bool take(std::vector<std::vector<Reward>>& rewards);
 
  private:
-  struct Unit;
+  struct EarlyUnit;
   bool call(lua_State* state, const LuaRef& function, int64_t unit);
 
   lua_State* state_;
@@ -42,7 +42,7 @@ class EarlyRewards {
   const bool by_group_;
   bool begun_ = false;
   std::mutex mutex_;  // guards the list, not the units
-  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::unique_ptr<EarlyUnit>> units_;
   std::unique_ptr<WorkerCalls> calls_;  // last: its threads use the rest
 };
 

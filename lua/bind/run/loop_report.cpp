@@ -27,9 +27,9 @@ std::string describe_model(const Policy& policy) {
 
 const char* order_text(const RowOrder& order) {
   switch (order.kind) {
-    case RowOrder::Kind::kFile: return "";
-    case RowOrder::Kind::kFull: return ", shuffled";
-    case RowOrder::Kind::kBlock: return ", shuffled by blocks";
+    case RowOrderKind::kFile: return "";
+    case RowOrderKind::kFull: return ", shuffled";
+    case RowOrderKind::kBlock: return ", shuffled by blocks";
   }
   return "";
 }

@@ -26,18 +26,19 @@ class ThreadGroup {
   int64_t size() const { return size_; }
 
   // One rank's part of a call. Tensors are read by the other ranks until all of them are done.
-  struct Call {
+  struct RankCall {
     std::string label, text;
     at::Tensor in, out;
     std::vector<int64_t> sizes;
   };
   // Waits for all ranks, calls f with everybody's part, and waits until all have returned from f.
-  void meet(int64_t rank, Call call, const std::function<void(const std::vector<Call>&)>& f) {
+  void meet(int64_t rank, RankCall call,
+            const std::function<void(const std::vector<RankCall>&)>& f) {
     calls_[static_cast<size_t>(rank)] = std::move(call);
     wait();
     std::exception_ptr error;
     try {
-      for (const Call& other : calls_) {
+      for (const RankCall& other : calls_) {
         XRUN_CHECK(other.label == calls_.front().label, "one rank calls \"{}\", another \"{}\"",
                    calls_.front().label, other.label);
       }
@@ -65,7 +66,7 @@ class ThreadGroup {
   }
 
   int64_t size_;
-  std::vector<Call> calls_;
+  std::vector<RankCall> calls_;
   std::mutex mutex_;
   std::condition_variable all_;
   int64_t waiting_ = 0, round_ = 0;

@@ -31,10 +31,10 @@ MicroBatch* smallest(const Batch& batch) {
   return found;
 }
 
-using Leaves = std::vector<at::Tensor>;
+using LeafTensors = std::vector<at::Tensor>;
 
 // d loss / d logprob, of every leaf together, in the mean over the trained tokens of a view.
-double side_gradient(const View& side, const Leaves& leaves) {
+double side_gradient(const View& side, const LeafTensors& leaves) {
   double sum = 0;
   for (const at::Tensor& leaf : leaves) {
     if (!leaf.grad().defined()) continue;
@@ -52,7 +52,7 @@ struct LikelihoodSide {
 };
 
 // The mean gradient of the good and of the bad answers of rows with a label, those that there are.
-std::vector<LikelihoodSide> labelled_sides(const View& all, const Leaves& leaves) {
+std::vector<LikelihoodSide> labelled_sides(const View& all, const LeafTensors& leaves) {
   // label [S], by segment; row_segment [R], by loss row.
   const at::Tensor label = all.field("label").to(at::kCPU, at::kDouble).contiguous();
   const at::Tensor segment = all.rows().row_segment.to(at::kCPU).contiguous();
@@ -73,7 +73,7 @@ std::vector<LikelihoodSide> labelled_sides(const View& all, const Leaves& leaves
   return sides;
 }
 
-std::vector<LikelihoodSide> sides_of(MicroBatch& micro, const Leaves& leaves) {
+std::vector<LikelihoodSide> sides_of(MicroBatch& micro, const LeafTensors& leaves) {
   if (micro.pair_count() == 0 && micro.all().has_field("label")) {
     return labelled_sides(micro.all(), leaves);
   }
@@ -153,7 +153,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   const LogprobCheck check = check_logprobs(micro, objective, leaves_of);
   if (auto finding = mismatch_finding(check, micro, subject, detaches)) return *finding;
   // check_logprobs has left its gradients in the leaves.
-  const Leaves leaves = leaves_of(micro);
+  const LeafTensors leaves = leaves_of(micro);
   const std::vector<LikelihoodSide> sides = sides_of(micro, leaves);
   int64_t values = 0;
   for (const at::Tensor& leaf : leaves) values += leaf.numel();

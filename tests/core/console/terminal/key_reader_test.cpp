@@ -7,8 +7,6 @@
 namespace xrun::key_reader_test {
 namespace {
 
-using Kind = Key::Kind;
-
 // Every key of bytes that come at once.
 std::vector<Key> keys(std::string_view bytes) {
   KeyReader reader;
@@ -18,10 +16,10 @@ std::vector<Key> keys(std::string_view bytes) {
   return all;
 }
 
-Kind only(std::string_view bytes) {
+KeyKind only(std::string_view bytes) {
   const std::vector<Key> all = keys(bytes);
   EXPECT_EQ(all.size(), 1u) << bytes;
-  return all.empty() ? Kind::kUnknown : all[0].kind;
+  return all.empty() ? KeyKind::kUnknown : all[0].kind;
 }
 
 TEST(KeyReader, ACharacterMayComeByteByByte) {
@@ -38,15 +36,15 @@ TEST(KeyReader, ACharacterMayComeByteByByte) {
 }
 
 TEST(KeyReader, SequencesOfTerminalsAreNamedKeys) {
-  EXPECT_EQ(only("\x1b[A"), Kind::kUp);
-  EXPECT_EQ(only("\x1bOB"), Kind::kDown);
-  EXPECT_EQ(only("\x1b[1;5C"), Kind::kWordRight);
-  EXPECT_EQ(only("\x1b[3~"), Kind::kDelete);
-  EXPECT_EQ(only("\x1b[H"), Kind::kHome);
-  EXPECT_EQ(only("\x1b[Z"), Kind::kBackTab);
-  EXPECT_EQ(only("\x7f"), Kind::kBackspace);
-  EXPECT_EQ(only("\r"), Kind::kEnter);
-  EXPECT_EQ(only("\x1b[99;99q"), Kind::kUnknown);
+  EXPECT_EQ(only("\x1b[A"), KeyKind::kUp);
+  EXPECT_EQ(only("\x1bOB"), KeyKind::kDown);
+  EXPECT_EQ(only("\x1b[1;5C"), KeyKind::kWordRight);
+  EXPECT_EQ(only("\x1b[3~"), KeyKind::kDelete);
+  EXPECT_EQ(only("\x1b[H"), KeyKind::kHome);
+  EXPECT_EQ(only("\x1b[Z"), KeyKind::kBackTab);
+  EXPECT_EQ(only("\x7f"), KeyKind::kBackspace);
+  EXPECT_EQ(only("\r"), KeyKind::kEnter);
+  EXPECT_EQ(only("\x1b[99;99q"), KeyKind::kUnknown);
 }
 
 TEST(KeyReader, ALoneEscapeIsAKeyAfterATimeout) {
@@ -55,7 +53,7 @@ TEST(KeyReader, ALoneEscapeIsAKeyAfterATimeout) {
   EXPECT_FALSE(reader.next());
   EXPECT_GT(reader.patience_ms(), 0);
   reader.give_up();
-  ASSERT_EQ(reader.next()->kind, Kind::kEscape);
+  ASSERT_EQ(reader.next()->kind, KeyKind::kEscape);
   EXPECT_EQ(reader.patience_ms(), -1);
 }
 
@@ -65,14 +63,14 @@ TEST(KeyReader, ControlsAndAltCarryTheirLetter) {
   const Key alt = keys(
       "\x1b"
       "b")[0];
-  EXPECT_EQ(alt.kind, Kind::kAlt);
+  EXPECT_EQ(alt.kind, KeyKind::kAlt);
   EXPECT_EQ(alt.text, "b");
 }
 
 TEST(KeyReader, APasteIsOneKeyWithoutControls) {
   const std::vector<Key> all = keys("\x1b[200~a\r\nb\tc\x03\x1b[31md\x1b[201~e");
   ASSERT_EQ(all.size(), 2u);
-  EXPECT_EQ(all[0].kind, Kind::kPaste);
+  EXPECT_EQ(all[0].kind, KeyKind::kPaste);
   EXPECT_EQ(all[0].text, "a\nb\tc[31md");
   EXPECT_EQ(all[1].text, "e");
 }
@@ -101,7 +99,7 @@ TEST(KeyReader, CtrlCDiscardsAStalledPaste) {
   reader.feed("\x03x");
   const std::optional<Key> key = reader.next();
   ASSERT_TRUE(key);
-  EXPECT_EQ(key->kind, Kind::kControl);
+  EXPECT_EQ(key->kind, KeyKind::kControl);
   EXPECT_EQ(key->text, "c");
   EXPECT_EQ(reader.next()->text, "x");
   EXPECT_FALSE(reader.next());

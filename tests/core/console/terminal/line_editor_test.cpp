@@ -226,7 +226,7 @@ TEST_F(LineEditorTest, NoRowIsWiderThanAnyScreen) {
 }
 
 TEST_F(LineEditorTest, ControlsInAnInputAreSpelledOut) {
-  editor_->press({Key::Kind::kPaste, "a\tb\x01\xE2\x80\xAE"});
+  editor_->press({KeyKind::kPaste, "a\tb\x01\xE2\x80\xAE"});
   EXPECT_EQ(rows(60)[0], "> a    b^A<U+202E>");
 }
 

@@ -14,7 +14,7 @@ struct Screen {
   std::string out;
   Console console;
   double now = 0;
-  Clock clock = [this] { return now; };
+  SecondsClock clock = [this] { return now; };
   std::string take() { return std::exchange(out, ""); }
 };
 

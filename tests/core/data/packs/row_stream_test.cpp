@@ -20,7 +20,7 @@ std::vector<int64_t> rows_of(const RowStream& stream, int64_t begin, int64_t end
 }
 
 TEST(RowStream, EachEpochOfOneSourceHoldsEveryRowInAnotherOrder) {
-  for (const RowOrder& order : {RowOrder{}, RowOrder{RowOrder::Kind::kBlock, 2, 2}}) {
+  for (const RowOrder& order : {RowOrder{}, RowOrder{RowOrderKind::kBlock, 2, 2}}) {
     const RowStream stream(RowStream::Plan{
         .sources = {{20, 1}}, .stages = {}, .epochs = 2, .seed = 3, .order = order});
     ASSERT_EQ(stream.length(), 40);
@@ -44,7 +44,7 @@ TEST(RowStream, ASourceOfWeightZeroOrWithoutRowsIsNeverDrawn) {
 }
 
 TEST(RowStream, StopsWithTheFirstOrTheLastSourceOrNever) {
-  const std::vector<RowStream::Source> sources = {{100, 1}, {1000, 1}};
+  const std::vector<RowStream::StreamSource> sources = {{100, 1}, {1000, 1}};
   const auto length = [&](MixtureStop stop) {
     return RowStream(sources, stop, 1, true, 1).length();
   };
@@ -76,11 +76,11 @@ RowStream::Plan staged(MixtureStop stop) {
           .stop = stop,
           .stages = {{0, {1, 1}}, {20, {0, 1}}},
           .seed = 1,
-          .order = {.kind = RowOrder::Kind::kFile}};
+          .order = {.kind = RowOrderKind::kFile}};
 }
 
 TEST(RowStream, NoRowIsRepeatedBeforeEveryRowOfItsSourceWasDrawn) {
-  const std::vector<RowStream::Source> small = {{10, 1.0}, {6, 1.0}, {150, 3.0}};
+  const std::vector<RowStream::StreamSource> small = {{10, 1.0}, {6, 1.0}, {150, 3.0}};
   const RowStream stream(small, MixtureStop::kRestart, 5, true, 1);
   std::vector<std::vector<int64_t>> rows(3);
   for (int64_t i = 0; i < 6000; ++i) {

@@ -183,9 +183,9 @@ TEST(BlockShuffle, RefusesAnIndexOutsideTheSet) {
 }
 
 TEST(EpochOrder, IsFileOrderOrTheChosenShuffle) {
-  const EpochOrder file({.kind = RowOrder::Kind::kFile}, 100, 1, 2, 3);
+  const EpochOrder file({.kind = RowOrderKind::kFile}, 100, 1, 2, 3);
   const EpochOrder full({}, 100, 1, 2, 3);
-  const EpochOrder blocks({RowOrder::Kind::kBlock, 8, 2}, 100, 1, 2, 3);
+  const EpochOrder blocks({RowOrderKind::kBlock, 8, 2}, 100, 1, 2, 3);
   for (int64_t i = 0; i < 100; ++i) {
     const uint64_t at = static_cast<uint64_t>(i);
     ASSERT_EQ(file(i), i);
@@ -196,7 +196,7 @@ TEST(EpochOrder, IsFileOrderOrTheChosenShuffle) {
 
 TEST(EpochOrder, RefusesAnEmptyBlockOrWindowAndAnIndexOutOfRange) {
   const auto order = [](int64_t block, int64_t window, int64_t index) {
-    return error_of([&] { EpochOrder({RowOrder::Kind::kBlock, block, window}, 10, 0, 0)(index); });
+    return error_of([&] { EpochOrder({RowOrderKind::kBlock, block, window}, 10, 0, 0)(index); });
   };
   EXPECT_EQ(order(0, 1, 0), "shuffle.block is 0, wanted at least 1 row");
   EXPECT_EQ(order(1, -1, 0), "shuffle.window is -1, wanted at least 1 block");

@@ -64,7 +64,7 @@ class HandChatml : public ChatTemplate {
   std::string source_ = "hand-written ChatML";
 };
 
-constexpr RowOrder kFileOrder{RowOrder::Kind::kFile};
+constexpr RowOrder kFileOrder{RowOrderKind::kFile};
 
 inline std::string pair_row(const std::string& prompt, const std::string& chosen,
                             const std::string& rejected, const std::string& more = "") {

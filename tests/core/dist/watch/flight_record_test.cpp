@@ -52,9 +52,9 @@ TEST(FlightRecord, CutsLongTexts) {
 
 TEST(FlightRecord, OfSharedMemoryOutlivesItsProcess) {
   const int fd = ::memfd_create("records", MFD_CLOEXEC);
-  const size_t bytes = 3 * sizeof(FlightRecord::Slot);
+  const size_t bytes = 3 * sizeof(FlightRecord::RecordSlot);
   ASSERT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
-  auto* const slots = static_cast<FlightRecord::Slot*>(
+  auto* const slots = static_cast<FlightRecord::RecordSlot*>(
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
   {
     FlightRecord record;
