@@ -79,7 +79,8 @@ class FetchingRanks : public Ranks {
   };
   struct Transfer {
     FetchRequest wish;  // of this rank; nothing: it only serves
-    at::Tensor out, in;
+    at::Tensor out;     // what all ranks send to this one, flat
+    at::Tensor in;      // what this rank sends, flat
     std::unique_ptr<PendingCollective> pending;
   };
   struct Offer {

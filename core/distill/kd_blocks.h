@@ -50,8 +50,10 @@ class KdBlocks {
 
   const KdCall& call_;
   at::ScalarType type_;
-  at::Tensor x_, w_;
-  std::vector<at::Tensor> teacher_x_, teacher_w_;       // by teacher
+  at::Tensor x_;                                        // [R, D]
+  at::Tensor w_;                                        // [V, D]
+  std::vector<at::Tensor> teacher_x_;                   // by teacher, [Rt, Dt]
+  std::vector<at::Tensor> teacher_w_;                   // by teacher, [Vt, Dt]
   std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one a thread, made on first use
 };
 

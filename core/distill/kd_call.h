@@ -30,7 +30,9 @@ struct KdCall : torch::CustomClassHolder {
   std::shared_ptr<const VocabularyMap> map;
   std::vector<int64_t> student_first, teacher_first;  // [C + 1]
   std::vector<KdBlock> blocks;
-  at::Tensor student_index, student_chunk, student_target;
+  at::Tensor student_index;   // [R] int64, rows of the hidden states
+  at::Tensor student_chunk;   // [R] int64
+  at::Tensor student_target;  // [R] int64
   int64_t student_columns = 0;
   // One of the two. The logits of several teachers are averaged; their rows are the same.
   std::vector<KdSide> teachers;

@@ -43,10 +43,14 @@ at::Tensor kd_loss_of(const View& view, const KdPair& pair);
 // companion are in the order of the packs.
 at::Tensor kd_loss_of(Batch& batch, const KdPair& pair);
 
-// The teacher's outputs for the rows that predict a view's chunks, for losses written in Lua: those
-// of the head over its own tokens [Rt], [Rt, k], and the chunk of each row, [Rt] int64.
+// The teacher's head outputs over its own tokens, for the Rt rows that predict a view's chunks.
+// Losses written in Lua read them.
 struct ChunkColumns {
-  at::Tensor logprob, lse, top_logprob, top_id, chunk;
+  at::Tensor logprob;      // [Rt] fp32
+  at::Tensor lse;          // [Rt] fp32
+  at::Tensor top_logprob;  // [Rt, k] fp32
+  at::Tensor top_id;       // [Rt, k] int64
+  at::Tensor chunk;        // [Rt] int64
 };
 ChunkColumns chunk_columns(const View& view, FrozenModel& teacher, int64_t k, double temperature);
 

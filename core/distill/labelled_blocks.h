@@ -85,7 +85,9 @@ class LabelledBlocks {
   bool one_softmax_ = false;
   bool support_alone_ = false;  // the losses keep SupportGradients instead of rows h
   std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one a thread, made on first use
-  at::Tensor loss_, logprob_, lse_;                         // [C], [N], [N]
+  at::Tensor loss_;                                         // [C]
+  at::Tensor logprob_;                                      // [N]
+  at::Tensor lse_;                                          // [N]
   at::Tensor spare_z_, spare_h_;                            // of one block
 };
 

@@ -14,8 +14,8 @@ enum class ActivationCurve { kSilu, kGelu, kGeluTanh };
 // y = curve(x) over n elements; y may be x.
 template <class T>
 struct ActivationRows {
-  const T* x;
-  T* y;
+  const T* x;  // [n]
+  T* y;        // [n] out
   int64_t n;
   ActivationCurve curve;
 };

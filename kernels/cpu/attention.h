@@ -14,9 +14,12 @@
 namespace xrun::kernels {
 
 struct AttentionSizes {
-  int64_t rows, heads, kv_heads, head_dim;  // T, H, J, K
-  float scale;
-  int64_t held = 0;  // leading tokens of the pack without rows here: token t is row t - held
+  int64_t rows;      // T, tokens with rows here
+  int64_t heads;     // H, query heads
+  int64_t kv_heads;  // J, key and value heads; divides H
+  int64_t head_dim;  // K
+  float scale;       // of the scores, usually 1 / sqrt(K)
+  int64_t held = 0;  // C, leading tokens of the pack without rows here: token t is row t - held
 };
 
 // out = softmax(scale q k^T) v of query tokens [first, last), for the query heads of one key head.
@@ -30,24 +33,37 @@ struct PathAttention {
   float* scratch;  // attention_scratch floats
   AttentionNodes nodes;
   AttentionSizes sizes;
-  int64_t first, last, kv_head;
-  const T *held_k = nullptr, *held_v = nullptr;  // [C, J, K]
+  int64_t first;  // query tokens [first, last) of the pack
+  int64_t last;
+  int64_t kv_head;            // the key head, in [0, J)
+  const T* held_k = nullptr;  // [C, J, K]; null if nothing is held
+  const T* held_v = nullptr;  // [C, J, K]
 };
 
 // Gradients of query tokens [first, last), one or several whole trees less what is held, for query
 // heads [head, head + heads) of one key head. The call owns the rows it adds to.
 template <class T>
 struct PathAttentionBackward {
-  const T *grad, *q, *k, *v, *out;
-  const float* lse;  // [H, T]
+  const T* grad;     // [T, H, K], of out
+  const T* q;        // [T, H, K]
+  const T* k;        // [T, J, K]
+  const T* v;        // [T, J, K]
+  const T* out;      // [T, H, K], of the forward
+  const float* lse;  // [H, T], of the forward
   T* dq;             // [T, H, K] out
-  float *dk, *dv;    // the key head's rows, added to: token t is dk + t * kv_row
-  int64_t kv_row;
-  float* scratch;
+  float* dk;         // [C + T, K] rows of the key head, added to: token t is dk + t * kv_row
+  float* dv;         // as dk
+  int64_t kv_row;    // elements between two tokens of dk and dv
+  float* scratch;    // attention_scratch floats
   AttentionNodes nodes;
   AttentionSizes sizes;
-  int64_t first, last, kv_head, head, heads;
-  const T *held_k = nullptr, *held_v = nullptr;  // [C, J, K]
+  int64_t first;  // query tokens [first, last) of the pack
+  int64_t last;
+  int64_t kv_head;  // the key head, in [0, J)
+  int64_t head;     // query heads [head, head + heads), all of this key head
+  int64_t heads;
+  const T* held_k = nullptr;  // [C, J, K]; null if nothing is held
+  const T* held_v = nullptr;  // [C, J, K]
 };
 
 // Query tokens that a range is cut into: about 256 rows, whose state stays in the second-level
@@ -75,12 +91,16 @@ namespace {
 // gathered, the storage type where it is in a cache.
 template <class B>
 struct ForwardTiles {
-  float *q, *out;  // [rows, width], q scaled
-  RowSum* sums;    // [rows]
-  float* scores;   // [kTileRows, kKeyBlock]
-  int64_t heads, width, head_dim;
-  const B *keys, *values;  // [head_dim, stride], [keys, width]
-  int64_t stride;
+  float* q;          // [rows, width], scaled
+  float* out;        // [rows, width]
+  RowSum* sums;      // [rows]
+  float* scores;     // [kTileRows, kKeyBlock]
+  int64_t heads;     // rows of one token
+  int64_t width;     // head_dim, padded to whole vectors
+  int64_t head_dim;  // K
+  const B* keys;     // [head_dim, stride]
+  const B* values;   // [keys, width]
+  int64_t stride;    // elements between two rows of keys
 };
 
 // Up to kTileRows rows meet the block's keys, of which they see [any.low, any.high).
@@ -103,8 +123,8 @@ XRUN_INLINE void attend(const ForwardTiles<B>& f, const int32_t* positions, int6
                           factor});
 }
 
-template <class B, class T>
 // A fresh row: q scaled and padded, nothing accumulated.
+template <class B, class T>
 XRUN_INLINE void begin_row(const ForwardTiles<B>& f, int64_t row, const T* q, float scale) {
   widen(q, f.q + row * f.width, f.head_dim, f.width, scale);
   for (int64_t i = 0; i < f.width; i += kLanes) store(f.out + row * f.width + i, VF{});
@@ -192,19 +212,27 @@ void compute(const PathAttention<T>& a) {
 
 // The backward's tiles of one slice and one block of keys.
 struct BackwardTiles {
-  float *q, *grad, *dq;             // [rows, width], q scaled
-  float *lse, *delta;               // [rows]
-  float *keys, *keys_t, *values_t;  // [kKeyBlock, width] and two [width, kKeyBlock]
-  float *dk, *dv;                   // [kKeyBlock, width]
-  float *p, *ds;                    // [kPanelRows, kKeyBlock]
-  int64_t heads, width;
+  float* q;         // [rows, width], scaled
+  float* grad;      // [rows, width]
+  float* dq;        // [rows, width]
+  float* lse;       // [rows]
+  float* delta;     // [rows], grad . out
+  float* keys;      // [kKeyBlock, width]
+  float* keys_t;    // [width, kKeyBlock]
+  float* values_t;  // [width, kKeyBlock]
+  float* dk;        // [kKeyBlock, width]
+  float* dv;        // [kKeyBlock, width]
+  float* p;         // [kPanelRows, kKeyBlock]
+  float* ds;        // [kPanelRows, kKeyBlock]
+  int64_t heads;    // rows of one token
+  int64_t width;    // head_dim, padded to whole vectors
 };
 
 // Rows that are summed over at once for dk and dv, a few register tiles.
 constexpr int64_t kPanelRows = kTileRows * 8;
 
-// p and ds of a row over a block: p = exp(score - lse), ds = p (dp - delta).
-// Turns scores and dp of a row into p and ds, in place.
+// Turns scores and dp of a row over a block into p = exp(score - lse) and ds = p (dp - delta), in
+// place.
 XRUN_INLINE void weights_of(float* score, float* dp, int64_t width, SeenKeys seen, float lse,
                             float delta) {
   const VF shift = VF{} + lse, mean = VF{} + delta;

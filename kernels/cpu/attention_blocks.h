@@ -16,7 +16,8 @@ struct AttentionNodes {
   const int64_t* parent;    // [count], -1: a root
   const int64_t* position;  // [count] position on the path of the first row
   const int64_t* end;       // [count] the row after the subtree
-  int64_t count, window;    // a row sees the last `window` positions of its path; 0: all
+  int64_t count;            // of nodes
+  int64_t window;           // a row sees the last `window` positions of its path; 0: all
 };
 
 }  // namespace xrun::kernels
@@ -32,15 +33,18 @@ XRUN_INLINE int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // The keys of one block: `count` rows of the pack from position `position` of a path on.
 struct KeyBlock {
-  int64_t row[kKeyBlock];
-  int64_t position, count;
+  int64_t row[kKeyBlock];  // [count] rows of the pack
+  int64_t position;
+  int64_t count;  // at most kKeyBlock
 };
 
-// Keys or values of a pack, `stride` apart: the first `held` rows are elsewhere.
+// Keys or values of one key head of a pack. The first `held` rows are stored apart.
 template <class T>
 struct KeyRows {
-  const T *held_rows, *own;
-  int64_t held, stride;
+  const T* held_rows;  // [held, K]; null if nothing is held
+  const T* own;        // [T, K]
+  int64_t held;        // C
+  int64_t stride;      // elements between two rows, in both
 };
 
 // One branch a row, outside the loops over its elements.
@@ -113,8 +117,11 @@ XRUN_INLINE int64_t node_of(const AttentionNodes& t, int64_t row) {
 
 // A slice of query tokens: their positions, and the blocks of keys that they see.
 struct QuerySlice {
-  int64_t first, last, node, lowest;
-  int32_t* position;  // [last - first]
+  int64_t first;  // query tokens [first, last) of the pack
+  int64_t last;
+  int64_t node;       // that holds `first`
+  int64_t lowest;     // position of the first key that the window shows to any of them
+  int32_t* position;  // [last - first] of the tokens on their paths
 };
 
 XRUN_INLINE QuerySlice find_slice(const AttentionNodes& t, int64_t first, int64_t last,

@@ -34,14 +34,17 @@ constexpr int kTileVectors = kLanes == 16 ? 4 : 2;
 // a(r, d) is a[r a_row + d a_depth], b(d, j) is b[d b_depth + j].
 template <class B>
 struct TileProduct {
-  const float* a;
-  int64_t a_row, a_depth;
-  const B* b;
-  int64_t b_depth;
-  float* c;
-  int64_t c_row;
-  int64_t rows, columns, depth;  // columns are a multiple of kLanes
-  const float* factor;           // [rows]; null: c begins at 0
+  const float* a;   // [rows, depth]
+  int64_t a_row;    // elements between two rows of a
+  int64_t a_depth;  // elements between two columns of a; 1 unless a is read transposed
+  const B* b;       // [depth, columns]
+  int64_t b_depth;  // elements between two rows of b
+  float* c;         // [rows, columns] in and out
+  int64_t c_row;    // elements between two rows of c
+  int64_t rows;
+  int64_t columns;  // a multiple of kLanes
+  int64_t depth;
+  const float* factor;  // [rows]; null: c begins at 0
 };
 
 template <int R, int N, class B>
@@ -95,8 +98,8 @@ XRUN_INLINE void multiply_rows(const TileProduct<B>& p, int64_t row) {
   }
 }
 
-template <class B>
 // Rows in steps of a full tile; the rest picks the instance of its own height.
+template <class B>
 void multiply(const TileProduct<B>& p) {
   int64_t row = 0;
   for (; row + kTileRows <= p.rows; row += kTileRows) multiply_rows<kTileRows>(p, row);
@@ -106,8 +109,8 @@ void multiply(const TileProduct<B>& p) {
     case 1: return multiply_rows<1>(p, row);
     case 2: return multiply_rows<2>(p, row);
     case 3: return multiply_rows<3>(p, row);
-    case 4: return multiply_rows < kTileRows < 5 ? 1 : 4 > (p, row);
-    case 5: return multiply_rows < kTileRows < 5 ? 1 : 5 > (p, row);
+    case 4: return multiply_rows<(kTileRows < 5 ? 1 : 4)>(p, row);
+    case 5: return multiply_rows<(kTileRows < 5 ? 1 : 5)>(p, row);
     default: return;
   }
 }
@@ -132,8 +135,8 @@ XRUN_INLINE VF masked(VF scores, int64_t first, SeenKeys seen) {
 
 // The state of a row between blocks: its largest score, and the sum of exponentials over lanes.
 struct RowSum {
-  float most;
-  float lanes[16];
+  float most;       // -inf before the first block
+  float lanes[16];  // their sum is the row's; kLanes of them are used
 };
 
 // -inf and not a large negative number: its exponential must be exactly 0.

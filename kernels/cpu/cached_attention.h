@@ -10,10 +10,12 @@ namespace xrun::kernels {
 // One block of one key head, and the query tokens that see it.
 template <class T>
 struct CachedBlock {
-  const T* keys;            // [width, kKeyBlock]; K rows and `count` columns are read
-  const T* values;          // [kKeyBlock, width]
-  int64_t position, count;  // position of the first key
-  int64_t first, last;      // query tokens [first, last) of the call
+  const T* keys;     // [width, kKeyBlock]; K rows and `count` columns are read
+  const T* values;   // [kKeyBlock, width]
+  int64_t position;  // of the first key
+  int64_t count;     // of keys, at most kKeyBlock
+  int64_t first;     // query tokens [first, last) of the call
+  int64_t last;
 };
 
 // y = softmax(scale q k^T) v of query tokens, for the query heads of one key head.
@@ -24,10 +26,13 @@ struct CachedAttention {
   const int32_t* positions;      // [tokens]
   const CachedBlock<T>* blocks;  // ascending positions, as each token meets its own
   float* scratch;                // cached_scratch floats
-  int64_t tokens, block_count, row;
-  int64_t window;           // a token sees the last `window` positions; 0: all
-  int64_t heads, head_dim;  // query heads of the key head
-  float scale;
+  int64_t tokens;
+  int64_t block_count;
+  int64_t row;       // elements between two tokens of q and of y
+  int64_t window;    // a token sees the last `window` positions; 0: all
+  int64_t heads;     // query heads of the key head
+  int64_t head_dim;  // K
+  float scale;       // of the scores, usually 1 / sqrt(K)
 };
 
 // q and out of a row and its RowSum of 17 floats; scores of at most 6 rows.

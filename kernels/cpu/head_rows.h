@@ -15,7 +15,9 @@ namespace xrun::kernels {
 // logits, up to `width`, are padding and never read.
 struct HeadRows {
   const float* z;  // [rows, width]
-  int64_t rows, width, columns;
+  int64_t rows;
+  int64_t width;          // elements between two rows
+  int64_t columns;        // V, at most width
   float scale;            // above 0
   const int64_t* target;  // [rows, targets] in [0, columns)
   int64_t targets;
@@ -32,7 +34,9 @@ struct HeadRows {
 struct HeadRowsBackward {
   const float* z;  // [rows, width]
   float* dz;       // [rows, width] out; may be z
-  int64_t rows, width, columns;
+  int64_t rows;
+  int64_t width;    // elements between two rows
+  int64_t columns;  // V, at most width
   float scale;
   const int64_t* id;  // [rows, ids] in [0, columns); may repeat in a row
   const float* grad;  // [rows, ids]
@@ -52,7 +56,8 @@ namespace xrun::kernels {
 namespace {
 
 struct RowSums {
-  double sum, weighted;  // of e^d and of e^d d, where d = scale (z - most)
+  double sum;       // of e^d, where d = scale (z - most)
+  double weighted;  // of e^d d
 };
 
 // Adds in the order of sum_exp, so that a log-prob at scale 1 has the bits of SoftmaxRows.

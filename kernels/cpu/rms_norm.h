@@ -13,7 +13,8 @@ struct RmsNorm {
   const float* weight;  // [D]
   T* y;                 // [rows, D]
   float* rstd;          // [rows] out, may be null
-  int64_t rows, width;
+  int64_t rows;
+  int64_t width;  // D
   float eps;
 };
 
@@ -26,7 +27,8 @@ struct RmsNormBackward {
   const float* rstd;    // [rows]
   T* dx;                // [rows, D]
   float* dweight;       // [D], added to
-  int64_t rows, width;
+  int64_t rows;
+  int64_t width;  // D
 };
 
 }  // namespace xrun::kernels

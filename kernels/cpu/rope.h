@@ -8,12 +8,14 @@ namespace xrun::kernels {
 // Rotates the pairs (i, i + K/2) of every head of x [rows, heads, K] by the row's angles.
 template <class T>
 struct Rope {
-  const T* x;
-  T* y;              // may be x
+  const T* x;        // [rows, heads, K]
+  T* y;              // [rows, heads, K] out; may be x
   const float* cos;  // [rows, K/2]
   const float* sin;  // [rows, K/2]
-  int64_t rows, heads, head_dim;
-  bool inverse;  // rotate back, which is the backward
+  int64_t rows;
+  int64_t heads;
+  int64_t head_dim;  // K, even
+  bool inverse;      // rotate back, which is the backward
 };
 
 }  // namespace xrun::kernels

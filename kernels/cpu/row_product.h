@@ -12,15 +12,18 @@
 
 namespace xrun::kernels {
 
+// y = x W^T + b, the bias added last.
 struct RowProduct {
-  const float* x;  // [rows, inner]
-  int64_t x_stride;
-  const float* w;  // [columns, inner]
-  int64_t w_stride;
+  const float* x;     // [rows, inner]
+  int64_t x_stride;   // elements between two rows of x
+  const float* w;     // [columns, inner]
+  int64_t w_stride;   // elements between two rows of w
   const float* bias;  // [columns] or null
   float* y;           // [rows, columns] out
-  int64_t y_stride;
-  int64_t rows, columns, inner;
+  int64_t y_stride;   // elements between two rows of y
+  int64_t rows;
+  int64_t columns;
+  int64_t inner;
   const float* panels = nullptr;  // W as PackColumns writes it; w is then not read
 };
 
@@ -28,10 +31,11 @@ struct RowProduct {
 // several narrower ones in a row. Columns from any multiple of kPackedColumns on begin at
 // panels + column * inner.
 struct PackColumns {
-  const float* w;  // [columns, inner]
-  int64_t w_stride;
-  float* panels;  // out, columns rounded up to kPackedColumns, times inner
-  int64_t columns, inner;
+  const float* w;    // [columns, inner]
+  int64_t w_stride;  // elements between two rows of w
+  float* panels;     // out, columns rounded up to kPackedColumns, times inner
+  int64_t columns;
+  int64_t inner;
 };
 
 constexpr int64_t kPackedColumns = 32;  // a multiple of every instruction set's panel

@@ -16,17 +16,19 @@ struct SoftmaxRows {
   const int64_t* target;  // in [0, V)
   float* logprob;         // as target, out: x[target] - lse
   float* lse;             // [rows] out: log sum exp, may be null
-  int64_t rows, width;
-  bool keep;  // write the probabilities, minus one at the row's first target
+  int64_t rows;
+  int64_t width;  // V
+  bool keep;      // write the probabilities, minus one at the row's first target
 };
 
 // Turns logits into probabilities minus one at the row's first target, given its log-sum-exp.
 struct SoftmaxFromLse {
-  float* x;              // [rows, V] in and out
-  const int64_t* first;  // as in SoftmaxRows
-  const int64_t* target;
-  const float* lse;  // [rows]
-  int64_t rows, width;
+  float* x;               // [rows, V] in and out
+  const int64_t* first;   // as in SoftmaxRows
+  const int64_t* target;  // as in SoftmaxRows
+  const float* lse;       // [rows]
+  int64_t rows;
+  int64_t width;  // V
 };
 
 }  // namespace xrun::kernels

@@ -8,18 +8,20 @@ namespace xrun::kernels {
 // y = silu(gate) * up over n elements.
 template <class T>
 struct SwiGlu {
-  const T* gate;
-  const T* up;
-  T* y;
+  const T* gate;  // [n]
+  const T* up;    // [n]
+  T* y;           // [n] out
   int64_t n;
 };
+
+// dgate = grad up silu'(gate), dup = grad silu(gate).
 template <class T>
 struct SwiGluBackward {
-  const T* grad;
-  const T* gate;
-  const T* up;
-  T* dgate;
-  T* dup;
+  const T* grad;  // [n], of y
+  const T* gate;  // [n]
+  const T* up;    // [n]
+  T* dgate;       // [n] out
+  T* dup;         // [n] out
   int64_t n;
 };
 

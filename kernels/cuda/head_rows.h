@@ -12,7 +12,9 @@ namespace xrun::kernels {
 // Here s = scale * z over the first `columns` logits z of a row; later columns are not read.
 struct CudaHeadRows {
   const float* z;  // [rows, width]
-  int64_t rows, width, columns;
+  int64_t rows;
+  int64_t width;    // elements between two rows
+  int64_t columns;  // V, at most width
   float scale;
   const int64_t* target;  // [rows, targets]; outside [0, columns) gives a NaN log-probability
   int64_t targets;
@@ -26,7 +28,9 @@ struct CudaHeadRows {
 struct CudaHeadRowsBackward {
   const float* z;  // [rows, width]
   float* dz;       // [rows, width] out; may be z
-  int64_t rows, width, columns;
+  int64_t rows;
+  int64_t width;    // elements between two rows
+  int64_t columns;  // V, at most width
   float scale;
   const int64_t* id;  // [rows, ids]; those outside [0, columns) are skipped
   const float* grad;  // [rows, ids]

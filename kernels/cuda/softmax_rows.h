@@ -12,8 +12,9 @@ struct CudaSoftmaxRows {
   const int64_t* target;  // [rows], in [0, width); another value gives a NaN log-probability
   float* logprob;         // [rows] out: logits[target] - lse
   float* lse;             // [rows] out: log of the sum of exponentials
-  int64_t rows, width;
-  bool keep;  // write the softmax back
+  int64_t rows;
+  int64_t width;  // V
+  bool keep;      // write the softmax back
 };
 
 // Both queue the kernel, never synchronise, and return a cudaError_t: 0 if it was queued.

@@ -53,7 +53,10 @@ class HeadGradients {
   at::Tensor weight() const { return dw_; }
 
  private:
-  at::Tensor x_, w_, dx_, dw_;
+  at::Tensor x_;   // [R, D]
+  at::Tensor w_;   // [V, D]
+  at::Tensor dx_;  // [R, D] fp32; undefined if not wanted
+  at::Tensor dw_;  // [V, D] fp32; undefined if not wanted
   bool first_ = true;
 };
 

@@ -56,7 +56,9 @@ class HeldPrefix {
   struct PrefixForward {
     const Model* model;
     PrefixLeaves leaves;
-    std::vector<at::Tensor> outputs, inputs, sums;  // the prefix's own; its leaves; their gradients
+    std::vector<at::Tensor> outputs;  // of the prefix's forward
+    std::vector<at::Tensor> inputs;   // the leaves that the micro-batches read
+    std::vector<at::Tensor> sums;     // gradients of the leaves
   };
   SharedPrefix prefix_;
   std::vector<PrefixForward> forwards_;
