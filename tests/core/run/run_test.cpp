@@ -1,5 +1,5 @@
-// A run that errors, signals, limits or full disks interrupt resumes to the metrics and states of
-// an undisturbed one.
+// A run that errors, signals or full disks interrupt resumes to the metrics and states of an
+// undisturbed one.
 
 #include "core/run/run.h"
 
@@ -13,41 +13,12 @@
 #include "core/base/process_usage.h"
 #include "core/config/config_field.h"
 #include "core/run/signals.h"
+#include "tests/core/run/run_outcome.h"
 #include "tests/core/run/toy_run.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::run_test {
 namespace {
-
-struct Outcome {
-  std::string metrics;
-  double first;
-  std::string state;
-  std::string position;  // run.json of the last checkpoint
-  bool operator==(const Outcome&) const = default;
-};
-
-std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
-  return out << outcome.metrics << outcome.first << outcome.state << outcome.position;
-}
-
-Outcome outcome_of(const std::filesystem::path& dir, const ToyResult& toy) {
-  return {text_of(dir / "metrics.jsonl"), toy.weights->first(), dump_json(toy.state),
-          text_of(toy.run->last_checkpoint() / "run.json")};
-}
-
-ToyLoop saving(int64_t every, std::vector<int64_t> phases = {10}) {
-  ToyLoop loop;
-  loop.settings.save_every = every;
-  loop.phases = std::move(phases);
-  return loop;
-}
-
-Outcome undisturbed(const ToyLoop& loop, const RunIdentity& identity = toy_identity()) {
-  const ScratchFolder folder;
-  const ToyResult toy = toy_run(folder / "run", loop, identity);
-  return outcome_of(folder / "run", toy);
-}
 
 TEST(Run, WritesOneObjectPerBodyAndOneForLogsAfterTheLoop) {
   const ScratchFolder folder;
@@ -90,7 +61,7 @@ TEST(Run, TheLastStepOfEachPhaseIsSaved) {
 // An error at each point of each body, then a resume: the same metrics, weights and state.
 TEST(Run, AResumeAfterAnyErrorMatchesTheUninterruptedRun) {
   const ToyLoop loop = saving(3, {4, 3});
-  const Outcome wanted = undisturbed(loop);
+  const RunOutcome wanted = undisturbed(loop);
   for (const std::string event : {"begin", "logged"}) {
     for (int64_t at = 0; at < 7; ++at) {
       const ScratchFolder folder;
@@ -137,7 +108,7 @@ TEST(Run, AnErrorBeforeTheUpdateSavesTheStateOfTheBodysBeginning) {
 TEST(Run, AnErrorBetweenTwoUpdatesNeverSavesHalfABody) {
   ToyLoop loop = saving(0, {4});
   loop.updates = 2;
-  const Outcome wanted = undisturbed(loop);
+  const RunOutcome wanted = undisturbed(loop);
   for (const std::string event : {"between updates", "next update", "updated", "logged"}) {
     for (const int64_t at : {0, 2}) {
       const ScratchFolder folder;
@@ -214,78 +185,6 @@ TEST(Run, OnlyABodyOfSeveralUpdatesIsPrecededByACopy) {
   }
 }
 
-TEST(Run, StepsLimitStopsEarlyAndAResumeContinues) {
-  const ToyLoop loop = saving(0, {6, 5});
-  for (const int64_t limit : {0, 1, 5, 6, 8}) {
-    const ScratchFolder folder;
-    ToyLoop limited = loop;
-    limited.settings.steps_limit = limit;
-    const ToyResult first = toy_run(folder / "run", limited);
-    EXPECT_EQ(first.run->step(), limit);
-    EXPECT_FALSE(first.run->dir().record().at("finished").as_bool());
-    EXPECT_EQ(first.run->summary().stopped, "--steps " + std::to_string(limit));
-    const_cast<ToyResult&>(first).run.reset();
-    ToyLoop resumed = loop;
-    resumed.resume = true;
-    EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), undisturbed(loop))
-        << limit;
-  }
-}
-
-TEST(Run, ALimitBeyondTheEndIsAFinishedRun) {
-  const ScratchFolder folder;
-  ToyLoop loop = saving(0, {3});
-  loop.settings.steps_limit = 3;
-  EXPECT_TRUE(toy_run(folder / "run", loop).run->dir().record().at("finished").as_bool());
-}
-
-TEST(Run, ALongerRunContinuesAFinishedOne) {
-  const ScratchFolder folder;
-  toy_run(folder / "run", saving(0, {4}), toy_identity(1));
-  ToyLoop longer = saving(0, {9});
-  longer.resume = true;
-  const ToyResult toy = toy_run(folder / "run", longer, toy_identity(2));
-  EXPECT_EQ(toy.run->resume_step(), 4);
-  EXPECT_EQ(toy.run->earlier_phase_steps(), 4);
-  EXPECT_EQ(outcome_of(folder / "run", toy), undisturbed(saving(0, {9}), toy_identity(2)));
-}
-
-TEST(Run, AShorterLoopIsRefusedAndSoIsOneThatGrewTooLate) {
-  const ScratchFolder folder;
-  toy_run(folder / "run", saving(0, {4, 2}));
-  ToyLoop resumed = saving(0, {3, 2});
-  resumed.resume = true;
-  EXPECT_EQ(
-      message_of<Error>([&] { toy_run(folder / "run", resumed); }),
-      (folder / "run").string() +
-          ": cannot resume: loop 1 had 4 steps and now has 3: a resume can only add steps\n"
-          "to resume with these changes, add --force; to start a new run, choose another folder "
-          "with --run DIR");
-  resumed.phases = {5, 2};
-  EXPECT_EQ(
-      message_of<Error>([&] { toy_run(folder / "run", resumed); }),
-      (folder / "run").string() +
-          ": cannot resume: loop 1 had 4 steps and now has 5, and a later loop has begun since: "
-          "a loop that is done cannot grow\n"
-          "to resume with these changes, add --force; to start a new run, choose another folder "
-          "with --run DIR");
-}
-
-TEST(Run, ALimitBelowTheSavedStepsIsRefused) {
-  const ScratchFolder folder;
-  ToyLoop loop = saving(0, {4});
-  toy_run(folder / "run", loop);
-  const std::string metrics = text_of(folder / "run/metrics.jsonl");
-  loop.resume = true;
-  loop.phases = {6};
-  loop.settings.steps_limit = 3;
-  EXPECT_EQ(message_of<UsageError>([&] { toy_run(folder / "run", loop, toy_identity(6)); }),
-            (folder / "run").string() +
-                ": 4 steps are saved, so --steps 3 would train nothing; give more steps or leave "
-                "--steps out");
-  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), metrics);
-}
-
 TEST(Run, ARefusedResumeChangesNoFile) {
   const ScratchFolder folder;
   toy_run(folder / "run", saving(0, {4, 2}));
@@ -304,48 +203,6 @@ TEST(Run, ARefusedResumeChangesNoFile) {
   resumed.phases = {4, 3};
   toy_run(folder / "run", resumed, toy_identity(2));
   EXPECT_NE(files(), before);
-}
-
-TEST(Run, StopEndsTheRunAfterItsBody) {
-  const ScratchFolder folder;
-  ToyLoop loop = saving(0, {6, 5});
-  loop.at = [](const char* event, int64_t step, xrun::Run& run) {
-    if (std::string(event) == "logged" && step == 2) run.stop("good enough");
-  };
-  const ToyResult toy = toy_run(folder / "run", loop);
-  EXPECT_EQ(toy.run->step(), 3);
-  EXPECT_EQ(toy.run->summary().stopped, "good enough");
-  EXPECT_TRUE(toy.run->dir().record().at("finished").as_bool());
-  const_cast<ToyResult&>(toy).run.reset();
-  RunDirOptions options{folder / "run", true, false};
-  EXPECT_TRUE(RunDir::open(toy_identity(), options).finished());
-}
-
-TEST(Run, ABreakEndsItsLoopForGood) {
-  const ScratchFolder folder;
-  auto weights = std::make_shared<ToyWeights>();
-  const auto drive = [&](bool resume) {
-    RunDirOptions options{folder / "run", resume, true};
-    xrun::Run run(RunDir::open(toy_identity(), options), {}, {{"weights", weights}});
-    Json state = Json::object();
-    run.begin_phase({10, Json::object()}, state);
-    while (run.begin_body(state)) {
-      if (run.step() == 2) break;
-    }
-    run.begin_phase({3, Json::object()}, state);
-    while (run.begin_body(state)) {
-      if (!resume && run.step() == 4) {
-        run.save_after_error(state);
-        return run.step();
-      }
-    }
-    run.finish(state);
-    return run.step();
-  };
-  EXPECT_EQ(drive(false), 4);
-  EXPECT_EQ(drive(true), 6);
-  EXPECT_EQ(text_of(folder / "run/metrics.jsonl"),
-            "{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n{\"step\":5}\n");
 }
 
 TEST(Run, AnInterruptSavesAfterItsBodyAndTheResumeIsExact) {
@@ -375,51 +232,11 @@ TEST(Run, AnInterruptSavesAfterItsBodyAndTheResumeIsExact) {
   EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)), undisturbed(loop));
 }
 
-std::chrono::steady_clock::time_point clock_time;
-
-// Two minutes are over when body 3 ends.
-ToyLoop limited_to_two_minutes() {
-  clock_time = std::chrono::steady_clock::time_point(std::chrono::hours(1));
-  ToyLoop loop = saving(0, {6});
-  loop.settings.stop_minutes = 2;
-  loop.settings.began = clock_time;
-  loop.settings.now = [] { return clock_time; };
-  loop.at = [](const char* event, int64_t, xrun::Run&) {
-    if (std::string(event) == "logged") clock_time += std::chrono::seconds(30);
-  };
-  return loop;
-}
-
-TEST(Run, WhenItsTimeIsUpItSavesAndTheResumeIsExact) {
-  const ScratchFolder folder;
-  try {
-    toy_run(folder / "run", limited_to_two_minutes());
-    ADD_FAILURE() << "it did not stop";
-  } catch (const Interrupted& stop) {
-    EXPECT_EQ(interrupted_exit_status(stop.signal_number()), 0);
-  }
-  clear_interrupt();
-  EXPECT_EQ(text_of(folder / "run/checkpoints/latest"), "step_0000004\n");
-  ToyLoop resumed = saving(0, {6});
-  resumed.resume = true;
-  EXPECT_EQ(outcome_of(folder / "run", toy_run(folder / "run", resumed)),
-            undisturbed(saving(0, {6})));
-}
-
-TEST(Run, ALoopThatIsDoneWhenItsTimeIsUpEndsAsUsual) {
-  const ScratchFolder folder;
-  ToyLoop loop = limited_to_two_minutes();
-  loop.phases = {4};
-  const ToyResult toy = toy_run(folder / "run", loop);
-  EXPECT_TRUE(toy.run->dir().record().at("finished").as_bool());
-  EXPECT_FALSE(interrupt_requested());
-}
-
 // The n-th write, sync or rename of a whole run fails: a clear error, and a resume that ends like
 // the undisturbed run.
 TEST(Run, AFullDiskAtAnyWriteLosesNothing) {
   const ToyLoop loop = saving(2, {4});
-  const Outcome wanted = undisturbed(loop);
+  const RunOutcome wanted = undisturbed(loop);
   int failures = 0;
   for (const std::string operation : {"write", "fsync", "rename"}) {
     for (int64_t n = 1;; ++n) {
