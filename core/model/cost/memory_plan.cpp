@@ -1,13 +1,5 @@
-// A step peaks at one of seven points. Sampling: keys, values and packed weights, before the step's
-// own memory exists; the first training forward releases them (Model::pack). Forward of a
-// reference: all activations of the policy and a block's temporaries. Backward of the head: all
-// activations, the softmax, and the gradient of the vocabulary projection. Backward of the last
-// block: the same activations and the temporaries of a block's backward. Backward of a prefix that
-// several micro-batches share: its keys, values, their gradients and the inputs of its blocks,
-// which are there at the other points as well, and one of its blocks. End of a micro-batch that
-// reads such a prefix: beside the sums its own gradients of all keys and values. End: all
-// gradients, no activation. Sizes come from the operators that allocate them (block_memory,
-// head_memory, linear_scratch).
+// What models hold adds up over the run; what a step takes on top adds up over the models of one
+// turn alone (step_memory.cpp).
 
 #include "core/model/cost/memory_plan.h"
 
@@ -16,320 +8,14 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/model/block.h"
-#include "core/model/ops/head_block.h"
-#include "core/model/ops/linear_head.h"
-#include "core/model/ops/scratch.h"
-#include "core/model/weights/layer_kinds.h"
-#include "core/model/weights/trained_weights.h"
-#include "core/model/weights/weight_layout.h"
 
 namespace xrun {
 
 namespace {
 
-// As in core/dist/flat_index.h and core/train/models/gradient_exchange.cpp.
-constexpr double kBucketElements = 4 << 20;
-constexpr double kBucketsInFlight = 4;
-
 constexpr double kMaxBytes = double(int64_t{1} << 56);  // of a kind, so that a sum fits 64 bits
 
 int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMaxBytes)); }
-
-// Bytes on top of weights, copies, optimizer and reference.
-struct PeakBytes {
-  double gradients = 0, activations = 0, head = 0, sampling = 0, working = 0;
-  double total() const { return gradients + activations + head + sampling + working; }
-};
-
-// Bytes that stay from step to step.
-struct ResidentBytes {
-  double weights = 0, copies = 0, optimizer = 0, average = 0, reference = 0, frozen = 0;
-};
-
-// One model's kinds of memory at each point at which a step may peak.
-class StepMemory {
- public:
-  StepMemory(const ModelConfig& config, const MemoryShape& shape)
-      : s_(shape),
-        element_(static_cast<double>(elementSize(shape.dtype))),
-        tokens_(static_cast<double>(shape.tokens)),
-        hidden_(static_cast<double>(config.hidden)),
-        layers_(static_cast<double>(config.layers)),
-        trains_base_(!shape.adapter),
-        tied_(config.tied),
-        share_(1 / static_cast<double>(shape.level > 0 ? shape.ranks : 1)),
-        shards_weights_(shape.ranks > 1 && shape.level >= 3) {
-    // The sums of other ranks' micro-batches exist beside the gradients of one.
-    s_.several = s_.several || shape.ranks > 1;
-    // A graph would hold every block's fetched weights.
-    s_.recompute = s_.recompute || shards_weights_;
-    const LayerKinds layers(config);
-    base_ = layers.sum(weight_elements);
-    trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
-      return adapter_elements(*shape.adapter, model);
-    });
-    if (trains_base_ && !s_.train.empty()) trained_ = trained_elements(config, s_.train);
-    trains_head_ = trains_base_ && trains(tied_ ? config.names.embedding : config.names.head);
-    trains_embedding_ = trains_base_ && trains(config.names.embedding);
-    add_head(config);
-    // Scores do not use an untied vocabulary projection.
-    moved_ = trained_ - (trains_head_ && s_.scores && !tied_ ? vocab_elements_ : 0);
-    // Elements of all weights but an untied embedding; norms are counted and are small.
-    const bool packs_blocks = s_.dtype == c10::ScalarType::Float || s_.gemm == GemmType::kFloat;
-    packed_ = packs_blocks ? base_ - (tied_ ? 0 : vocab_elements_) : vocab_elements_;
-    for (const LayerKind& kind : layers.all()) add_blocks(kind);
-    // input and output of the last norm; cos and sin
-    saved_ += tokens_ * (2 * element_ * hidden_ + 4);
-    if (config.positions == Positions::kRotary) {
-      saved_ += tokens_ * 4 * static_cast<double>(config.head_dim);
-    }
-    const bool has_experts = config.moe.experts > 0;
-    const auto inner = static_cast<double>(has_experts ? config.moe.ffn : config.ffn);
-    upcasts_ = linear_scratch(tokens_, hidden_, inner, shape.dtype, shape.gemm);
-    // The block that computes and the next one.
-    const double outside = vocab_elements_ * (tied_ ? 1 : 2);
-    fetched_ = 2 * element_ * std::max(0.0, base_ - outside) / layers_;
-    bucket_ = 4 * std::min(moved_, std::max({kBucketElements, largest_.gradient / 4,
-                                             trains_base_ ? vocab_elements_ : 0.0}));
-    largest_.gradient = std::min(largest_.gradient, 4 * trained_);
-  }
-
-  ResidentBytes held() const {
-    ResidentBytes held;
-    if (s_.frozen) {
-      held.frozen = base_ * element_ * share_;
-      return held;
-    }
-    const double weights = shards_weights_ ? share_ : 1;
-    // Frozen weights in the storage type; masters, and an adapter's factors, in fp32.
-    const double frozen = trains_base_ ? base_ - trained_ : base_;
-    held.weights = frozen * element_ * weights + 4 * trained_ * (trains_base_ ? weights : 1);
-    const bool copies = s_.dtype != c10::ScalarType::Float;
-    if (copies && !(shards_weights_ && trains_base_)) held.copies = trained_ * element_;
-    // Two moments in fp32.
-    if (s_.trains) held.optimizer = 2 * 4 * moved_ * share_ * static_cast<double>(s_.optimizers);
-    held.average = 4 * trained_ * share_ * static_cast<double>(s_.averages);
-    if (trains_base_) {
-      held.reference = base_ * element_ * share_ * static_cast<double>(s_.references);
-    }
-    return held;
-  }
-
-  PeakBytes fullest() const {
-    // Its forward keeps hidden states alone.
-    if (s_.frozen) {
-      return {.working = tokens_ * (largest_.forward + 2 * element_ * hidden_) + upcasts_ +
-                         fetched_frozen()};
-    }
-    if (!s_.trains) return {};
-    PeakBytes most = head_backward();
-    for (const PeakBytes& other : {reference_forward(), block_backward(), prefix_backward(),
-                                   prefix_reader_end(), end(), sampling()}) {
-      if (other.total() > most.total()) most = other;
-    }
-    return most;
-  }
-
- private:
-  bool trains(const std::string& role) const { return is_trained(s_.train, role + ".weight"); }
-
-  void add_head(const ModelConfig& config) {
-    vocab_elements_ = static_cast<double>(config.vocab) * hidden_;
-    const int64_t rows = s_.scores ? 0 : s_.loss_rows;
-    // A reference is evaluated while the policy's own softmax waits for its backward.
-    const int64_t reference_rows = s_.references > 0 ? std::max(rows, s_.reference_rows) : 0;
-    const bool distills = s_.teacher_vocab > 0 && rows > 0;
-    // The gradients of a loss of distillation come first (core/distill/labelled_blocks.cpp).
-    const bool matrix = distills && !s_.teacher_support;
-    const int64_t kept = matrix ? head_rows_within(s_.head_mb, rows, config.vocab) : 0;
-    const int64_t kept_mb = (4 * kept * config.vocab + (int64_t{1} << 20) - 1) >> 20;
-    head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden,
-                        std::max<int64_t>(s_.head_mb - kept_mb, 0), s_.dtype);
-    if (distills) add_distillation(rows, kept, config.vocab);
-    // Ids in int64 and log-probs wait for the backward; the rest is summed in two copies in fp64.
-    head_.scratch += (8 + 4 + 2 * 8) * static_cast<double>(rows * s_.teacher_top);
-    if (!s_.scores) return;
-    // A value head reads only hidden states.
-    head_.weight = 0;
-    head_.backward = 4 * tokens_ * hidden_;
-  }
-
-  // Beside the matrix of the log-probs: a block of the teacher's logits, and unless a loss reads a
-  // support alone, a matrix of gradients, whose first `kept` rows wait for the backward.
-  void add_distillation(int64_t rows, int64_t kept, int64_t vocab) {
-    const auto bytes = [](int64_t n, int64_t columns) {
-      return scratch_bytes(static_cast<double>(n) * static_cast<double>(columns));
-    };
-    head_.scratch += bytes(std::min(rows, kHeadBlockRows), std::max(s_.teacher_vocab, vocab));
-    if (!s_.teacher_support) {
-      head_.scratch += bytes(kept, vocab) + bytes(std::min(rows - kept, kHeadBlockRows), vocab);
-    }
-    // The teacher's hidden states wait too; a copy of them is made for each product.
-    const double hidden = 4 * static_cast<double>(rows) * static_cast<double>(s_.teacher_width);
-    head_.saved += hidden;
-    head_.backward += hidden + static_cast<double>(s_.teacher_copies);
-  }
-
-  void add_blocks(const LayerKind& kind) {
-    const BlockMemory block = block_memory(kind.model, s_.dtype, s_.adapter);
-    const double saved = tokens_ * block.saved;
-    saved_ += kind.count * (s_.recompute ? tokens_ * element_ * hidden_ : saved);
-    const auto keys = 2 * static_cast<double>(kind.model.kv_heads * kind.model.head_dim);
-    // Keys and values with their gradients' fp32 sums, and the block's input.
-    prefix_ += kind.count * prefix_tokens() * (element_ * (keys + hidden_) + 4 * keys);
-    prefix_gradients_ += kind.count * prefix_tokens() * element_ * keys;
-    prefix_block_.saved = std::max(prefix_block_.saved, prefix_tokens() * block.saved);
-    prefix_block_.backward = std::max(prefix_block_.backward, prefix_tokens() * block.backward);
-    // The head is packed in any case, the other maps where products are fp32; experts never.
-    if (s_.dtype == c10::ScalarType::Float || s_.gemm == GemmType::kFloat) {
-      const auto experts = static_cast<double>(kind.model.moe.experts * kind.model.moe.ffn);
-      packed_ -= kind.count * 3 * experts * hidden_;
-    }
-    largest_.saved = std::max(largest_.saved, saved);
-    largest_.forward = std::max(largest_.forward, block.forward);
-    largest_.backward = std::max(largest_.backward, tokens_ * block.backward);
-    largest_.gradient = std::max(largest_.gradient, block.gradient);
-  }
-
-  // At the end of a micro-batch. Of ranks (gradient_exchange.h and its constants): the buckets
-  // under way, or at level 0 the sums of all ranges, which are gathered later.
-  double gradients() const {
-    // A group of micro-batches is summed by itself before it is added to earlier ones
-    // (AdamW::begin_exchange).
-    if (s_.ranks == 1) return 4 * moved_ * (s_.prefix_tokens > 0 && s_.several_items ? 2 : 1);
-    // A small model has fewer buckets than may be under way.
-    const double under_way = std::min(kBucketsInFlight * bucket_, 4 * moved_);
-    const double sent = s_.level >= 2 ? under_way : 0;
-    return earlier_gradients() + sent + (s_.level == 0 ? 4 * moved_ : under_way);
-  }
-  // Gradients of earlier micro-batches, held while one computes. With ranks: this rank's sums and,
-  // below level 2, its send buffers.
-  double earlier_gradients() const {
-    if (s_.ranks == 1) return gradients();
-    return 4 * moved_ / static_cast<double>(s_.ranks) + (s_.level >= 2 ? 0 : 4 * moved_);
-  }
-  // With ranks: buckets filled or in flight while blocks wait for their backward; end() covers the
-  // point at which none waits.
-  void add_exchange(PeakBytes& m) const {
-    if (s_.ranks == 1) return;
-    const double count = std::max(1.0, std::round(4 * moved_ / bucket_));
-    const double under_way =
-        s_.level >= 2 ? 2 * bucket_ : bucket_;  // received and, from 2 on, sent
-    const double filled = s_.level >= 2 ? bucket_ : 0;
-    double most = 0, freed = 0;
-    for (double done = 0; done < std::min(count, kBucketsInFlight + 1); ++done) {
-      const double held = done * under_way + filled;
-      // The first gradients arrive when a block's backward is done.
-      const double gone = saved_ * std::max(done / count, 1 / layers_);
-      if (held - gone > most - freed) most = held, freed = gone;
-    }
-    m.gradients += most;
-    m.activations -= freed;
-  }
-  double fetched_frozen() const { return share_ < 1 ? fetched_ + element_ * vocab_elements_ : 0; }
-  double fetched() const { return shards_weights_ ? fetched_ : 0; }
-  double prefix_tokens() const { return static_cast<double>(s_.prefix_tokens); }
-
-  // Any point of a micro-batch between its forward and the end of its backward.
-  PeakBytes with_activations() const {
-    PeakBytes m{.activations = saved_ + prefix_, .head = head_.scratch};
-    if (s_.several) m.gradients = earlier_gradients();
-    return m;
-  }
-
-  // A block of the reference, whose forward keeps nothing, while the policy's activations wait.
-  PeakBytes reference_forward() const {
-    PeakBytes m = with_activations();
-    if (s_.references > 0) {
-      m.working = static_cast<double>(s_.reference_tokens) * largest_.forward + fetched_frozen();
-    }
-    return m;
-  }
-
-  PeakBytes head_backward() const {
-    PeakBytes m = with_activations();
-    m.head += head_.saved;
-    m.working = head_.backward + upcasts_ + fetched();
-    if (shards_weights_) m.working += element_ * vocab_elements_;
-    if (trains_head_) m.working += head_.weight;
-    return m;
-  }
-
-  PeakBytes block_backward() const {
-    PeakBytes m = with_activations();
-    // One block is recomputed, with its output and the gradient of that.
-    if (s_.recompute) m.activations += largest_.saved + 2 * tokens_ * element_ * hidden_;
-    m.working = largest_.backward + upcasts_ + fetched();
-    add_exchange(m);
-    if (!trains_base_) return m;
-    // A first gradient becomes the parameter's; later ones are added to it and freed.
-    const double head = trains_head_ ? head_.weight : 0;
-    if (!s_.several) m.gradients += head + largest_.gradient;
-    if (s_.several) m.working += (tied_ ? head : 0) + largest_.gradient;
-    return m;
-  }
-
-  PeakBytes prefix_backward() const {
-    if (s_.prefix_tokens == 0) return {};
-    PeakBytes m{.gradients = gradients(), .head = head_.scratch};
-    m.activations = prefix_ + prefix_block_.saved + 2 * prefix_tokens() * element_ * hidden_;
-    m.working = prefix_block_.backward + upcasts_ + fetched();
-    if (trains_base_) m.working += largest_.gradient;
-    return m;
-  }
-
-  // The gradients of one micro-batch, before they are added to the sums.
-  PeakBytes prefix_reader_end() const {
-    if (s_.prefix_tokens == 0) return {};
-    PeakBytes m = end();
-    m.activations += prefix_ + prefix_gradients_;
-    return m;
-  }
-
-  PeakBytes end() const {
-    PeakBytes m{.gradients = gradients(), .head = head_.scratch};
-    m.activations = 2 * tokens_ * element_ * hidden_;
-    m.working = upcasts_;
-    if (!trains_embedding_) return m;
-    // The embedding's own gradient: beside the head's if they are tied, and beside the sum of
-    // earlier micro-batches; in the storage type before it becomes fp32.
-    m.working += (tied_ ? head_.weight : 0) + (s_.several ? 4 * vocab_elements_ : 0);
-    if (s_.dtype != c10::ScalarType::Float) m.working += vocab_elements_ * element_;
-    return m;
-  }
-
-  // The forward over prompts or the logits of a decoding step, whichever is larger.
-  PeakBytes sampling() const {
-    if (s_.sampling_cache == 0) return {};
-    const auto prompts = static_cast<double>(s_.sampling_prompts);
-    const double logits = 4 * static_cast<double>(s_.sampling_rows) * vocab_elements_ / hidden_;
-    PeakBytes m{.head = std::max(head_.scratch, logits)};
-    m.sampling = static_cast<double>(s_.sampling_cache);
-    if (s_.sampling_packs) m.sampling += 4 * packed_;
-    m.working = prompts * (largest_.forward + 2 * element_ * hidden_) + upcasts_;
-    return m;
-  }
-
-  MemoryShape s_;
-  double element_, tokens_, hidden_, layers_;  // element: bytes of an activation
-  bool trains_base_, tied_;
-  bool trains_head_ = false, trains_embedding_ = false;
-  double share_;         // the part of sharded state that one rank holds
-  bool shards_weights_;  // the policy's, at level 3
-  double fetched_ = 0;   // bytes of the blocks of a sharded model that are here whole
-  double bucket_ = 0;    // bytes of the largest bucket of gradients
-  double vocab_elements_ = 0;
-  double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
-  double packed_ = 0;                          // elements of a sampler's packed weights
-  double saved_ = 0;                           // activations
-  HeadMemory head_;
-  BlockMemory largest_;          // over the kinds of blocks; saved and backward for all tokens
-  double prefix_ = 0;            // what is held of a prefix over its micro-batches
-  double prefix_gradients_ = 0;  // of the prefix's keys and values, in one micro-batch
-  BlockMemory prefix_block_;     // saved and backward, for the tokens of the prefix
-  double upcasts_ = 0;           // operands and results of products in fp32
-};
 
 // Models of one loss: saved memory adds up, working memory is freed between them.
 void join(PeakBytes& all, const PeakBytes& more) {
@@ -346,15 +32,15 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
   ResidentBytes held;
   std::map<int64_t, PeakBytes> turns;
   for (const PlannedModel& model : models) {
-    const StepMemory step(model.config, model.shape);
-    const ResidentBytes own = step.held();
+    const StepMemory step = step_memory(model.config, model.shape);
+    const ResidentBytes& own = step.held;
     held.weights += own.weights;
     held.copies += own.copies;
     held.optimizer += own.optimizer;
     held.average += own.average;
     held.reference += own.reference;
     held.frozen += own.frozen;
-    join(turns[model.turn], step.fullest());
+    join(turns[model.turn], step.peak);
   }
   PeakBytes most;
   // One turn's tensors are freed before the next begins: the peaks do not add up.
