@@ -1,5 +1,7 @@
-// The recipe's own objective is the function that its last step got, else the name that its text
-// passes to adamw:step.
+// The recipe's own objective is the function that its last step got. Before the first step no value
+// tells which one that will be, so the recipe's tokens are read for the name that a call of `step`
+// gets, and the paused frame for its value. A wrong name costs nothing: results show the name, and
+// any function can be passed as an argument.
 
 #include "lua/prompt/objective_verbs.h"
 
