@@ -41,11 +41,11 @@ struct TeacherColumns {
 //   chunks  C, the number of chunks; each has rows on both sides
 //   map     for p-kl, gold, h-kl and hybrid; kept until the backward
 // Softmax is fp32 whatever the inputs are, divergences are summed in fp64. Blocks of whole chunks,
-// about 256 rows a side, are computed one after the other. Up to head_mb MiB of gradients of logits
-// wait for the backward; the blocks beyond are computed again, teacher included. On a CPU a loss
-// has the same bits in any call and for any head_mb, and so have the gradients of one call for any
-// head_mb. Tensors on another device multiply there; their chunks are computed on the CPU. C = 0
-// gives an empty result with a gradient of zero. There is no second derivative. Throws Error for
+// about 256 rows per side, are computed one after the other. Up to head_mb MiB of gradients of
+// logits wait for the backward; the blocks beyond are computed again, teacher included. On a CPU a
+// loss has the same bits in any call and for any head_mb, and so have the gradients of one call for
+// any head_mb. Tensors on another device multiply there; their chunks are computed on the CPU. C =
+// 0 gives an empty result with a gradient of zero. There is no second derivative. Throws Error for
 // another shape or type, an id out of range, chunks that fall or lack a side, a map that is missing
 // or of other vocabularies, no common token, or options that check_kd_options refuses.
 at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,

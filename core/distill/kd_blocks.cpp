@@ -1,5 +1,5 @@
-// A block's two products run over all of its rows; then its chunks are computed one a thread, each
-// by itself, so that a loss has the same bits whatever chunks are beside it.
+// A block's two products run over all of its rows; then its chunks are computed one per thread,
+// each by itself, so that a loss has the same bits whatever chunks are beside it.
 
 #include "core/distill/kd_blocks.h"
 

@@ -54,7 +54,7 @@ class KdBlocks {
   at::Tensor w_;                                        // [V, D]
   std::vector<at::Tensor> teacher_x_;                   // by teacher, [Rt, Dt]
   std::vector<at::Tensor> teacher_w_;                   // by teacher, [Vt, Dt]
-  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one a thread, made on first use
+  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one per thread, made on first use
 };
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
 // student: hidden[row_hidden of the rows of a chunk], of the forward that the objective's log-probs
 // use as well. teacher: hidden states of the same rows, or of the companion's. Both are numbered by
-// chunk, so that the operator sees one segment of rows a chunk on each side.
+// chunk, so that the operator sees one segment of rows per chunk on each side.
 
 #include "core/distill/kd_view.h"
 

@@ -84,7 +84,7 @@ class LabelledBlocks {
   // padding.
   bool one_softmax_ = false;
   bool support_alone_ = false;  // the losses keep SupportGradients instead of rows h
-  std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one a thread, made on first use
+  std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one per thread, made on first use
   at::Tensor loss_;                                         // [C]
   at::Tensor logprob_;                                      // [N]
   at::Tensor lse_;                                          // [N]

@@ -47,7 +47,7 @@ struct KeyRows {
   int64_t stride;      // elements between two rows, in both
 };
 
-// One branch a row, outside the loops over its elements.
+// One branch per row, outside the loops over its elements.
 template <class T>
 XRUN_INLINE const T* key_row(const KeyRows<T>& x, int64_t r) {
   return r < x.held ? x.held_rows + r * x.stride : x.own + (r - x.held) * x.stride;

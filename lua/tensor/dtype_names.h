@@ -13,7 +13,7 @@
 
 namespace xrun {
 
-// "bf16", "f32", "i64", ...: short names, one a type.
+// "bf16", "f32", "i64", ...: short names, one per type.
 std::string_view short_dtype_name(at::ScalarType type);
 std::string_view layout_name(at::Layout layout);
 

@@ -15,7 +15,7 @@
 namespace xrun::attention_composed_test {
 namespace {
 
-const std::vector<int64_t> kBorders = {0, 7, 7, 8, 27};  // one is empty, one a token
+const std::vector<int64_t> kBorders = {0, 7, 7, 8, 27};  // one is empty, one per token
 
 TEST(AttentionComposed, MatchesTheCpu) {
   at::manual_seed(3);

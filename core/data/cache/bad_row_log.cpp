@@ -34,7 +34,7 @@ BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
   XRUN_CHECK(hasher_.hex() == committed.xxh3, "{}: is damaged", path_.string());
 }
 
-// One JSON object a line, in the form that jq and the next build read.
+// One JSON object per line, in the form that jq and the next build read.
 void BadRowLog::add(const std::string& file, int64_t line, const std::string& reason,
                     const std::string& detail) {
   Json row = Json::object();

@@ -20,7 +20,7 @@ at::Tensor moe_experts(const at::Tensor& x, const at::Tensor& index, const at::T
                        const at::Tensor& gate_up, const at::Tensor& down,
                        GemmType gemm = GemmType::kStorage);
 
-// Its backward saves the input `x`, `width` elements a token, and gate and up of the token's
+// Its backward saves the input `x`, `width` elements per token, and gate and up of the token's
 // experts.
 void moe_experts_saves(SavedTensors& saved, const std::string& x, double width, double inner,
                        double top_k);

@@ -19,7 +19,7 @@ class SavedTensors {
   // `element_size` is that of activations, in bytes.
   explicit SavedTensors(double element_size) : element_size_(element_size) {}
 
-  // Counts a tensor of `width` elements a token once, however many operators save it.
+  // Counts a tensor of `width` elements per token once, however many operators save it.
   void add(const std::string& name, double width) { add_bytes(name, width * element_size_); }
   void add_bytes(const std::string& name, double bytes) { bytes_[name] = bytes; }
 

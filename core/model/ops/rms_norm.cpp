@@ -103,7 +103,7 @@ NormBackward rms_norm_backward_cpu(const at::Tensor& grad_any, const at::Tensor&
   const at::Tensor rstd = rstd_any.contiguous();
   // autograd may hand over a gradient of another type or layout.
   const at::Tensor grad = grad_any.to(x.scalar_type()).contiguous();
-  // dweight: one partial sum a block of rows, then their sum in order.
+  // dweight: one partial sum per block of rows, then their sum in order.
   at::Tensor dx = at::empty_like(x), partial = at::zeros({blocks, width}, at::kFloat);
   with_kernel_type(x, [&](auto type_tag) {
     using T = decltype(type_tag);

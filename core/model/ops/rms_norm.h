@@ -13,7 +13,7 @@ namespace xrun {
 //   weight  [D]
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
-// Its backward saves the tensor `x`, `rows` rows of `width` a token, and one fp32 number a row.
+// Its backward saves the tensor `x`, `rows` rows of `width` per token, and one fp32 number per row.
 void rms_norm_saves(SavedTensors& saved, const std::string& x, double width, double rows = 1);
 
 }  // namespace xrun

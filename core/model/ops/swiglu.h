@@ -11,7 +11,7 @@ namespace xrun {
 //   gate, up  of one shape and floating type; fp32 and bf16 have kernels on the CPU
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
-// Its backward saves gate and up, `width` elements a token each.
+// Its backward saves gate and up, `width` elements per token each.
 void swiglu_saves(SavedTensors& saved, double width);
 Temporaries swiglu_temporaries(double width);
 

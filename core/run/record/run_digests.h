@@ -15,7 +15,7 @@ constexpr const char* kRunDigests = "digests.json";
 // may add to (log.txt, profile.json, tb/). Throws Error, Interrupted.
 void write_run_digests(const std::filesystem::path& run);
 
-// Returns what is different from digests.json, one line a file: changed, missing or new. Throws
+// Returns what is different from digests.json, one line per file: changed, missing or new. Throws
 // Error if the file is damaged, UsageError if there is none: the run has not ended, or an older
 // xrun made it.
 std::vector<std::string> changed_run_files(const std::filesystem::path& run);

@@ -58,7 +58,7 @@ class MergeTable {
   ZeroedBuffer buffer_;
   MergeSlot* slots_;  // in the buffer; at most three quarters full
   ZeroedBuffer bit_buffer_;
-  uint64_t* bits_;  // a filter of eight bits a slot, in which one bit a key is set
+  uint64_t* bits_;  // a filter of eight bits per slot, in which each key sets one bit
   size_t count_ = 0;
   uint64_t mask_;
   int shift_;

@@ -53,7 +53,7 @@ class ProtoReader {
                     "{})",
                     where_, at_, message_.size()));
   }
-  // Seven bits a byte, the lowest first; the high bit says that another byte follows.
+  // Seven bits per byte, the lowest first; the high bit says that another byte follows.
   uint64_t varint() {
     uint64_t value = 0;
     // Ten bytes at most; a longer varint is damaged.

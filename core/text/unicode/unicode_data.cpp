@@ -91,7 +91,7 @@ const uint16_t kBlockOf[] = {
 };
 const size_t kBlockOfSize = 1609;
 
-// One symbol a code point, one row a block; kPalette maps symbols to properties.
+// One symbol per code point, one row per block; kPalette maps symbols to properties.
 const char kBlocks[] =
     "!!!!!!!!!#####!!!!!!!!!!!!!!!!!!$%%%&%%%'(%)%*%%++++++++++%%)))%"
     "%,,,,,,,,,,,,,,,,,,,,,,,,,,'%(-.-//////////////////////////')()!"

@@ -33,7 +33,7 @@ class LogprobStandIn {
   explicit LogprobStandIn(StandInValues source, c10::ScalarType dtype = c10::ScalarType::Float);
 
   // log p of each trained token of a view, [R]. With `trained`, and where gradients are on, they
-  // are picked from a leaf with gradient, one a model and micro-batch.
+  // are picked from a leaf with gradient, one per model and micro-batch.
   at::Tensor token_logprob(const View& view, const std::string& model, bool trained);
   at::Tensor logprob(const View& view, const std::string& model, bool trained);  // [n], their sums
 

@@ -12,7 +12,7 @@ namespace {
 
 at::Tensor id_list(std::vector<int64_t> values) { return at::tensor(values, at::kLong); }
 
-// Three rows a side in two chunks.
+// Three rows per side in two chunks.
 KdProblem small(KdLoss loss) {
   KdProblem p = kd_problem(loss);
   p.student = kd_side({1, 2}, p.student.columns, 6, 1);

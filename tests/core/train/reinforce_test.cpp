@@ -73,7 +73,7 @@ TEST_F(Reinforce, AStepDividesByTheAbsoluteWeightOfTheWholeStepInAnyPacks) {
     EXPECT_NEAR(value(metrics, "loss"), wanted, 1e-6);
     if (first.empty()) first = got;
     EXPECT_LT(distance(got, first), 1e-5);
-    // A common factor of all weights cancels; a weight per token is the same as one a sequence.
+    // A common factor of all weights cancels; a weight per token is the same as one per sequence.
     made->set_field("advantage", weight.mul(100), Unit::kSequence);
     EXPECT_LT(distance(gradients(*made, objective("advantage")), first), 1e-5);
     made->set_field("by_token", weight.repeat_interleave(rows), Unit::kToken);

@@ -38,7 +38,7 @@ constexpr int kDoctorColumns = 13;  // "sentencepiece"
 constexpr size_t kBlock = 4 << 20;
 constexpr int kMostBlocks = 64;  // 256 MiB
 constexpr double kMeasure_s = 1.0;
-constexpr double kSlow = 20e6;  // bytes a second: a checkpoint of 1.6 GB takes 80 s
+constexpr double kSlow = 20e6;  // bytes per second: a checkpoint of 1.6 GB takes 80 s
 constexpr uint64_t kLittleSpace = 5'000'000'000;  // three checkpoints of a model of 135M
 
 // An open file that is already unlinked.
@@ -60,7 +60,7 @@ class UnnamedFile {
 };
 
 struct Speed {
-  double write = 0, read = 0;  // bytes a second
+  double write = 0, read = 0;  // bytes per second
 };
 
 // A full disk writes a part first and reports the reason at the next write.

@@ -53,7 +53,7 @@ Files files_of(const std::string& recipe) {
   return files;
 }
 
-// Copies the starter or the recipe that --from names; prints a line a file.
+// Copies the starter or the recipe that --from names; prints a line per file.
 std::string fill_folder(const std::filesystem::path& folder, const std::string& recipe,
                         const std::string& from) {
   const auto say = [](const std::string& line) { fmt::print("{}\n", shown_text(line)); };

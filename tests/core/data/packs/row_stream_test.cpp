@@ -70,7 +70,7 @@ TEST(RowStream, WithoutShuffleSmallSourcesTakeTurnsInFileOrder) {
   EXPECT_EQ(seen, "b0 a0 b1 b2 a1 b3 b4 a2 b5 ");
 }
 
-// Two sources of 5 and 40 rows, one row a step; from row 20 on the second alone.
+// Two sources of 5 and 40 rows, one row per step; from row 20 on the second alone.
 RowStream::Plan staged(MixtureStop stop) {
   return {.sources = {{5, 1}, {40, 1}},
           .stop = stop,

@@ -1,7 +1,7 @@
 // Generated templates and whole conversations compared with Jinja's output.
 //
 // tests/golden/jinja_fuzz.json is a fixed sample. XRUN_JINJA_CASES names a file of more, one JSON
-// object a line, as tools/oracle/jinja_fuzz.py and template_oracle.py write them:
+// object per line, as tools/oracle/jinja_fuzz.py and template_oracle.py write them:
 //   {"name", "template", "messages", "kwargs", "tokens", "text", "turns"}
 // text is null where Jinja fails; turns are in code points, or null if unknown.
 

@@ -75,7 +75,7 @@ AdamWOptions options() {
   return o;
 }
 
-// Steps of `items` items each, dealt one a rank at a time.
+// Steps of `items` items each, dealt one per rank at a time.
 Outcome train(const DistOptions& dist, int64_t steps, int64_t items, bool one_backward = true) {
   const int64_t n = dist.ranks == nullptr ? 1 : dist.ranks->size();
   const int64_t rank = dist.ranks == nullptr ? 0 : dist.ranks->rank();
