@@ -13,7 +13,7 @@
 namespace xrun {
 namespace {
 
-constexpr double kEndMismatch = 0.2;  // pass 1 leaves this share at the end alone
+constexpr double kEndMismatch = 0.2;  // share at the end that pass 1 leaves as it is
 constexpr size_t kLongestWindow = 10;
 
 bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalTokens& t) {

@@ -52,7 +52,7 @@ std::string shown_token(const TokenTable& table, int32_t id) {
   return shown_bytes(table, id);
 }
 
-// Cut at kMostPieces with "..." in the place of the rest.
+// Cut at kMostPieces, with "..." for the rest.
 std::vector<std::string> shown_tokens(const TokenTable& table, std::span<const int32_t> ids,
                                       TokenSpan range) {
   std::vector<std::string> shown;

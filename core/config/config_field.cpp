@@ -153,7 +153,7 @@ std::string element_example(std::string_view path) {
   std::string members;
   for (const std::string& name : config_field_names(path)) {
     const ConfigField* field = find_config_field(std::string(path) + "." + name);
-    // Only what cannot be left out: an example is to be typed.
+    // Only required keys: people will type the example.
     if (field == nullptr || !field->required) continue;
     const char* value = field->kind == K::kText      ? "\"...\""
                         : field->kind == K::kNumbers ? "{ 1, 0.5 }"

@@ -28,7 +28,7 @@ struct LabelledKd {
 //   columns, vocab  of the student, which exist and with padding
 bool keeps_support(const KdOptions& options, int64_t columns, int64_t vocab);
 
-// Returns the loss of kd_loss and the log-probabilities of linear_head for one target a row, over
+// Returns the loss of kd_loss and the log-probabilities of linear_head for one target per row, over
 // all of V at temperature 1. Both have the same bits, except that a projected loss that
 // keeps_support is within rounding; so are the gradients of student.hidden and student.weight. Both
 // together cost one product forward and two backward. Without keeps_support head_mb holds gradients

@@ -24,8 +24,8 @@ struct SupportForm {
   SupportColumns columns = SupportColumns::kNone;
   ChunkMean student = ChunkMean::kGeometric, teacher = ChunkMean::kGeometric;
   bool projected = false;  // the student is projected onto the teacher's columns
-  // The teacher is normalised on the columns token by token before the mean and not after it;
-  // otherwise both sides are normalised on top and all columns after it. Common columns never are.
+  // True: the teacher is normalised on the columns token by token, before the mean. False: both
+  // sides are normalised after it, on top and all columns. Common columns are not normalised.
   bool normalised_by_token = false;
   SortedRest rest = SortedRest::kNone;
   bool jensen_shannon = false;  // on the columns, with beta, instead of a KL

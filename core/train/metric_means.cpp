@@ -127,7 +127,7 @@ class Means {
       return sums;
     }
   };
-  // Sums as if the unit were each of those that some values have; all values have the right one.
+  // One sum for each unit that some value may have. The right unit is one that all values may have.
   struct TermMeans {
     size_t values = 0;
     std::vector<std::pair<Unit, Sum>> by_unit = {};  // preferred ones first

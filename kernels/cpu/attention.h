@@ -342,8 +342,8 @@ void backward_slice(const PathAttentionBackward<T>& a, int64_t first, int64_t la
           seen_by_any(c.position, position, block.count, a.nodes.window, row, row + n, heads);
       if (any.low < any.high) backward_panel(b, c, block, a.nodes.window, row, n, any, ones);
     }
-    // The panels have summed into the tile; the gradients in memory are read and written once a
-    // block.
+    // The panels have summed into the tile; the gradients in memory are read and written once
+    // per block.
     for (int64_t j = all.low; j < all.high; ++j) {
       const int64_t to_row = block.row[j] * a.kv_row;
       each_vector(s.head_dim, [&](int64_t i, int n) {

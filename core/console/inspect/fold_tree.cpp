@@ -45,7 +45,7 @@ class TreeWriter {
     // x3: three sequences share the node.
     if (node.segments > 1) line += fmt::format(" x{}", node.segments);
     std::string ends;
-    // Sequences whose last tokens these are.
+    // Sequences that end in this node.
     for (const std::string& end : node.ends) add_item(ends, end);
     line += ends.empty() ? ": " + node.text : fmt::format(" ({}): {}", ends, node.text);
     lines_.push_back(cut_to_width(line, width_));

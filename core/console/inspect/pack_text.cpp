@@ -112,7 +112,7 @@ class StepWriter {
     for (const BreakGroup& group : break_groups({&pack, 1})) facts({"! " + group.text()}, "33", 2);
   }
 
-  // Writes the segment at s, or the pair that begins there; returns how many segments that were.
+  // Writes the segment at s, or the pair that begins there; returns the number of segments.
   size_t block(const InspectedPack& pack, size_t s) {
     const InspectedSegment& segment = pack.segments[s];
     const InspectedSegment* const rejected = rejected_after(pack, s);

@@ -1,5 +1,5 @@
 #pragma once
-// The manifest of a token cache: the key document, and what the folder must hold.
+// The manifest of a token cache: the key document, and the files that the folder must hold.
 
 #include <cstdint>
 #include <filesystem>

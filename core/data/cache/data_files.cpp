@@ -41,7 +41,7 @@ constexpr Conversion kConversions[] = {
 // -n: never over an existing file.
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
-// Raw bytes: a compressed file is to be recognised, not read.
+// Raw bytes: enough to recognise a compressed file without decompressing it.
 std::string beginning_of(const std::string& path) {
   std::string beginning(4096, '\0');
   std::ifstream file(path);

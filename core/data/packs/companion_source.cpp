@@ -60,8 +60,8 @@ CutBatch cut_segments(const PackedBatch& whole, const std::vector<int32_t>& leng
       stream.push_back(whole.row_streams.at(name)[r]);
     }
   }
-  // A cut sequence of which nothing is left to train has no part in a mean over sequences. The
-  // others keep their weight: it may not depend on what is beside them in the pack.
+  // A sequence whose trained tokens are all cut off does not count in a mean over sequences. The
+  // others keep their weight, which must not depend on their neighbours in the pack.
   for (size_t s = 0; s < lengths.size(); ++s) {
     const bool is_cut = lengths[s] < whole.cu_seqlens[s + 1] - whole.cu_seqlens[s];
     if (is_cut && trains[s] == 0) out.weight[s] = 0;

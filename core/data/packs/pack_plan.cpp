@@ -147,7 +147,7 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
       over *= 2;
     }
     over = std::min(over, units.size() + 1);
-    // Invariant: `fits` units fit and `over` units do not, or are more than there are.
+    // Invariant: `fits` units fit; `over` units do not fit, or there are fewer of them.
     while (over - fits > 1) {
       const size_t middle = (fits + over) / 2;
       (sizes.tokens(units.first(middle)) <= capacity ? fits : over) = middle;

@@ -26,8 +26,8 @@ class RowFields {
   RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings);
 
   // Returns the row's member for one of our names; nullptr if it is absent or null. "weight" is
-  // read only where `fields` names a column for it: a column that happens to be called so is not
-  // one.
+  // read only where `fields` names a column for it: any other column of that name is not a
+  // weight.
   const Json* find(const Json& row, const std::string& ours) const;
   // Returns its text; "" if it is absent or null. Throws RowRefusal "wrong_type".
   std::string text(const Json& row, const std::string& ours) const;

@@ -56,7 +56,7 @@ struct HeadMemory {
   double weight = 0;    // dweight, [V, D] in fp32
 };
 
-// Returns the memory of a head that gives log-probs of one target a row.
+// Returns the memory of a head that gives log-probs of one target per row.
 //   rows        with a gradient
 //   other_rows  of heads without one, evaluated while the softmax rows wait for their backward
 HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,

@@ -124,7 +124,7 @@ linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, cons
   check_head_options(inputs, temperature, top_k);
   const int64_t vocab = weight.size(0), existing = columns > 0 ? columns : vocab;
   const at::Tensor ids = target.contiguous(), w = dense_floats(weight);
-  // One target a row and nothing else: the softmax is written over the logits, and the backward
+  // One target per row and nothing else: the softmax is written over the logits, and the backward
   // needs no second pass over [R, V].
   const bool alone = wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse);
   const RowsByHidden shared = rows_by_hidden(index.contiguous(), alone);

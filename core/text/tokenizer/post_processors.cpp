@@ -55,7 +55,6 @@ class SurroundingProcessor : public PostProcessor {
       : before_(std::move(before)), after_(std::move(after)) {}
   void apply(Encoding& encoding, const PostContext& context) const override {
     if (!context.add_tokens) return;
-    //  Tokens without text of their own.
     // Tokens that cover no text.
     const ByteRange nothing{0, 0};
     encoding.ids.insert(encoding.ids.begin(), before_.begin(), before_.end());

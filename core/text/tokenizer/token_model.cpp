@@ -60,7 +60,7 @@ std::string ModelSource::type() const {
 }
 
 bool ModelSource::can_map_bytes() const {
-  // Affixes and byte tokens spell a byte otherwise than the alphabet does.
+  // With affixes or byte tokens, a byte is spelled differently than in the alphabet.
   return type() == "BPE" && text("continuing_subword_prefix").empty() &&
          text("end_of_word_suffix").empty() && !flag("byte_fallback");
 }
