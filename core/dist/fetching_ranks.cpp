@@ -94,7 +94,7 @@ void FetchingRanks::meet(std::string_view label) {
 
 // A transfer that this rank only serves ends before it serves the next one, if not earlier.
 void FetchingRanks::keep(Transfer transfer) {
-  if (transfer.wish.source >= 0) {
+  if (transfer.request.source >= 0) {
     ahead_ = std::move(transfer);
     return;
   }
@@ -108,22 +108,22 @@ void FetchingRanks::forget_ahead() {
 }
 
 // Every rank sends its range of what each rank wants to that rank.
-FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& wishes) {
+FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& requests) {
   Transfer transfer;
   const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());
-  const auto first = std::find_if(wishes.begin(), wishes.end(),
-                                  [](const FetchRequest& wish) { return wish.source >= 0; });
-  // All ranks see the same wishes, so none begins a collective.
-  if (first == wishes.end()) return transfer;
-  transfer.wish = wishes[me];
+  const auto first = std::find_if(requests.begin(), requests.end(),
+                                  [](const FetchRequest& request) { return request.source >= 0; });
+  // All ranks see the same requests, so none begins a collective.
+  if (first == requests.end()) return transfer;
+  transfer.request = requests[me];
   const bool all_want_one =
-      std::all_of(wishes.begin(), wishes.end(),
-                  [&](const FetchRequest& wish) { return wish == wishes.front(); });
+      std::all_of(requests.begin(), requests.end(),
+                  [&](const FetchRequest& request) { return request == requests.front(); });
   std::vector<int64_t> out_sizes(n), in_sizes(n);
   at::TensorOptions options = source(first->source).options(first->group);
-  if (transfer.wish.source >= 0) {
-    out_sizes = source(transfer.wish.source).sizes(transfer.wish.group);
-    options = source(transfer.wish.source).options(transfer.wish.group);
+  if (transfer.request.source >= 0) {
+    out_sizes = source(transfer.request.source).sizes(transfer.request.group);
+    options = source(transfer.request.source).options(transfer.request.group);
   }
   int64_t out_size = 0;
   for (size_t r = 0; r < n; ++r) {
@@ -142,8 +142,8 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& wi
   std::vector<at::Tensor> ranges(n);
   int64_t bytes = 0;
   for (size_t r = 0; r < n; ++r) {
-    if (wishes[r].source < 0) continue;
-    ranges[r] = source(wishes[r].source).range(wishes[r].group);
+    if (requests[r].source < 0) continue;
+    ranges[r] = source(requests[r].source).range(requests[r].group);
     in_sizes[r] = static_cast<int64_t>(ranges[r].nbytes());
     bytes += in_sizes[r];
   }
@@ -165,7 +165,7 @@ at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
   const FetchRequest wanted{source, group};
   at::Tensor found;
   // It was asked for at the fetch before, and transferred while the ranks computed.
-  if (ahead_.wish == wanted) {
+  if (ahead_.request == wanted) {
     ahead_.pending->wait();
     found = ahead_.out;
   }

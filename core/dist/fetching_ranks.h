@@ -78,9 +78,9 @@ class FetchingRanks : public Ranks {
     int64_t label = 0;  // the hash of its label
   };
   struct Transfer {
-    FetchRequest wish;  // of this rank; nothing: it only serves
-    at::Tensor out;     // what all ranks send to this one, flat
-    at::Tensor in;      // what this rank sends, flat
+    FetchRequest request;  // of this rank; nothing: it only serves
+    at::Tensor out;        // what all ranks send to this one, flat
+    at::Tensor in;         // what this rank sends, flat
     std::unique_ptr<PendingCollective> pending;
   };
   struct Offer {
@@ -89,7 +89,7 @@ class FetchingRanks : public Ranks {
   };
   void meet(std::string_view label);  // before a collective
   std::vector<Message> say(const Message& own);
-  Transfer begin(const std::vector<FetchRequest>& wishes);
+  Transfer begin(const std::vector<FetchRequest>& requests);
   void keep(Transfer transfer);
   RangeSource& source(int64_t number);
 

@@ -25,7 +25,7 @@ struct WaitsSince {
 
 // The first step loads the weights, the second those of the reference, whose sidecar the third
 // fills and the next reads.
-TEST_F(DeviceTrain, ReadsTheDeviceOnceAStep) {
+TEST_F(DeviceTrain, ReadsTheDeviceOncePerStep) {
   const Trained t = open(device_);
   t.step(0);
   train_step({{t.batch(1, "").get(), t.objective()}}, t.adamw.get());

@@ -58,7 +58,7 @@ class Peer:
             self.options["disable_compile"] = True
 
     def run(self, temperature):
-        """Returns seconds and the ids of each answer; greedy decoding makes one answer a prompt."""
+        """Returns seconds and the ids of each answer; greedy decoding makes one answer per prompt."""
         draw = {"do_sample": True, "temperature": temperature, "top_k": 0,
                 "num_return_sequences": self.samples} if temperature else {"do_sample": False}
         begin = time.perf_counter()

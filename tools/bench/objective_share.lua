@@ -16,7 +16,7 @@ local function dpo()
 end
 
 local loss = dpo()
-assert(loss.shape[1] == 8, "one loss a pair")
+assert(loss.shape[1] == 8, "one loss per pair")
 local calls, began = 20000, os.clock()
 for _ = 1, calls do dpo() end
 local seconds = os.clock() - began

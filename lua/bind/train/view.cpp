@@ -166,7 +166,7 @@ void register_micro(lua_State* L) {
   Class<MicroBatch> micro(
       L, "Micro",
       "The argument of an objective: one packed micro-batch. For pairs, p.chosen "
-      "and p.rejected are its two views and fields have one value a pair.");
+      "and p.rejected are its two views and fields have one value per pair.");
   micro
       .property("chosen", "View", "The chosen side of each pair.",
                 [](MicroBatch& self, lua_State* L) { return push_side(self.chosen(), L); })
@@ -186,7 +186,7 @@ void register_micro(lua_State* L) {
 void register_batch(lua_State* L) {
   Class<Batch>(L, "Batch",
                "The data of one step, in batch order. Fields as a view's; a tensor assigned to a "
-               "field, one value a pair, sequence or trained token, is sliced into the views.")
+               "field, one value per pair, sequence or trained token, is sliced into the views.")
       .property("step", "number", "Loop bodies of the run done before it.",
                 [](Batch& self, lua_State* L) {
                   push(L, self.step());

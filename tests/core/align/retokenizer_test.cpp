@@ -50,7 +50,7 @@ TEST_F(Retokenizers, AnEndOfTextBecomesTheTeachersOwn) {
 }
 
 // A window or a sampled answer may end inside a character.
-TEST_F(Retokenizers, BytesThatAreNoCharacterHaveNoPartner) {
+TEST_F(Retokenizers, BytesThatAreNotACharacterHaveNoPartner) {
   const Retokenizer retokenizer(bytes(), pieces());
   const std::string smile = "🙂";
   const std::string text =

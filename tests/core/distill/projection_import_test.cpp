@@ -115,7 +115,7 @@ TEST(ProjectionReports, CountRowsAndNumerals) {
   EXPECT_EQ(example_rows(p, 3).size(), 3u);
 }
 
-TEST(ProjectionReports, ByteTokensAreNoNumerals) {
+TEST(ProjectionReports, ByteTokensAreNotNumerals) {
   const auto llama = tokenizer("llama2"), smol = tokenizer("smol");
   EXPECT_EQ(numeral_rows(build_projection(*llama, *smol), *llama)[0].empty, 0);
 }

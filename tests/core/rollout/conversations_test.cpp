@@ -257,7 +257,7 @@ TEST_F(ConversationsTest, ReplayTheExpertsOfAllTurns) {
   EXPECT_FALSE(logprob(*free).equal(logprob(*whole))) << "routing has changed";
 }
 
-TEST_F(ConversationsTest, ATemplateWhoseCallsAreNotReadIsReportedOnceACall) {
+TEST_F(ConversationsTest, ATemplateWhoseCallsAreNotReadIsReportedOncePerCall) {
   BatchInfo info;
   const auto batch = prompts({10, 11}, info);
   const auto notices = [&](const std::string& call) {

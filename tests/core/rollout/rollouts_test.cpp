@@ -156,7 +156,7 @@ TEST_F(RolloutsTest, ASubsetKeepsFieldsByRolloutAndByToken) {
   EXPECT_EQ(none->field("advantage").numel(), 0);
 }
 
-TEST_F(RolloutsTest, MinibatchesTakeEachGroupOnceAnEpoch) {
+TEST_F(RolloutsTest, MinibatchesTakeEachGroupOncePerEpoch) {
   const auto policy = open("llama");
   const auto rollouts = sample(*policy, *prompts({10, 11, 12, 13, 14}), options());
   const auto batches = rollouts->minibatches(3, 2);

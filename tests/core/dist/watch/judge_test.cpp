@@ -61,7 +61,7 @@ TEST(Judge, FindsADeadRankAndTellsWhatEachDid) {
             "s, recipes/dpo.lua:31");
 }
 
-TEST(Judge, AnOrderlyEndIsNoFault) {
+TEST(Judge, AnOrderlyEndIsNotAFault) {
   std::vector<RankView> ranks = {computing(3), computing(3)};
   ranks[1].closed = ranks[1].left = true;
   EXPECT_FALSE(judge(ranks, {}, kNow));
@@ -220,7 +220,7 @@ TEST(WatchLimits, TakeTheSecondsOfTheEnvironment) {
   EXPECT_EQ(watch_limits().stuck_ms, 90000);
 }
 
-TEST(WatchLimits, RejectWhatIsNoNumber) {
+TEST(WatchLimits, RejectWhatIsNotANumber) {
   const ScopedVariable variable("XRUN_DIST_HANG_S", "soon");
   EXPECT_EQ(error_of([] { watch_limits(); }),
             "XRUN_DIST_HANG_S: got \"soon\", wanted a positive number of seconds");

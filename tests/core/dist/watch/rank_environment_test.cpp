@@ -39,7 +39,7 @@ TEST(RankEnvironment, ReadsTorchrun) {
   EXPECT_FALSE(env->one_machine());
 }
 
-TEST(RankEnvironment, OfOneProcessIsNothing) {
+TEST(RankEnvironment, IsNothingForOneProcess) {
   EXPECT_FALSE(env_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
 }
 
@@ -81,7 +81,7 @@ TEST(RankEnvironment, ReadsSrun) {
 }
 
 // A batch script has SLURM_PROCID and SLURM_NTASKS, but is one process.
-TEST(RankEnvironment, OfABatchScriptIsNothing) {
+TEST(RankEnvironment, IsNothingForABatchScript) {
   EXPECT_FALSE(env_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}}));
 }
 
@@ -120,7 +120,7 @@ TEST(RankEnvironment, NamesTheMissingHalf) {
             "rank 0 and MASTER_PORT to a free port there");
 }
 
-TEST(RankEnvironment, RejectsARankThatIsNotBelowTheWorldSize) {
+TEST(RankEnvironment, RejectsARankOutsideTheWorldSize) {
   EXPECT_EQ(error_of([] {
               env_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}});
             }),

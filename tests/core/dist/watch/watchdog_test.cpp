@@ -74,7 +74,7 @@ TEST_F(Ranks3, StayQuietWhileAllWork) {
   for (Rank& rank : ranks_) EXPECT_FALSE(rank.watchdog->await_verdict(0.3));
 }
 
-TEST_F(Ranks3, AnOrderlyEndOfAllIsNoFault) {
+TEST_F(Ranks3, AnOrderlyEndOfAllIsNotAFault) {
   for (int64_t r : {0, 1, 2}) ranks_[r].watchdog.reset();
   for (Rank& rank : ranks_) EXPECT_EQ(rank.status, -1);
 }

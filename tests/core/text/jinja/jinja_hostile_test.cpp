@@ -299,7 +299,7 @@ TEST(JinjaHostile, GarbageNeverCrashes) {
   }
 }
 
-TEST(JinjaHostile, ViewsAreNoKeysAsInPython) {
+TEST(JinjaHostile, ViewsAreNotKeysAsInPython) {
   for (const std::string view : {"keys", "items"}) {
     EXPECT_NE(failure("{% set x = {{'a': 1}." + view + "(): 1} %}").find("unhashable"),
               std::string::npos);

@@ -14,7 +14,7 @@ class LuaOrder : public LuaTest {
   }
 };
 
-TEST_F(LuaOrder, AShuffleVisitsEveryRowOnceAnEpoch) {
+TEST_F(LuaOrder, AShuffleVisitsEveryRowOncePerEpoch) {
   EXPECT_EQ(run("local seen, moved = {}, 0\n"
                 "local order = xrun.shuffle(100, { seed = 3, epoch = 1 })\n"
                 "for i = 0, #order - 1 do\n"

@@ -113,7 +113,7 @@ TEST_F(Drafts, AnUnknownScopeOfDrawsIsAnError) {
       "there is no key `sampling.draw`; did you mean `sampling.draws`?");
 }
 
-TEST_F(Drafts, AreNoPartOfWhatAResumeRepeats) {
+TEST_F(Drafts, AreNotPartOfWhatAResumeRepeats) {
   ASSERT_EQ(train("whole", "temperature = 0.05"), "");
   ASSERT_EQ(train("stopped", "temperature = 0.05", false, 3), "");
   ASSERT_EQ(train("stopped", "temperature = 0.05", true), "");

@@ -331,7 +331,7 @@ TEST_F(LuaRollouts, TheSummaryHasTheFirstAndTheLastRewardAndScore) {
   EXPECT_TRUE(has(output_, "1.0000 at step 0, 1.0000 at step 4\n"));
 }
 
-TEST_F(LuaRollouts, AScoreThatIsNoNumberNamesPromptAndAnswer) {
+TEST_F(LuaRollouts, AScoreThatIsNotANumberNamesPromptAndAnswer) {
   std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
   recipe.insert(recipe.find("for step"),
                 "run:sample(policy, data, 0, { max_tokens = 2, score = function() return true end "

@@ -96,7 +96,7 @@ TEST_F(BatchSchedule, AChangeBeyondTheLoopIsReported) {
   EXPECT_EQ(output_.find("a step takes"), std::string::npos) << output_;
 }
 
-TEST_F(BatchSchedule, ASizeThatIsNoMultipleOfAWindowIsReported) {
+TEST_F(BatchSchedule, ASizeThatIsNotAMultipleOfAWindowIsReported) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += fmt::format("the house {} . ", i);
   write_file_atomic("text.txt", text);

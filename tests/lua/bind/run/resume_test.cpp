@@ -189,7 +189,7 @@ TEST_F(Resume, StepsThatAreDoneAgainAreReported) {
 }
 
 // The step of an evaluation after the loop is the next one, which was not done.
-TEST_F(Resume, AnEvaluationAtTheEndOfStepsIsNoRepeatedStep) {
+TEST_F(Resume, AnEvaluationAtTheEndOfStepsIsNotARepeatedStep) {
   const std::string evaluates = head() +
                                 "for step, batch in run:steps(train, cfg.batch) do\n"
                                 "  run:log(adamw:step(batch, dpo))\nend\n"
