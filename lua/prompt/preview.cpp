@@ -129,17 +129,6 @@ FrameNames Preview::names() {
   return FrameNames(recipe_->thread(), at == nullptr ? nullptr : at->loop.get());
 }
 
-std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> Preview::data_sets() {
-  std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> sets;
-  const FrameNames seen = names();
-  for (const FrameName& name : seen.names()) {
-    if (auto data = object_named<DataHandle>(state(), seen, name.name)) {
-      sets.emplace_back(name.name, std::move(data));
-    }
-  }
-  return sets;
-}
-
 // Returns the loop's policy, else the first policy among the names.
 std::shared_ptr<Policy> Preview::policy() {
   if (const LoopPause* at = pause()) return at->loop->sources.front().data->policy;

@@ -3,8 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "lua/bind/data/data_handle.h"
 #include "lua/prompt/pause_hooks.h"
@@ -45,9 +43,6 @@ class Preview {
   // chunk had defined.
   FrameNames names();
 
-  // Returns the data sets that the names hold, in the order of declaration. The loop's own are in
-  // its sources.
-  std::vector<std::pair<std::string, std::shared_ptr<DataHandle>>> data_sets();
   // Returns the policy of the loop's first set, or the first among the names; null if there is
   // none.
   std::shared_ptr<Policy> policy();

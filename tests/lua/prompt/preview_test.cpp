@@ -62,9 +62,6 @@ TEST_F(PreviewTest, PausesBeforeTheLoopWithoutWeightsAndLeavesNothing) {
     EXPECT_EQ(session->names().line(), 17);
     scratch = session->session().folder.scratch->path();
     EXPECT_TRUE(std::filesystem::exists(scratch));
-    const auto sets = session->data_sets();
-    ASSERT_EQ(sets.size(), 2u);
-    EXPECT_EQ(sets[1].first, "valid");
   }
   EXPECT_FALSE(std::filesystem::exists(scratch));
   EXPECT_FALSE(std::filesystem::exists("runs"));
