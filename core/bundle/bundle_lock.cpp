@@ -257,7 +257,7 @@ std::string lock_text(const BundleLock& lock) {
                               {"operators", lock.operators},
                               {"run", lock.run ? run_json(*lock.run) : Json()}});
   JsonStyle style;
-  // One field a line: two locks are compared by diff.
+  // One field per line: two locks are compared by diff.
   style.indent = 1;
   return dump_json(out, style) + "\n";
 }

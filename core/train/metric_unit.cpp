@@ -24,7 +24,7 @@ namespace xrun {
 void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit first,
                         const MicroBatch& micro) {
   std::vector<Unit> units = units_of(micro);
-  // If lengths agree (one token a sequence), the unit of the first loss is preferred.
+  // If lengths agree (one token per sequence), the unit of the first loss is preferred.
   // Stable: the others keep the order of kUnits.
   std::stable_partition(units.begin(), units.end(), [&](Unit unit) { return unit == first; });
   std::vector<std::string> sizes;

@@ -1,4 +1,4 @@
-// One block a row. With s the scaled logits and m = max s, each thread keeps a running
+// One block per row. With s the scaled logits and m = max s, each thread keeps a running
 // (m, sum e^(s - m), sum e^(s - m) (s - m)). Partial sums merge at the larger of their maxima:
 //   with d = m1 - m:  sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1),  and so the other.
 // Then lse = m + log sum and entropy = log sum - weighted / sum.

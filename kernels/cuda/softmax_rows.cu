@@ -1,4 +1,4 @@
-// One block a row. With z the logits: m = max z, s = sum exp(z - m), lse = m + log s. Each thread
+// One block per row. With z the logits: m = max z, s = sum exp(z - m), lse = m + log s. Each thread
 // keeps a running (m, s) pair, so a row is read once for lse and once more to write the softmax:
 //   (m1, s1) + (m2, s2) = (m, s1 exp(m1 - m) + s2 exp(m2 - m)),  m = max(m1, m2).
 

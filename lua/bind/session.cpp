@@ -1,4 +1,4 @@
-// One Session a Lua state. The run's folder opens at xrun.config, before any data are read, and
+// One Session per Lua state. The run's folder opens at xrun.config, before any data are read, and
 // moves into the run at xrun.run.
 #include "lua/bind/session.h"
 

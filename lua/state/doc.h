@@ -78,7 +78,7 @@ struct Binding {
   int (*invoke)(lua_State*, void* function) = nullptr;
 };
 
-// Keeps one binding a name for the whole process and returns its lasting address; a name that is
+// Keeps one binding per name for the whole process and returns its lasting address; a name that is
 // registered again (a second state) keeps its first entry. Throws Error if name or doc is empty, if
 // a property or value has no type, and if the name is known with another function or with none.
 // Thread-safe.

@@ -22,8 +22,8 @@ void guard_xpcall(lua_State* L);
 
 // Stops the Lua code of a state that runs for more than `seconds`, by an error at its next
 // instruction; a pcall in that code cannot swallow it. A call of C (string.rep, io.read) is not
-// interrupted, and code compiled by --jit runs on. Signals still interrupt. One deadline a state at
-// a time.
+// interrupted, and code compiled by --jit runs on. Signals still interrupt. One deadline per state
+// at a time.
 class LuaDeadline {
  public:
   LuaDeadline(lua_State* L, double seconds);

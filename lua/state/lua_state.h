@@ -26,7 +26,7 @@ struct LuaOptions {
   bool jit = false;  // true gives up interruption: count hooks never fire in compiled traces
 };
 
-// Owns one lua_State with the standard libraries. Not thread-safe; one state a thread.
+// Owns one lua_State with the standard libraries. Not thread-safe; one state per thread.
 class LuaState {
  public:
   explicit LuaState(const LuaOptions& options = {});
@@ -67,7 +67,7 @@ class LuaState {
   std::function<Suspension(lua_State* L, int signal_number)> may_suspend;
   std::function<void(lua_State* L, int signal_number)> suspending;
 
-  // Makes this the state that interrupt_from_signal stops; nullptr: none. One a process.
+  // Makes this the state that interrupt_from_signal stops; nullptr: none. One per process.
   static void set_interruptible(LuaState* state);
   // Asks the interruptible state to stop at its next instruction or binding. Async-signal-safe.
   static void interrupt_from_signal(int signal_number) noexcept;

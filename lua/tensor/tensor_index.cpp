@@ -1,4 +1,4 @@
-// t[i] selects; t[{ a, b, ... }] takes one entry a dimension:
+// t[i] selects; t[{ a, b, ... }] takes one entry per dimension:
 //   number        that index; counts from 0, negative from the end
 //   { a, b, c }   elements a to b, b excluded, step c; xrun.none leaves an end open
 //   {} or ":"     the whole dimension

@@ -206,7 +206,7 @@ std::string flat(const Shown& shown) {
   return text + " }";
 }
 
-// On one line if it fits, else a member a line.
+// On one line if it fits, else one member per line.
 void append(std::string& out, const Shown& shown, int indent, int column, int width) {
   // Again at each level; most_values bounds the tree.
   const std::string line = flat(shown);

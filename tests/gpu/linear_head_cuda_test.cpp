@@ -29,7 +29,7 @@ struct Outcome {
   at::Tensor hidden, weight;  // gradients
 };
 
-// Three targets a row, of which two are the same, below 1000 of 1003 columns.
+// Three targets per row, of which two are the same, below 1000 of 1003 columns.
 Problem problem(int64_t rows, at::ScalarType type) {
   at::manual_seed(11);
   const at::Tensor target = at::randint(1000, {rows, 2}, at::kLong);

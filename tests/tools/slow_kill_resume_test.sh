@@ -39,7 +39,7 @@ hits=0
 for trial in $(seq 1 60); do
   fold=$([ $((trial % 2)) = 0 ] && echo true || echo false)
   oracle=$([ $fold = true ] && echo folded || echo whole)
-  # Up to three kills a trial, so that a resume is killed too.
+  # Up to three kills per trial, so that a resume is killed too.
   for _ in 1 2 3; do
     [ $hits = 30 ] || ! kill_once "run$trial" "log$trial" || hits=$((hits + 1))
   done

@@ -86,7 +86,7 @@ same_answers() { # RUN RUN: the records of answers
 hits=0
 for trial in $(seq 1 $((2 * kills))); do
   form=$(echo carried ahead updates | cut -d' ' -f$((trial % 3 + 1)))
-  # Up to three kills a trial, so that a resume is killed too.
+  # Up to three kills per trial, so that a resume is killed too.
   for _ in 1 2 3; do
     [ $hits = $kills ] || ! kill_once $form "run$trial" "log$trial" || hits=$((hits + 1))
   done

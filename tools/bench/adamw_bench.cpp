@@ -1,8 +1,8 @@
 // Times the AdamW update and the gradient norm against the same through ATen's operators, after
 // checking that both give the same weights.
 //   adamw_bench [million elements, 32 if absent]
-// Runs alternate. The bandwidth counts 28 bytes an element for the update (p, g, m, v read; p, m, v
-// written) and 4 for the norm; a copy's counts 8.
+// Runs alternate. The bandwidth counts 28 bytes per element for the update (p, g, m, v read; p, m,
+// v written) and 4 for the norm; a copy's counts 8.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>

@@ -133,7 +133,7 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
   print_note("peak RSS {:.0f} MB\n", peak_mb());
 }
 
-// Pairs of 20 to 83 tokens a side, all from the row's number.
+// Pairs of 20 to 83 tokens per side, all from the row's number.
 void make_cache(const fs::path& dir, int64_t rows) {
   RowColumns columns({RowKind::kPreference, 50'000, {}, false});
   CacheManifest manifest;

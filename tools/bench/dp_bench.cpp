@@ -1,5 +1,5 @@
-// Times DpAligner on 2,048 tokens a side of prose, code, one phrase repeated, and arithmetic, after
-// checking that the pairs cover both sides.
+// Times DpAligner on 2,048 tokens per side of prose, code, one phrase repeated, and arithmetic,
+// after checking that the pairs cover both sides.
 //   dp_bench STUDENT_DIR TEACHER_DIR PROSE_FILE CODE_FILE [RUNS [ROWS]]
 // Prose and code are 8 sequences from different places, aligned in turn by one aligner; the first
 // round, in which it meets their pieces, is printed by itself. Each side is cut after 2,048 tokens,

@@ -37,9 +37,9 @@ struct HeadResult {
 // Logits and softmax are fp32 whatever the inputs are. With z the divided logits, p = softmax z,
 // and gradients a (targets, top k), b (lse), c (entropy):
 //   dz = sum_m a_m (e_(y_m) - p) + b p - c p (log p + entropy),  divided by temperature.
-// If one target a row is all that is wanted (temperature 1, all columns, no entropy, lse or top k),
-// the saved rows hold p - e_y instead of logits: dx = -a ((p - e_y) W) and dW = (p - e_y)^T (-a x)
-// need no second pass over [R, V]. Rows beyond head_mb take a fourth GEMM. Results have the same
+// If one target per row is all that is wanted (temperature 1, all columns, no entropy, lse or top
+// k), the saved rows hold p - e_y instead of logits: dx = -a ((p - e_y) W) and dW = (p - e_y)^T (-a
+// x) need no second pass over [R, V]. Rows beyond head_mb take a fourth GEMM. Results have the same
 // bits whatever head_mb is, and so have gradients except those of targets alone, which are summed
 // over all saved rows at once. R = 0 gives empty results and zero gradients. There is no second
 // derivative. Throws Error for another shape, type or device, for an option out of range, and on

@@ -28,7 +28,7 @@ extern const uint8_t kPalette[];  // [128] symbol of a block -> property bits of
 extern const size_t kPaletteSize;
 extern const uint16_t kBlockOf[];  // code point / 128 -> block; beyond the end as the last entry
 extern const size_t kBlockOfSize;
-extern const char kBlocks[];           // 128 symbols a block
+extern const char kBlocks[];           // 128 symbols per block
 extern const uint32_t kExtraDigits[];  // numeric in Rust, not in the regex engine
 extern const size_t kExtraDigitsSize;
 extern const CombiningClass kClasses[];  // sorted; all other code points have class 0

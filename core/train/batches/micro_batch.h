@@ -54,9 +54,9 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // Returns log p of every loss row, [R] float32, from the same forward, cached under
   // the same key. Without gradient the hidden states are freed unless hidden() was called.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
-  // For an operator that has the logits of all loss rows anyway. True if token_logprob() would take
-  // log-probs [R] at temperature 1, one product a loss row, and has not been called; the second
-  // gives it them, with their graph.
+  // For an operator that has the logits of all loss rows anyway. takes_token_logprob() is true if
+  // token_logprob() has not been called and would compute log-probs [R] at temperature 1, one
+  // product per loss row. set_token_logprob() gives it these log-probs, with their graph.
   bool takes_token_logprob(Model& model);
   void set_token_logprob(Model& model, at::Tensor logprob);
   // The tokens that a model computes for this micro-batch, folded where that pays. Loss rows index

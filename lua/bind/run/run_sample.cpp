@@ -38,7 +38,7 @@ void push_sample(lua_State* L, const Sample& sample) {
   if (table.find("prompt") == nullptr) table.set("prompt", sample.prompt);
   if (table.find("row") == nullptr) table.set("row", sample.row);
   if (table.find("index") == nullptr) table.set("index", int64_t{0});  // one answer per prompt
-  // One answer a prompt makes a group.
+  // One answer per prompt makes a group.
   if (table.find("group") == nullptr) table.set("group", sample.row);
   table.set("prompt_ids", id_list(sample.prompt_ids));
   table.set("ids", id_list(sample.ids));

@@ -16,7 +16,7 @@ TEST(SpecialRoles, EqualNamesHaveEqualNumbers) {
 
 class SpecialRuns : public testing::Test {
  protected:
-  // One letter a token; "." pairs with none.
+  // One letter per token; "." pairs with none.
   SpecialRun run(const std::string& letters, int32_t begin) {
     SpecialRun out{begin, {}};
     for (const char letter : letters) {

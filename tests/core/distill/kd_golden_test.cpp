@@ -205,7 +205,7 @@ TEST(KdGolden, ProjectedKlOfTheWorkedExample) {
   EXPECT_NEAR(kl.mean().item<double>(), .2880211334, 1e-7);
 }
 
-// Exact tokens 0 -> 1 and 3 -> 0; one token a side, so the means are the rows.
+// Exact tokens 0 -> 1 and 3 -> 0; one token per side, so the means are the rows.
 TEST(KdGolden, GoldAndItsTwoTermsByHand) {
   const KdSide student = side_of(log_rows({{.4, .3, .2, .1}}), {0}, {0});
   const KdSide teacher = side_of(log_rows({{.2, .5, .3}}), {0}, {0});

@@ -93,7 +93,8 @@ TEST_P(KdLosses, AgreeWithTheDenseOracleInFp32) {
 class KdBlocks : public KdLosses {};
 
 TEST_P(KdBlocks, HaveTheSameBitsForAnyHeadMb) {
-  // 603 logits a row: 1 MiB holds 434 of 600 rows, which are one block of 256 and part of another.
+  // 603 logits per row: 1 MiB holds 434 of 600 rows, which are one block of 256 and part of
+  // another.
   KdProblem p = kd_problem(options().loss, 600, 640);
   const std::vector<int64_t> sizes(300, 2), one(300, 1);
   p.student = kd_side(sizes, p.student.columns, 4, 1);

@@ -282,7 +282,7 @@ def policy_terms(oi, rollouts, packs, policy, theirs):
     given = DEFAULTS | theirs
     config = types.SimpleNamespace(**given)
     config.loss_fn = oi.grpo.GRPOLossType(given["loss_fn"])
-    if "axis" in given:  # one answer a row
+    if "axis" in given:  # one answer per row
         lengths = torch.tensor([len(one["old"]) for one in rollouts])
         masks = [torch.arange(LONGEST) < lengths[:, None]]
         flat = torch.cat([row[mask] for row, mask in zip(packs.advantages, packs.response_masks)])

@@ -1,5 +1,5 @@
 #pragma once
-// The findings of `xrun check` about a recipe paused at a loop, one function a section.
+// The findings of `xrun check` about a recipe paused at a loop, one function per section.
 
 #include <string>
 #include <vector>

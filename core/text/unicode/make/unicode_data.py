@@ -95,7 +95,7 @@ def emit_blocks(palette, blocks, index):
         lookup[ord(symbols[at])] = p
     emit("kPalette", "uint8_t", [str(p) for p in lookup])
     emit("kBlockOf", "uint16_t", [str(i) for i in index])
-    print("// One symbol a code point, one row a block; kPalette maps symbols to properties.")
+    print("// One symbol per code point, one row per block; kPalette maps symbols to properties.")
     print("const char kBlocks[] =")
     for block in blocks:
         row = "".join(symbols[palette.index(p)] for p in block)

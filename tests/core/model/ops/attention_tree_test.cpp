@@ -241,7 +241,7 @@ TEST(AttentionTreeSlow, FiveHundredRandomTreesThroughTheComposedForm) {
   for (uint64_t seed = 2000; seed < 2500; ++seed) expect_tree(seed, 16, 32, true);
 }
 
-// 16,384 rows, whose [n, n] scores would take 1 GiB a head.
+// 16,384 rows, whose [n, n] scores would take 1 GiB per head.
 TEST(AttentionTree, MemoryGrowsWithTheRowsNotWithTheirSquare) {
   install_memory_count();
   constexpr int64_t kRoot = 4096, kLeaf = 512, kLeaves = 24, kHeads = 2, kHeadDim = 16;

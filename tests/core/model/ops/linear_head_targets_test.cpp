@@ -1,5 +1,5 @@
-// The head asked for one target a row only: values and gradients against fp64, kept and recomputed
-// rows, bad ids.
+// The head asked for one target per row only: values and gradients against fp64, kept and
+// recomputed rows, bad ids.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
