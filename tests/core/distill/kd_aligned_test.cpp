@@ -1,11 +1,9 @@
 // xrun.kd over the packs of an aligned data set: the step's loss and gradients are those of a dense
 // oracle in fp64 that reads each document alone, in any packs.
 
-#include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <memory>
 
 #include "core/align/aligned_rows.h"
@@ -17,19 +15,13 @@
 #include "core/train/batches/data_batch.h"
 #include "core/train/models/frozen_model.h"
 #include "tests/core/align/two_tokenizers.h"
-#include "tests/core/distill/kd_oracle.h"
+#include "tests/core/distill/aligned_oracle.h"
 #include "tests/core/train/trained.h"
 
 namespace xrun::kd_aligned_test {
 namespace {
 
 constexpr double kCe = 0.3;  // weight of the cross entropy beside the chunks
-
-// The tokens of one chunk on both sides, and the rows of the dense logits that predict them.
-struct Chunk {
-  std::vector<int32_t> student, teacher;  // tokens
-  std::vector<int64_t> student_row, teacher_row;
-};
 
 // Either a student of bytes and a teacher of pieces, or the reverse.
 class KdAligned : public TwoTokenizers {
@@ -172,85 +164,13 @@ class KdAligned : public TwoTokenizers {
     }
   }
 
-  // All tokens of a document as one pack of one segment.
-  static std::shared_ptr<Batch> alone(const std::vector<int32_t>& ids) {
-    PackedBatch pack;
-    std::vector<uint8_t> trained(ids.size(), 1);
-    trained[0] = 0;
-    pack.append({.row_id = 0, .segment_id = 0}, ids, trained);
-    return std::make_shared<Batch>(BatchInfo{.total_steps = 1}, std::vector<PackedBatch>{pack});
-  }
-
-  // The chunks of a document, found from the bytes that each token spells: ends that both sides
-  // share. Token 0 of a side has no row.
-  std::vector<Chunk> chunks_of(const std::vector<int32_t>& student,
-                               const std::vector<int32_t>& teacher) const {
-    const auto ends = [](const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-      std::map<size_t, size_t> token_of_end;  // bytes read so far, number of tokens
-      const TokenBytes token(tokenizer);
-      size_t bytes = 0;
-      for (size_t i = 0; i < ids.size(); ++i)
-        token_of_end[bytes += token.of(ids[i]).size()] = i + 1;
-      return token_of_end;
-    };
-    const auto s = ends(*student_tokenizer_, student), t = ends(*teacher_tokenizer_, teacher);
-    std::vector<Chunk> chunks;
-    size_t from_s = 0, from_t = 0;
-    for (const auto& [bytes, to_s] : s) {
-      const auto found = t.find(bytes);
-      if (found == t.end()) continue;
-      if (from_s > 0 && from_t > 0) {
-        Chunk chunk;
-        for (size_t i = from_s; i < to_s; ++i) {
-          chunk.student.push_back(student[i]);
-          chunk.student_row.push_back(static_cast<int64_t>(i) - 1);
-        }
-        for (size_t i = from_t; i < found->second; ++i) {
-          chunk.teacher.push_back(teacher[i]);
-          chunk.teacher_row.push_back(static_cast<int64_t>(i) - 1);
-        }
-        chunks.push_back(std::move(chunk));
-      }
-      from_s = to_s;
-      from_t = found->second;
-    }
-    return chunks;
-  }
-
-  // log_softmax of a document's logits in fp64, [tokens - 1, columns]; with a policy's gradient.
-  static at::Tensor dense(Policy& policy, const std::vector<int32_t>& ids, int64_t columns,
-                          double temperature) {
-    const auto one = alone(ids);
-    const at::Tensor z = policy.logits(one->micros()[0]->all());
-    return at::log_softmax(z.to(at::kDouble).narrow(1, 0, columns).div(temperature), 1);
-  }
-
-  // The step's loss and gradients without packs, alignments, blocks or fused products.
+  // The step's loss and gradients by the dense oracle.
   Stepped oracle(const std::vector<std::string>& texts, const KdPair& pair) {
-    const double temperature = pair.options.temperature;
-    std::vector<at::Tensor> losses, nll;
-    for (const std::string& text : texts) {
-      const std::vector<int32_t> s = student_tokenizer_->encode(text).ids;
-      const std::vector<int32_t> t = teacher_tokenizer_->encode(text).ids;
-      if (s.size() < 2) continue;
-      const at::Tensor student = dense(*student_, s, student_tokenizer_->vocab_size(), temperature);
-      const at::Tensor own = dense(*student_, s, student_->vocab(), 1);
-      for (int64_t r = 0; r < own.size(0); ++r)
-        nll.push_back(-own[r][s[static_cast<size_t>(r) + 1]]);
-      if (t.size() < 2) continue;
-      const at::Tensor teacher =
-          dense(*teacher_as_policy_, t, teacher_tokenizer_->vocab_size(), temperature).detach();
-      for (const Chunk& chunk : chunks_of(s, t)) {
-        losses.push_back(oracle_chunk(student.index_select(0, at::tensor(chunk.student_row)),
-                                      oracle_ids(chunk.student),
-                                      teacher.index_select(0, at::tensor(chunk.teacher_row)),
-                                      oracle_ids(chunk.teacher), pair.options, pair.map.get()));
-      }
-    }
-    chunks_ = std::ssize(losses);
-    const at::Tensor loss = at::stack(losses).mean() + kCe * at::stack(nll).mean();
-    loss.backward();
-    Stepped out{loss.item<double>(), {}};
+    const OracleLoss found = aligned_oracle(texts, {*student_, *student_tokenizer_},
+                                            {*teacher_as_policy_, *teacher_tokenizer_}, pair, kCe);
+    chunks_ = found.chunks;
+    found.loss.backward();
+    Stepped out{found.loss.item<double>(), {}};
     for (Parameter& parameter : student_->parameters()) {
       out.gradients.push_back(parameter.master.grad().clone());
       parameter.master.mutable_grad().reset();
