@@ -26,15 +26,16 @@ TEST(ConfigSet, TakesLiteralsBareTextAndListElements) {
 
 TEST(ConfigSet, RefusesUnknownKeys) {
   const std::string text = config_text("beta = 1", "print(cfg.beta)");
-  EXPECT_EQ(config_error(text, {"betta=2"}),
+  EXPECT_EQ(resolve_error(text, {"betta=2"}),
             "--set betta=2: there is no key `betta`; did you mean `beta`?");
-  EXPECT_EQ(config_error(text, {"optim.lrr=2"}),
+  EXPECT_EQ(resolve_error(text, {"optim.lrr=2"}),
             "--set optim.lrr=2: there is no key `optim.lrr`; did you mean `optim.lr`?");
-  EXPECT_EQ(config_error(text, {"beta"}), "--set beta: wanted key=value, as in --set beta=0.2");
-  EXPECT_EQ(config_error(text, {"valid.fraction=3"}),
+  EXPECT_EQ(resolve_error(text, {"beta"}), "--set beta: wanted key=value, as in --set beta=0.2");
+  EXPECT_EQ(resolve_error(text, {"valid.fraction=3"}),
             "--set: valid.fraction: got 3, wanted a number of at least 0 and below 1");
-  EXPECT_EQ(config_error(text, {"data.3.path=x"}), "--set data.3.path=x: there is no key `data.3`");
-  EXPECT_EQ(config_error(text, {"data.path=x"}),
+  EXPECT_EQ(resolve_error(text, {"data.3.path=x"}),
+            "--set data.3.path=x: there is no key `data.3`");
+  EXPECT_EQ(resolve_error(text, {"data.path=x"}),
             "--set data.path=x: there is no key `data.path`; elements of a list have numbers: "
             "data.1.path");
 }
@@ -48,9 +49,9 @@ TEST(ConfigSet, ReachesInsideFreeTablesAndDefaultLists) {
   EXPECT_EQ(c.number("optim.betas.2"), 0.95);
   EXPECT_EQ(c.text("data.1.fields.prompt"), "q");
   EXPECT_EQ(c.text("data.1.keep.1"), "id");
-  EXPECT_EQ(config_error(text, {"laws.prefix=1"}),
+  EXPECT_EQ(resolve_error(text, {"laws.prefix=1"}),
             "--set: laws: got {\"prefix\":1}, wanted a table of name = true or false");
-  EXPECT_EQ(config_error(text, {"optim.lr=1", "optim.betas.3=0.5"}),
+  EXPECT_EQ(resolve_error(text, {"optim.lr=1", "optim.betas.3=0.5"}),
             "--set optim.betas.3=0.5: there is no key `optim.betas.3`; did you mean "
             "`optim.betas.2`?");
 }
@@ -58,18 +59,18 @@ TEST(ConfigSet, ReachesInsideFreeTablesAndDefaultLists) {
 TEST(ConfigSet, KeepsTheTypeOfTheRecipesOwnKeys) {
   const std::string text = config_text("beta = 1, name = 'x', flag = true, list = { 1 },",
                                        "print(cfg.beta, cfg.name, cfg.flag, cfg.list)");
-  EXPECT_EQ(config_error(text, {"beta=true"}),
+  EXPECT_EQ(resolve_error(text, {"beta=true"}),
             "--set beta=true: `beta` is a number in dpo.lua:2, got true");
   for (const char* wrong : {"nil", "1/2", "hello", "1e400", "{1}", "'1'"}) {
-    EXPECT_EQ(config_error(text, {fmt::format("beta={}", wrong)}),
+    EXPECT_EQ(resolve_error(text, {fmt::format("beta={}", wrong)}),
               fmt::format("--set beta={0}: `beta` is a number in dpo.lua:2, got {0}", wrong));
   }
-  EXPECT_EQ(config_error(text, {"beta="}),
+  EXPECT_EQ(resolve_error(text, {"beta="}),
             "--set beta=: `beta` is a number in dpo.lua:2, got nothing");
-  EXPECT_EQ(config_error(text, {"flag=0"}),
+  EXPECT_EQ(resolve_error(text, {"flag=0"}),
             "--set flag=0: `flag` is true or false in dpo.lua:2, got 0");
-  EXPECT_EQ(config_error(text, {"list=2"}), "--set list=2: `list` is a table in dpo.lua:2, got 2");
-  EXPECT_EQ(config_error(text, {"list.1=x"}),
+  EXPECT_EQ(resolve_error(text, {"list=2"}), "--set list=2: `list` is a table in dpo.lua:2, got 2");
+  EXPECT_EQ(resolve_error(text, {"list.1=x"}),
             "--set list.1=x: `list.1` is a number in dpo.lua:2, got x");
   const Config c = read_config(text, {"name=12", "beta=-2.5", "list={ 3, 4 }"});
   EXPECT_EQ(c.text("name"), "12");

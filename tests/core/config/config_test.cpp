@@ -30,28 +30,28 @@ TEST(RecipeConfig, AcceptsAnyLocalNameAndParentheses) {
 
 TEST(RecipeConfig, RejectsExpressions) {
   EXPECT_EQ(
-      config_error(config_text("beta = f(1)", "print(cfg.beta)")),
+      resolve_error(config_text("beta = f(1)", "print(cfg.beta)")),
       "dpo.lua:2: `beta`: config values are literals (a number, text, true, false, a table of "
       "them), so that they can be read without running the recipe; got `f`");
-  EXPECT_EQ(config_error(config_text("beta = 2 * 3", "print(cfg.beta)")).substr(0, 16),
+  EXPECT_EQ(resolve_error(config_text("beta = 2 * 3", "print(cfg.beta)")).substr(0, 16),
             "dpo.lua:2: `beta");
-  EXPECT_EQ(config_error(config_text("beta = nil")),
+  EXPECT_EQ(resolve_error(config_text("beta = nil")),
             "dpo.lua:2: `beta`: leave a key out instead of setting it "
             "to nil");
   for (const char* text : {"# mine\nbeta = 1", "beta = 1, # mine", "beta = 1 # mine"}) {
-    EXPECT_EQ(config_error(config_text(text, "print(cfg.beta)")),
+    EXPECT_EQ(resolve_error(config_text(text, "print(cfg.beta)")),
               "dpo.lua:2: `#`: a comment in Lua begins with --")
         << text;
   }
-  EXPECT_NE(config_error(config_text("beta = #names", "print(cfg.beta)")).find("literals"),
+  EXPECT_NE(resolve_error(config_text("beta = #names", "print(cfg.beta)")).find("literals"),
             std::string::npos);
-  EXPECT_EQ(config_error(config_text("beta = 1,\nbeta = 2", "print(cfg.beta)")),
+  EXPECT_EQ(resolve_error(config_text("beta = 1,\nbeta = 2", "print(cfg.beta)")),
             "dpo.lua:3: `beta`: the key is given twice; the first is in line 2");
-  EXPECT_EQ(config_error(config_text("list = { 1, a = 2 }")),
+  EXPECT_EQ(resolve_error(config_text("list = { 1, a = 2 }")),
             "dpo.lua:2: `list`: a table has either named keys or a list, not both");
-  EXPECT_EQ(config_error("local a = xrun.config {}\nlocal b = xrun.config {}"),
+  EXPECT_EQ(resolve_error("local a = xrun.config {}\nlocal b = xrun.config {}"),
             "dpo.lua:2: a second config; the first is in line 1");
-  EXPECT_NE(config_error("local a = xrun.config { b = {"), "no error");
+  EXPECT_NE(resolve_error("local a = xrun.config { b = {"), "no error");
 }
 
 TEST(RecipeConfig, AMissingCommaIsNamedAfterThePrecedingValue) {
@@ -64,50 +64,50 @@ TEST(RecipeConfig, AMissingCommaIsNamedAfterThePrecedingValue) {
                  "     2 |   model = 'm'\n"
                  "       |              ^");
   }
-  EXPECT_EQ(config_error(config_text("data = { { path = 'a' } }\nbeta = 1", "print(cfg.beta)")),
+  EXPECT_EQ(resolve_error(config_text("data = { { path = 'a' } }\nbeta = 1", "print(cfg.beta)")),
             "dpo.lua:2: a comma is missing after `data`");
-  EXPECT_EQ(config_error(config_text("data = { { path = 'a' }\n{ path = 'b' } }")),
+  EXPECT_EQ(resolve_error(config_text("data = { { path = 'a' }\n{ path = 'b' } }")),
             "dpo.lua:2: a comma is missing after `data.1`");
-  EXPECT_EQ(config_error(config_text("list = { 1 2 }")),
+  EXPECT_EQ(resolve_error(config_text("list = { 1 2 }")),
             "dpo.lua:2: a comma is missing after `list.1`");
-  EXPECT_EQ(config_error(config_text("long = [[a\nb]]\nbeta = 1")),
+  EXPECT_EQ(resolve_error(config_text("long = [[a\nb]]\nbeta = 1")),
             "dpo.lua:3: a comma is missing after `long`");
 }
 
 TEST(RecipeConfig, NamesOfOtherLibrariesGiveTheKeyHere) {
   EXPECT_EQ(
-      config_error(config_text("learning_rate = 1e-5")),
+      resolve_error(config_text("learning_rate = 1e-5")),
       "dpo.lua:2: `learning_rate` is never read: no line says `cfg.learning_rate`; here it is "
       "`optim.lr`");
-  EXPECT_EQ(config_error(config_text("optim = { max_grad_norm = 1 }")),
+  EXPECT_EQ(resolve_error(config_text("optim = { max_grad_norm = 1 }")),
             "dpo.lua:2: there is no key `optim.max_grad_norm`; here it is `optim.clip`");
   EXPECT_EQ(
-      config_error(config_text("logging_steps = 10")),
+      resolve_error(config_text("logging_steps = 10")),
       "dpo.lua:2: `logging_steps` is never read: no line says `cfg.logging_steps`; every step "
       "is logged");
-  EXPECT_EQ(config_error(config_text(""), {"num_train_epochs=3"}),
+  EXPECT_EQ(resolve_error(config_text(""), {"num_train_epochs=3"}),
             "--set num_train_epochs=3: there is no key `num_train_epochs`; here it is `epochs`");
 }
 
 // A known name comes before a near one of the recipe.
 TEST(RecipeConfig, ANameOfAnotherLibraryIsNotTakenForAMisspelling) {
   const std::string lora = config_text("lora = { rank = 4 }");
-  EXPECT_EQ(config_error(lora, {"lora_r=8"}),
+  EXPECT_EQ(resolve_error(lora, {"lora_r=8"}),
             "--set lora_r=8: there is no key `lora_r`; here it is `lora.rank`");
-  EXPECT_EQ(config_error(config_text("lora = { rank = 4 },\nlora_r = 8")),
+  EXPECT_EQ(resolve_error(config_text("lora = { rank = 4 },\nlora_r = 8")),
             "dpo.lua:3: `lora_r` is never read: no line says `cfg.lora_r`; here it is `lora.rank`");
-  EXPECT_EQ(config_error(lora, {"bf16=true"}),
+  EXPECT_EQ(resolve_error(lora, {"bf16=true"}),
             "--set bf16=true: there is no key `bf16`; it is `dtype`: --set dtype=bf16");
-  EXPECT_EQ(config_error(lora, {"fp16=true"}),
+  EXPECT_EQ(resolve_error(lora, {"fp16=true"}),
             "--set fp16=true: there is no key `fp16`; it is `dtype`, which is fp32 or bf16; "
             "nothing trains in fp16");
   EXPECT_EQ(
-      config_error(config_text("per_device_train_batch_size = 8")),
+      resolve_error(config_text("per_device_train_batch_size = 8")),
       "dpo.lua:2: `per_device_train_batch_size` is never read: no line says "
       "`cfg.per_device_train_batch_size`; it is `batch.pairs`, `batch.sequences` or "
       "`batch.prompts`: the size of a whole step, on all devices; `batch.max_tokens` bounds a "
       "micro-batch");
-  EXPECT_EQ(config_error(lora, {"gradient_accumulation_steps=4"}),
+  EXPECT_EQ(resolve_error(lora, {"gradient_accumulation_steps=4"}),
             "--set gradient_accumulation_steps=4: there is no key `gradient_accumulation_steps`; "
             "nothing accumulates: `batch` has the size of a whole step (`batch.pairs`, "
             "`batch.sequences` or `batch.prompts`), which is cut into micro-batches of "
@@ -115,102 +115,102 @@ TEST(RecipeConfig, ANameOfAnotherLibraryIsNotTakenForAMisspelling) {
 }
 
 TEST(RecipeConfig, ANumberInPlaceOfATableNamesTheMemberThatWasMeant) {
-  EXPECT_EQ(config_error(config_text("valid = 0.2")),
+  EXPECT_EQ(resolve_error(config_text("valid = 0.2")),
             "dpo.lua:2: valid: got 0.2, wanted a table with named keys; did you mean valid = { "
             "fraction = 0.2 }?");
-  EXPECT_EQ(config_error(config_text("save = 100")),
+  EXPECT_EQ(resolve_error(config_text("save = 100")),
             "dpo.lua:2: save: got 100, wanted a table with named keys; did you mean save = { "
             "every = 100 }?");
-  EXPECT_EQ(config_error(config_text("optim = { lr = 1 }"), {"optim=1e-5"}),
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 1 }"), {"optim=1e-5"}),
             "--set: optim: got 1e-05, wanted a table with named keys; did you mean --set "
             "optim.lr=1e-05?");
-  EXPECT_EQ(config_error(config_text("export = 'bf16'")),
+  EXPECT_EQ(resolve_error(config_text("export = 'bf16'")),
             "dpo.lua:2: export: got \"bf16\", wanted a table with named keys; did you mean "
             "export = { dtype = \"bf16\" }?");
-  EXPECT_EQ(config_error(config_text(""), {"export=bf16"}),
+  EXPECT_EQ(resolve_error(config_text(""), {"export=bf16"}),
             "--set: export: got \"bf16\", wanted a table with named keys; did you mean --set "
             "export.dtype=bf16?");
-  EXPECT_EQ(config_error(config_text(""), {"batch=8"}),
+  EXPECT_EQ(resolve_error(config_text(""), {"batch=8"}),
             "--set: batch: got 8, wanted a table with named keys; it is `batch.pairs`, "
             "`batch.sequences` or `batch.prompts`, the size of one step; `batch.max_tokens` bounds "
             "a micro-batch");
-  EXPECT_EQ(config_error(config_text("updates = { epochs = 2, groups = 4 }", "print(cfg.updates)"),
-                         {"updates=2"}),
+  EXPECT_EQ(resolve_error(config_text("updates = { epochs = 2, groups = 4 }", "print(cfg.updates)"),
+                          {"updates=2"}),
             "--set updates=2: `updates` is a table in dpo.lua:2, got 2; its keys: updates.epochs, "
             "updates.groups");
 }
 
 TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
-  EXPECT_EQ(config_error(config_text("betta = 0.1,", "\nlocal b = cfg.beta")),
+  EXPECT_EQ(resolve_error(config_text("betta = 0.1,", "\nlocal b = cfg.beta")),
             "dpo.lua:2: `betta` is never read; line 5 reads `cfg.beta`");
-  EXPECT_EQ(config_error(config_text("epoch = 2")),
+  EXPECT_EQ(resolve_error(config_text("epoch = 2")),
             "dpo.lua:2: `epoch` is never read: no line says `cfg.epoch`; did you mean `epochs`?");
   EXPECT_EQ(
-      config_error(config_text("warmup = 2")),
+      resolve_error(config_text("warmup = 2")),
       "dpo.lua:2: `warmup` is never read: no line says `cfg.warmup`; the engine's key of that "
       "name is `optim.warmup`");
 }
 
 TEST(RecipeConfig, NamesAReadOfAMissingKey) {
-  EXPECT_EQ(config_error(config_text("beta = 1", "print(cfg.beta)\nprint(cfg.bta)")),
+  EXPECT_EQ(resolve_error(config_text("beta = 1", "print(cfg.beta)\nprint(cfg.bta)")),
             "dpo.lua:5: `cfg.bta` is read, but the config has no `bta`; did you mean `cfg.beta`?");
-  EXPECT_EQ(config_error(config_text("", "print(cfg.optim.lrr)")),
+  EXPECT_EQ(resolve_error(config_text("", "print(cfg.optim.lrr)")),
             "dpo.lua:4: `cfg.optim.lrr` is read, but `optim` has no `lrr`; did you mean "
             "`cfg.optim.lr`?");
-  EXPECT_EQ(config_error(config_text("", "-- cfg.none\nprint('cfg.none', x.cfg.none)")),
+  EXPECT_EQ(resolve_error(config_text("", "-- cfg.none\nprint('cfg.none', x.cfg.none)")),
             "no error");
 }
 
 TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
-  EXPECT_EQ(config_error(config_text("optim = { lrr = 1 }")),
+  EXPECT_EQ(resolve_error(config_text("optim = { lrr = 1 }")),
             "dpo.lua:2: there is no key `optim.lrr`; did you mean `optim.lr`?");
-  EXPECT_EQ(config_error(config_text("optim = { epochs = 1 }")),
+  EXPECT_EQ(resolve_error(config_text("optim = { epochs = 1 }")),
             "dpo.lua:2: there is no key `optim.epochs`; the engine's key of that name is `epochs`");
-  EXPECT_EQ(config_error(config_text("optim = { beta = 1 }", "print(cfg.beta)")),
+  EXPECT_EQ(resolve_error(config_text("optim = { beta = 1 }", "print(cfg.beta)")),
             "dpo.lua:2: there is no key `optim.beta`; did you mean `optim.betas`?");
-  EXPECT_EQ(config_error(config_text("optim = { lr = 'x' }")),
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 'x' }")),
             "dpo.lua:2: optim.lr: got \"x\", wanted a number above 0");
-  EXPECT_EQ(config_error(config_text("optim = { lr = 0 }")),
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 0 }")),
             "dpo.lua:2: optim.lr: got 0, wanted a number above 0");
-  EXPECT_EQ(config_error(config_text("over_length = 'skip'")),
+  EXPECT_EQ(resolve_error(config_text("over_length = 'skip'")),
             "dpo.lua:2: over_length: got \"skip\", wanted \"raise\", \"drop\" or \"cut\"");
-  EXPECT_EQ(config_error(config_text("valid = { fraction = 2 }")),
+  EXPECT_EQ(resolve_error(config_text("valid = { fraction = 2 }")),
             "dpo.lua:2: valid.fraction: got 2, wanted a number of at least 0 and below 1");
-  EXPECT_EQ(config_error(config_text("valid = { fraction = 1 }")),
+  EXPECT_EQ(resolve_error(config_text("valid = { fraction = 1 }")),
             "dpo.lua:2: valid.fraction: got 1, wanted a number of at least 0 and below 1");
-  EXPECT_EQ(config_error(config_text("epochs = 0.5")),
+  EXPECT_EQ(resolve_error(config_text("epochs = 0.5")),
             "dpo.lua:2: epochs: got 0.5, wanted a whole number of at least 1");
-  EXPECT_EQ(config_error(config_text("data = {}")),
+  EXPECT_EQ(resolve_error(config_text("data = {}")),
             "dpo.lua:2: data: got [], wanted a list of tables, { { path = \"...\" } }");
-  EXPECT_EQ(config_error(config_text("data = { { path = 'a', keep = { 1 } } }")),
+  EXPECT_EQ(resolve_error(config_text("data = { { path = 'a', keep = { 1 } } }")),
             "dpo.lua:2: data.1.keep: got [1], wanted a list of text, { \"...\" }");
-  EXPECT_EQ(config_error(config_text("data = { { path = 'a', fields = { prompt = 1 } } }")),
+  EXPECT_EQ(resolve_error(config_text("data = { { path = 'a', fields = { prompt = 1 } } }")),
             "dpo.lua:2: data.1.fields: got {\"prompt\":1}, wanted a table of name = \"text\"");
   EXPECT_EQ(
-      config_error(config_text("optim = { lr = 1, betas = { 0.9, 1 } }")),
+      resolve_error(config_text("optim = { lr = 1, betas = { 0.9, 1 } }")),
       "dpo.lua:2: optim.betas: got [0.9,1], wanted a list of 2 numbers of at least 0 and below 1");
-  EXPECT_EQ(config_error(config_text("max_length = 1.5")),
+  EXPECT_EQ(resolve_error(config_text("max_length = 1.5")),
             "dpo.lua:2: max_length: got 1.5, wanted a whole number of at least 1");
-  EXPECT_EQ(config_error(config_text("data = 'a.jsonl'")),
+  EXPECT_EQ(resolve_error(config_text("data = 'a.jsonl'")),
             "dpo.lua:2: data: got \"a.jsonl\", wanted a list of tables, { { path = \"...\" } }");
-  EXPECT_EQ(config_error(config_text("data = { { pth = 'a' } }")),
+  EXPECT_EQ(resolve_error(config_text("data = { { pth = 'a' } }")),
             "dpo.lua:2: there is no key `data.1.pth`; did you mean `data.1.path`?");
-  EXPECT_EQ(config_error(config_text("data = { { weight = 1 } }")),
+  EXPECT_EQ(resolve_error(config_text("data = { { weight = 1 } }")),
             "dpo.lua:2: data.1 has no `path`");
-  EXPECT_EQ(config_error(config_text("laws = { bos = 1 }")),
+  EXPECT_EQ(resolve_error(config_text("laws = { bos = 1 }")),
             "dpo.lua:2: laws: got {\"bos\":1}, wanted a table of name = true or false");
 }
 
 TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
   EXPECT_EQ(
-      config_error(config_text("", "print(cfg.model)")),
+      resolve_error(config_text("", "print(cfg.model)")),
       "dpo.lua:4: `model` has no value: A Hugging Face model folder, a name from `xrun "
       "models`, or the sizes of a new model with random weights: { layers = 4, hidden = 256, "
       "tokenizer = \"DIR\" }. Its weights depend on them, the tokenizer and `seed` alone. Add "
       "it to the config, or --set model=...");
-  EXPECT_EQ(config_error(config_text("optim = { clip = 1 }")).substr(0, 35),
+  EXPECT_EQ(resolve_error(config_text("optim = { clip = 1 }")).substr(0, 35),
             "dpo.lua:2: `optim.lr` has no value:");
-  EXPECT_EQ(config_error(config_text("batch = { max_tokens = 5 }")),
+  EXPECT_EQ(resolve_error(config_text("batch = { max_tokens = 5 }")),
             "dpo.lua:2: `batch` does not say how much a step takes: add one of pairs, sequences, "
             "prompts, "
             "groups and tokens to it, or --set batch.pairs=...");
@@ -218,9 +218,9 @@ TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
 
 // A key without an effect would be ignored silently.
 TEST(RecipeConfig, RefusesKeysWithoutAnEffect) {
-  EXPECT_EQ(config_error(config_text("mixture = { blocks = 3 }")),
+  EXPECT_EQ(resolve_error(config_text("mixture = { blocks = 3 }")),
             "dpo.lua:2: there is no key `mixture.blocks`");
-  EXPECT_EQ(config_error(config_text("batch = { windows = 3 }")),
+  EXPECT_EQ(resolve_error(config_text("batch = { windows = 3 }")),
             "dpo.lua:2: there is no key `batch.windows`");
 }
 
@@ -233,11 +233,11 @@ TEST(RecipeConfig, AStageIsATableWithStartAndWeights) {
   EXPECT_EQ(c.number("mixture.stages.2.weights.1"), 0.2);
   EXPECT_EQ(c.text("mixture.stop"), "all");
   // A stage without weights has no elements to set; weights={2} sets all of them.
-  EXPECT_EQ(config_error(config_text("mixture = { stages = { { start = 0 } } }"),
-                         {"mixture.stages.1.weights.1=2"}),
+  EXPECT_EQ(resolve_error(config_text("mixture = { stages = { { start = 0 } } }"),
+                          {"mixture.stages.1.weights.1=2"}),
             "--set mixture.stages.1.weights.1=2: there is no key `mixture.stages.1.weights.1`");
   const auto stages = [](const std::string& text) {
-    return config_error(config_text("mixture = { stages = " + text + " }"));
+    return resolve_error(config_text("mixture = { stages = " + text + " }"));
   };
   EXPECT_EQ(
       stages("{ 1 }"),
@@ -264,11 +264,11 @@ TEST(RecipeConfig, ShuffleIsAFlagOrBlocks) {
   EXPECT_EQ(c.whole("shuffle.window"), 512);
   EXPECT_EQ(read_config(config_text("shuffle = {}")).whole("shuffle.block"), 256);
   EXPECT_EQ(read_config(config_text(""), {"shuffle.window=8"}).whole("shuffle.window"), 8);
-  EXPECT_EQ(config_error(config_text("shuffle = 3")),
+  EXPECT_EQ(resolve_error(config_text("shuffle = 3")),
             "dpo.lua:2: shuffle: got 3, wanted true, false or a table with named keys");
-  EXPECT_EQ(config_error(config_text("shuffle = { blok = 3 }")),
+  EXPECT_EQ(resolve_error(config_text("shuffle = { blok = 3 }")),
             "dpo.lua:2: there is no key `shuffle.blok`; did you mean `shuffle.block`?");
-  EXPECT_EQ(config_error(config_text("shuffle = { block = 0 }")),
+  EXPECT_EQ(resolve_error(config_text("shuffle = { block = 0 }")),
             "dpo.lua:2: shuffle.block: got 0, wanted a whole number of at least 1");
 }
 
@@ -288,14 +288,14 @@ TEST(RecipeConfig, AModelIsANameOrTheSizesOfANewOne) {
   EXPECT_EQ(
       read_config(config_text("model = 'tiny'"), {"model={ hidden = 64 }"}).whole("model.hidden"),
       64);
-  EXPECT_EQ(config_error(config_text("model = 3")),
+  EXPECT_EQ(resolve_error(config_text("model = 3")),
             "dpo.lua:2: model: got 3, wanted text or a table with named keys");
-  EXPECT_EQ(config_error(config_text("model = { layer = 3 }")),
+  EXPECT_EQ(resolve_error(config_text("model = { layer = 3 }")),
             "dpo.lua:2: there is no key `model.layer`; did you mean `model.layers`?");
-  EXPECT_EQ(config_error(config_text("model = { layers = 0 }")),
+  EXPECT_EQ(resolve_error(config_text("model = { layers = 0 }")),
             "dpo.lua:2: model.layers: got 0, wanted a whole number of at least 1");
   EXPECT_EQ(
-      config_error(config_text("model = { preset = 'huge' }")),
+      resolve_error(config_text("model = { preset = 'huge' }")),
       "dpo.lua:2: model.preset: got \"huge\", wanted \"tiny\", \"mid\", \"moe-1\", \"moe-8\", "
       "\"moe-64\" or \"gpt2-tiny\"");
 }
@@ -305,11 +305,11 @@ TEST(RecipeConfig, NumbersOfLuaJITAreRejectedOnlyInsideTheConfig) {
                                     "local big, i = 1LL, 2e3i\nlocal s = '\\d'\nprint(cfg.beta)"))
                 .number("beta"),
             2);
-  EXPECT_EQ(config_error(config_text("beta = 1ULL", "print(cfg.beta)")).substr(0, 22),
+  EXPECT_EQ(resolve_error(config_text("beta = 1ULL", "print(cfg.beta)")).substr(0, 22),
             "dpo.lua:2: `beta`: con");
-  EXPECT_NE(config_error(config_text("beta = 1ULL")).find("got 1ULL, which is not a plain number"),
+  EXPECT_NE(resolve_error(config_text("beta = 1ULL")).find("got 1ULL, which is not a plain number"),
             std::string::npos);
-  EXPECT_NE(config_error(config_text("beta = 1e400")).find("got 1e400, which is out of range"),
+  EXPECT_NE(resolve_error(config_text("beta = 1e400")).find("got 1e400, which is out of range"),
             std::string::npos);
 }
 
@@ -320,7 +320,7 @@ TEST(RecipeConfig, StringsTakeTheEscapesOfLuaJIT) {
       "pa\u20acAAb\\");
   for (const char* wrong :
        {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
-    EXPECT_NE(config_error(config_text(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
+    EXPECT_NE(resolve_error(config_text(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
                   .find("which is not an escape"),
               std::string::npos)
         << wrong;

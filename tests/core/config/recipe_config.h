@@ -16,7 +16,7 @@ inline Config read_config(const std::string& body, std::vector<std::string> sets
 }
 
 // The first line of the UsageError.
-inline std::string config_error(const std::string& body, std::vector<std::string> sets = {}) {
+inline std::string resolve_error(const std::string& body, std::vector<std::string> sets = {}) {
   try {
     read_config(body, std::move(sets));
   } catch (const UsageError& e) {
