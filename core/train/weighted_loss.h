@@ -1,5 +1,5 @@
 #pragma once
-// The loss of a step: unreduced losses times their weights, divided by one global weight a unit.
+// The loss of a step: unreduced losses times their weights, divided by one global weight per unit.
 
 #include <ATen/core/Tensor.h>
 
