@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/scatter.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
