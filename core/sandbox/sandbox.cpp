@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "core/base/error.h"
@@ -27,6 +29,7 @@ namespace {
 constexpr rlim_t kOpenFiles = 1024;
 constexpr rlim_t kStackBytes = rlim_t{8} << 20;
 constexpr int64_t kMb = int64_t{1} << 20;
+constexpr rlim_t kMoreTasks = 1024;  // threads of this process and tasks of the user's other ones
 
 void limit(__rlimit_resource what, const char* name, rlim_t most) {
   rlimit now{};
@@ -35,6 +38,16 @@ void limit(__rlimit_resource what, const char* name, rlim_t most) {
   const rlimit set = {wanted, wanted};
   XRUN_CHECK(setrlimit(what, &set) == 0, "the limit on {} cannot be set: {}", name,
              std::strerror(errno));
+}
+
+// The processes and threads of the machine, of which the user's are a part: "0.2 0.1 0.1 1/80 112".
+rlim_t running_tasks() {
+  std::ifstream file("/proc/loadavg");
+  std::string load, running, tasks;
+  file >> load >> load >> load;
+  std::getline(file, running, '/');
+  file >> tasks;
+  return static_cast<rlim_t>(std::strtoull(tasks.c_str(), nullptr, 10));
 }
 
 rlim_t memory_bytes(const SandboxLimits& limits) {
@@ -58,6 +71,8 @@ std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAcces
   limit(RLIMIT_NOFILE, "open files", kOpenFiles);
   limit(RLIMIT_STACK, "the stack", kStackBytes);
   limit(RLIMIT_DATA, "memory", memory_bytes(limits));
+  // seccomp allows no process at all; this bounds them on a kernel without it.
+  limit(RLIMIT_NPROC, "processes", running_tasks() + kMoreTasks);
   // One file alone may not be larger either; the parent looks at their sum.
   if (limits.files_mb > 0) limit(RLIMIT_FSIZE, "files", static_cast<rlim_t>(limits.files_mb * kMb));
   if (limits.seconds > 0) {

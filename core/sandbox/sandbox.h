@@ -18,11 +18,11 @@ struct SandboxLimits {
   int64_t output_mb = 1024;  // that a recipe prints
 };
 
-// Sets the limits on this process: memory, sizes and number of files, CPU time, paths (in xrun and,
-// by Landlock, in the kernel), system calls. Must be called while the process has one thread, and
-// never undone. `system` is what libraries open by themselves; xrun refuses it to recipes. This
-// process dies with `parent` (a pid; 0: its current parent). Returns what this kernel cannot limit.
-// Throws Error if a limit cannot be set or the parent has ended.
+// Sets the limits on this process: memory, sizes and number of files, CPU time, processes, paths
+// (in xrun and, by Landlock, in the kernel), system calls. Must be called while the process has one
+// thread, and never undone. `system` is what libraries open by themselves; xrun refuses it to
+// recipes. This process dies with `parent` (a pid; 0: its current parent). Returns what this kernel
+// cannot limit. Throws Error if a limit cannot be set or the parent has ended.
 std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
                                        const SandboxLimits& limits, int64_t parent = 0);
 

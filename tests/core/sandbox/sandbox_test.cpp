@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -212,6 +213,15 @@ TEST_F(SandboxTest, MemoryFilesAndTheirNumberHaveLimits) {
     int open = 0;
     while (::dup(fd) >= 0) ++open;
     return memory == MAP_FAILED && !large && open < 1024;
+  });
+}
+
+// The kernel does not hold root to it.
+TEST_F(SandboxTest, ProcessesHaveALimitOfTheKernelToo) {
+  expect_inside(access, {}, [] {
+    rlimit most{};
+    ::getrlimit(RLIMIT_NPROC, &most);
+    return most.rlim_max > 1024 && most.rlim_max < 1 << 20;
   });
 }
 
