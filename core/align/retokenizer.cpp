@@ -22,7 +22,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kAlignerVersion = 2;  // of cached results
+constexpr int64_t kAlignerVersion = 3;  // of cached results
 constexpr int32_t kContent = -1;        // TokenTable::role
 
 // Such a tokenizer spells the first word of a text with a space that the text does not have.
@@ -226,6 +226,17 @@ class Retokenizer::Builder {
     append(end, teacher, walk_tokens(a_.table_s_, ids, a_.table_t_, teacher, options));
   }
 
+  // A tokenizer that changes or lacks some characters may still spell this text.
+  bool student_spells(std::span<const int32_t> ids, std::string_view text) const {
+    return a_.table_s_.exact() || a_.student_->decode(ids) == text;
+  }
+  bool teacher_spells(const std::vector<int32_t>& ids, std::string_view text) const {
+    if (a_.table_t_.exact()) return true;
+    std::string spelled;
+    for (const int32_t id : ids) spelled += a_.table_t_.bytes(id);
+    return spelled == text;
+  }
+
   // Content tokens [at_, end) that spell `text`, which is UTF-8. `fresh`: without the space that
   // the student puts before a text.
   void walk(size_t end, std::string_view text, bool fresh) {
@@ -238,10 +249,9 @@ class Retokenizer::Builder {
       if (text.empty()) return orphans(end);
     }
     const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
-    Encoding teacher;
+    Encoding teacher = a_.teacher_->encode(text);
     Alignment pairs;
-    if (a_.table_s_.exact() && a_.table_t_.exact()) {
-      teacher = a_.teacher_->encode(text);
+    if (student_spells(ids, text) && teacher_spells(teacher.ids, text)) {
       pairs = walk_tokens(a_.table_s_, ids, a_.table_t_, teacher.ids, options);
     } else {
       // A normaliser changes the bytes, so both sides are compared by their ranges of the text.
