@@ -199,7 +199,8 @@ class Retokenizer::Builder {
       while (good > at_ && first_invalid(text, byte_of(at_), byte_of(good)) < byte_of(good)) --good;
       const std::string_view piece =
           std::string_view(text).substr(byte_of(at_), byte_of(good) - byte_of(at_));
-      walk(good, piece, begins && at_ == first);
+      walk(good, piece, std::span(offset).subspan(at_ - first, good - at_ + 1),
+           begins && at_ == first);
       if (stop == end) continue;
       if (!is_answer_) {
         orphans(stop + 1);
@@ -226,20 +227,10 @@ class Retokenizer::Builder {
     append(end, teacher, walk_tokens(a_.table_s_, ids, a_.table_t_, teacher, options));
   }
 
-  // A tokenizer that changes or lacks some characters may still spell this text.
-  bool student_spells(std::span<const int32_t> ids, std::string_view text) const {
-    return a_.table_s_.exact() || a_.student_->decode(ids) == text;
-  }
-  bool teacher_spells(const std::vector<int32_t>& ids, std::string_view text) const {
-    if (a_.table_t_.exact()) return true;
-    std::string spelled;
-    for (const int32_t id : ids) spelled += a_.table_t_.bytes(id);
-    return spelled == text;
-  }
-
   // Content tokens [at_, end) that spell `text`, which is UTF-8. `fresh`: without the space that
-  // the student puts before a text.
-  void walk(size_t end, std::string_view text, bool fresh) {
+  // the student puts before a text. `offset` has the first byte of each token, and the last one's
+  // end.
+  void walk(size_t end, std::string_view text, std::span<const size_t> offset, bool fresh) {
     if (text.empty()) return orphans(end);
     WalkOptions options = a_.options_.walk;
     // A space that belongs to the text: the walk must not take it for the one before a text.
@@ -249,22 +240,40 @@ class Retokenizer::Builder {
       if (text.empty()) return orphans(end);
     }
     const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
-    Encoding teacher = a_.teacher_->encode(text);
-    Alignment pairs;
-    if (student_spells(ids, text) && teacher_spells(teacher.ids, text)) {
-      pairs = walk_tokens(a_.table_s_, ids, a_.table_t_, teacher.ids, options);
-    } else {
-      // A normaliser changes the bytes, so both sides are compared by their ranges of the text.
-      const std::string plain = a_.student_->decode(ids);
-      const Encoding student = a_.student_->encode(plain);
-      // Tokens that the student would not choose for this text have no known ranges.
-      if (!std::equal(ids.begin(), ids.end(), student.ids.begin(), student.ids.end())) {
-        return orphans(end);
-      }
-      teacher = a_.teacher_->encode(plain);
-      pairs = walk_tokens(plain, a_.table_s_, student, a_.table_t_, teacher, a_.options_.walk);
+    const Encoding teacher = a_.teacher_->encode(text);
+    if (a_.table_s_.exact() && a_.table_t_.exact()) {
+      Alignment pairs = walk_tokens(a_.table_s_, ids, a_.table_t_, teacher.ids, options);
+      // An exact tokenizer loses what it has no token for, and takes U+2581 for a space.
+      if (all_paired(pairs)) return append(end, teacher.ids, std::move(pairs));
     }
-    append(end, teacher.ids, std::move(pairs));
+    if (a_.table_s_.exact() || a_.student_->decode(ids) == text) {
+      const Encoding own{{ids.begin(), ids.end()}, ranges(offset, text.size())};
+      return append(end, teacher.ids,
+                    walk_tokens(text, a_.table_s_, own, a_.table_t_, teacher, options));
+    }
+    // The student's pieces do not spell its text (WordPiece), so its encoding finds their ranges.
+    const std::string plain = a_.student_->decode(ids);
+    const Encoding own = a_.student_->encode(plain);
+    // Tokens that the student would not choose for this text have no known ranges.
+    if (!std::equal(ids.begin(), ids.end(), own.ids.begin(), own.ids.end())) return orphans(end);
+    const Encoding read = a_.teacher_->encode(plain);
+    append(end, read.ids,
+           walk_tokens(plain, a_.table_s_, own, a_.table_t_, read, a_.options_.walk));
+  }
+
+  static bool all_paired(const Alignment& pairs) {
+    return std::none_of(pairs.begin(), pairs.end(), [](const AlignedPair& pair) {
+      return pair.s_begin < 0 || pair.t_begin < 0;
+    });
+  }
+
+  // The ranges of tokens in their last `size` bytes: a space before them may have been removed.
+  static std::vector<ByteRange> ranges(std::span<const size_t> offset, size_t size) {
+    const size_t first = offset.back() - size;
+    const auto at = [&](size_t i) { return uint32_t(std::max(offset[i], first) - first); };
+    std::vector<ByteRange> out;
+    for (size_t i = 0; i + 1 < offset.size(); ++i) out.push_back({at(i), at(i + 1)});
+    return out;
   }
 
   // Student's tokens [at_, end) with those of the teacher, and the pairs of both, from 0.
