@@ -185,12 +185,12 @@ std::optional<std::string> AlignmentQuality::warning(const std::string& file) co
 
 std::string AlignmentQuality::text() const {
   const int64_t pairs = one_one_ + one_many_ + many_one_ + many_many_;
+  const int64_t lost = student_.tokens - student_.in_correct_pairs;
   std::string out = fmt::format(
       "{}: {} student tokens, {} teacher tokens\n"
-      "coverage {:.4f} of the student, {:.4f} of the teacher; {} lose supervision\n",
+      "coverage {:.4f} of the student, {:.4f} of the teacher; {} {} supervision\n",
       counted(documents_, "document"), count_text(student_.tokens), count_text(teacher_.tokens),
-      coverage(), teacher_coverage(),
-      counted(student_.tokens - student_.in_correct_pairs, "student token"));
+      coverage(), teacher_coverage(), counted(lost, "student token"), lost == 1 ? "loses" : "lose");
   out += fmt::format("correct pairs, student to teacher tokens: {}\n", count_text(pairs));
   out += share_line("1 to 1", one_one_, pairs) + share_line("1 to many", one_many_, pairs) +
          share_line("many to 1", many_one_, pairs) + share_line("many to many", many_many_, pairs);
@@ -228,21 +228,22 @@ Json AlignmentQuality::json() const {
                                  {"one_to_many", one_many_},
                                  {"many_to_one", many_one_},
                                  {"many_to_many", many_many_}});
-  return Json(Json::Object{{"documents", documents_},
-                           {"student_tokens", student_.tokens},
-                           {"teacher_tokens", teacher_.tokens},
-                           {"coverage", coverage()},
-                           {"teacher_coverage", teacher_coverage()},
-                           {"lost_tokens", student_.tokens - student_.in_correct_pairs},
-                           {"correct_pairs", shapes},
-                           {"longest_span", Json(Json::Object{{"student", student_.longest},
-                                                              {"teacher", teacher_.longest}})},
-                           {"wrong_pairs", wrong_},
-                           {"student_orphans", student_.orphans},
-                           {"teacher_orphans", teacher_.orphans},
-                           {"differing_documents", differing_},
-                           {"long_pairs", long_pairs_},
-                           {"worst", worst}});
+  return Json(Json::Object{
+      {"documents", documents_},
+      {"student_tokens", student_.tokens},
+      {"teacher_tokens", teacher_.tokens},
+      {"coverage", student_.tokens > 0 ? Json(coverage()) : Json()},
+      {"teacher_coverage", teacher_.tokens > 0 ? Json(teacher_coverage()) : Json()},
+      {"lost_tokens", student_.tokens - student_.in_correct_pairs},
+      {"correct_pairs", shapes},
+      {"longest_span",
+       Json(Json::Object{{"student", student_.longest}, {"teacher", teacher_.longest}})},
+      {"wrong_pairs", wrong_},
+      {"student_orphans", student_.orphans},
+      {"teacher_orphans", teacher_.orphans},
+      {"differing_documents", differing_},
+      {"long_pairs", long_pairs_},
+      {"worst", worst}});
 }
 
 }  // namespace xrun

@@ -39,6 +39,16 @@ is "$(sed -n 4p out)" '{"error":"rows:4: the field \"text\" has type integer, wa
 is "$(sed -n 5p out)" '{"error":"rows:5: \"student_ids\"[0] is -1, wanted an id"}'
 is "$(sed -n 6p out)" "$(sed -n 1p out)"
 
+# Text and ids in one row, and options that --dp does not read, are refused.
+status=0; echo '{"text":"!","student_ids":[1],"teacher_ids":[1]}' | align --json >out || status=$?
+is $status 1
+grep -q 'with \\"student_ids\\" and \\"teacher_ids\\"; got both"' out || fail "got $(cat out)"
+status=0; echo '!' | align --dp --max-span 2 2>err || status=$?
+is $status 2
+status=0; echo '!' | align --max-span 0 2>err || status=$?
+is $status 2
+grep -q 'max-span: .* wanted a whole number of at least 1' err || fail "got $(cat err)"
+
 # NeMo-RL's aligner compares strings: it finds no pair for a character that one side spells in bytes.
 is "$(echo '!!' | align --dp)" "$(echo '!!' | align)"
 is "$(echo '你' | "$xrun" align --student "$bytes" --teacher "$tokenizers/sp_bpe" --dp --report 2>err |
@@ -55,6 +65,11 @@ printf 'one\ntwo words\n' | align --report >out
 is "$(head -n 1 out | cut -d: -f1)" "2 documents"
 grep -q '^coverage 1.0000 of the student, 1.0000 of the teacher; 0 student tokens lose supervision$' out ||
   fail "got $(cat out)"
+
+# Without a good row there is no coverage.
+status=0; echo '{}' | align --report --json >out 2>err || status=$?
+is $status 1
+grep -q '"coverage":null' out || fail "got $(cat out)"
 
 # Equal tokenizers are recognised, in whatever folder; --specials adds BOS.
 cp -r "$tokenizers/llama2" copy

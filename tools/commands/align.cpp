@@ -149,11 +149,12 @@ class RowAligner {
   AlignedTokens align(const std::string& line, const RowReader& rows) const {
     if (!arguments_.json) return aligner_.text(line, arguments_.specials);
     const Json row = parse_row(line, rows);
-    if (row.find("student_ids") == nullptr && row.find("teacher_ids") == nullptr) {
-      XRUN_CHECK(row.find("text") != nullptr,
-                 "{}: wanted an object with the field \"text\", or with \"student_ids\" and "
-                 "\"teacher_ids\"",
-                 rows.location());
+    const bool has_ids = row.find("student_ids") != nullptr || row.find("teacher_ids") != nullptr;
+    XRUN_CHECK(has_ids != (row.find("text") != nullptr),
+               "{}: wanted an object with the field \"text\", or with \"student_ids\" and "
+               "\"teacher_ids\"{}",
+               rows.location(), has_ids ? "; got both" : "");
+    if (!has_ids) {
       return aligner_.text(text_field(row, rows), arguments_.specials);
     }
     return aligner_.ids(ids_field(row, rows, "student_ids"), ids_field(row, rows, "teacher_ids"));
@@ -230,16 +231,19 @@ int command_align(int argc, char** argv) {
                "add the tokens of the post-processors (BOS, EOS) to texts");
   app.add_flag("--report", arguments.report,
                "write the quality instead of pairs: coverage, shapes of pairs, the worst examples");
-  app.add_option("--max-span", arguments.walk.max_span,
-                 "a pair of more tokens than this on a side is not correct")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  app.add_flag_callback(
+  CLI::Option* const max_span =
+      app.add_option("--max-span", arguments.walk.max_span,
+                     "a pair of more tokens than this on a side is not correct")
+          ->check(whole_number(1))
+          ->type_name("N");
+  CLI::Option* const no_roles = app.add_flag_callback(
       "--no-roles", [&] { arguments.walk.pair_specials = false; },
       "give special tokens no partner, instead of the other side's token of the same role");
   app.add_flag("--dp", arguments.dp,
                "give the pairs of NeMo-RL's string aligner, to compare with its runs; its wrong "
-               "pairs and orphans may hold several tokens");
+               "pairs and orphans may hold several tokens")
+      ->excludes(max_span)
+      ->excludes(no_roles);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return align_rows(arguments);
 }
