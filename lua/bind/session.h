@@ -20,6 +20,7 @@
 
 namespace xrun {
 
+class AlignedRows;
 class Ranks;
 class Run;
 class RunLoop;
@@ -46,6 +47,7 @@ struct SessionInputs {
   Ledger ledger;                                  // of every data source, in order
   std::string ledger_text;                        // its new lines since it was last printed
   std::vector<std::filesystem::path> cache_dirs;  // one for each source of the ledger
+  std::vector<std::weak_ptr<const AlignedRows>> alignments;  // of data sets with teachers
   std::string date;  // the day that templates see, fixed when the run began; "" until one asks
 };
 

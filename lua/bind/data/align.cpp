@@ -125,10 +125,12 @@ std::string worst_text(const DataHandle& data, const AlignmentSample& sample) {
 
 void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& sample,
                    const std::string& teacher, int64_t max_length) {
-  const std::string limit =
-      sample.cut_rows > 0
-          ? fmt::format(" (it reads at most {} tokens; rows are cut there)", count_text(max_length))
-          : "";
+  const std::string limit = sample.cut_rows > 0
+                                ? fmt::format(
+                                      " (it reads at most {} tokens; rows are cut there, unless "
+                                      "batch.tokens makes shorter windows)",
+                                      count_text(max_length))
+                                : "";
   const auto per_chunk = [&](int64_t tokens) {
     return static_cast<double>(tokens) / static_cast<double>(std::max<int64_t>(sample.chunks, 1));
   };
@@ -214,8 +216,8 @@ AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Token
 }
 
 // The companions of a set's rows, from their cache; null for a teacher that reads the rows' tokens.
-std::shared_ptr<const AlignedRows> companions_of(const DataSet& set, const AlignTeacher& teacher,
-                                                 int workers) {
+std::shared_ptr<const AlignedRows> companions_of(Session& session, const DataSet& set,
+                                                 const AlignTeacher& teacher, int workers) {
   if (teacher.retokenizer->same_vocabulary()) return nullptr;
   std::shared_ptr<const CompanionMaker> maker;
   if (teacher.chat_template) {
@@ -224,7 +226,9 @@ std::shared_ptr<const AlignedRows> companions_of(const DataSet& set, const Align
   } else {
     maker = std::make_shared<const TextCompanions>(teacher.retokenizer, workers);
   }
-  return std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
+  auto rows = std::make_shared<const AlignedRows>(std::move(maker), sidecar_root());
+  session.data.alignments.push_back(rows);
+  return rows;
 }
 
 }  // namespace
@@ -244,11 +248,13 @@ std::shared_ptr<DataHandle> align_set(lua_State* L, const DataHandle& data, int 
              row_kind_name(kind));
   const AlignTeacher teacher = read_teacher(L, i, data.policy->tokenizer(), chat);
   auto aligned = std::make_shared<DataHandle>(data);
-  aligned->align = [teacher, workers = recipe_context(L).options.threads](const DataSet& set) {
-    const auto rows = companions_of(set, teacher, workers);
+  Session& session = session_of(L);
+  const int workers = recipe_context(L).options.threads;
+  aligned->align = [&session, teacher, workers](const DataSet& set) {
+    const auto rows = companions_of(session, set, teacher, workers);
     return rows ? set.with_companion(rows) : set.with_row_chunks(teacher.owner.max_length);
   };
-  const auto rows = companions_of(data.set, teacher, recipe_context(L).options.threads);
+  const auto rows = companions_of(session, data.set, teacher, workers);
   if (!rows) {
     aligned->set = data.set.with_row_chunks(teacher.owner.max_length);
     report_cut(L, data, teacher.owner);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/align/aligned_rows.h"
 #include "core/base/error.h"
 #include "core/console/terminal/summary.h"
 #include "core/dist/agreement.h"
@@ -297,10 +298,18 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   return body;
 }
 
-void RunLoop::leave_loop(const Json& state) {
-  log_rollouts(*this);
+// Not left to destructors: a full disk would lose the values without a word.
+void RunLoop::flush_sidecars() {
   for (const auto& reference : session_.models.references()) reference->flush();
   for (const auto& frozen : session_.models.frozen_models()) frozen->flush();
+  for (const auto& alignment : session_.data.alignments) {
+    if (const auto rows = alignment.lock()) rows->flush();
+  }
+}
+
+void RunLoop::leave_loop(const Json& state) {
+  log_rollouts(*this);
+  flush_sidecars();
   run_->leave_loop(state);
   report_.end_progress();
 }
@@ -338,14 +347,9 @@ void RunLoop::finish(const Json& state) {
   if (run_->in_body()) log_rollouts(*this);  // `break` left the loop before
   report_.end_progress();
   report_.write_ledger();  // also of a run without a loop
-  for (const auto& reference : session_.models.references()) {
-    reference->flush();
-    reference->check_digest();
-  }
-  for (const auto& frozen : session_.models.frozen_models()) {
-    frozen->flush();
-    frozen->check_digest();
-  }
+  flush_sidecars();
+  for (const auto& reference : session_.models.references()) reference->check_digest();
+  for (const auto& frozen : session_.models.frozen_models()) frozen->check_digest();
   memory_.end_loop();
   run_->finish(state);
   // By one rank: another's temporary file would be among the files that are hashed.

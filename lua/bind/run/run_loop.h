@@ -103,6 +103,7 @@ class RunLoop {
   void check_disk(const StepLoop& loop);
   Metrics mean_of_updates(const Metrics& metrics);
   void warn_of_damage();  // in sidecars, once each
+  void flush_sidecars();
 
   Session& session_;
   std::string recipe_;
