@@ -76,7 +76,21 @@ void RunReport::write_ledger() {
   session_.data.ledger_text.clear();
 }
 
+// Once: a set is sampled when it is aligned, but sampled answers are seen here first.
+void RunReport::report_coverage(const Metrics& metrics) {
+  constexpr double kLeastCoverage = 0.9;
+  const auto coverage = find_metric(metrics, "align/coverage");
+  if (coverage_reported_ || !coverage || *coverage >= kLeastCoverage) return;
+  coverage_reported_ = true;
+  say(
+      fmt::format("warning: step {}: {:.1f} % of the trained tokens are in a chunk with the "
+                  "teacher's, the others get no supervision from it; align/wrong, align/one_sided, "
+                  "align/invalid and align/tokens_cut count why",
+                  run_.step(), 100 * *coverage));
+}
+
 void RunReport::log(const Metrics& metrics) {
+  report_coverage(metrics);
   has_scores_ = has_scores_ || find_metric(metrics, "sample/score");
   if (find_metric(metrics, "train/loss")) {
     last_train_ = metrics;

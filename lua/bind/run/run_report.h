@@ -58,6 +58,7 @@ class RunReport {
  private:
   void report_resume(const StepLoop& loop);
   void report_body_copy();
+  void report_coverage(const Metrics& metrics);
   void measure_peak(double reached);
   void add_scores(RunSummary& summary) const;
   void show_evaluation(const Metrics& metrics, const std::string& loss);
@@ -70,7 +71,7 @@ class RunReport {
   Metrics last_train_;
   int64_t body_tokens_ = 0;
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
-  bool copy_reported_ = false, has_scores_ = false;
+  bool copy_reported_ = false, has_scores_ = false, coverage_reported_ = false;
   RolloutNotices rollout_notices_;
   Ledger earlier_ledger_;      // of a run that is resumed
   size_t ledger_sources_ = 0;  // sources of this process in ledger.json
