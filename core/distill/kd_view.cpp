@@ -130,6 +130,16 @@ at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, boo
   return by_row ? loss : view.chunk_sum(loss);
 }
 
+// Equal numbers of columns do not make equal tokens.
+void check_one_vocabulary(const MicroBatch& micro, const KdPair& pair) {
+  if (!support_form(pair.options).needs_one_vocabulary()) return;
+  XRUN_CHECK(pair.teacher.reads_tokens_of(micro),
+             "xrun.kd: the loss \"{}\" compares one vocabulary, but {} has another one than {}, "
+             "whose tokens this batch has; use p-kl, gold or h-kl, which read a projection, or uld",
+             kd_loss_name(pair.options.loss), pair.teacher.dir().string(),
+             micro.info().tokenizer.dir);
+}
+
 struct ViewLoss {
   at::Tensor loss;
   bool by_row;  // [R] of the view, else [C]
@@ -197,6 +207,7 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
   check_others(pair);
   MicroBatch& micro = view.micro();
   const CompanionPack tokens = pair.teacher.tokens_of(micro);
+  check_one_vocabulary(micro, pair);
   const bool aligned = !tokens.fingerprint.empty();
   const ChunkRows rows = chunk_rows(micro.pack(), aligned);
   if (!rows.by_row) view.check_whole("xrun.kd");

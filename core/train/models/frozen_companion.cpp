@@ -63,16 +63,20 @@ int64_t FrozenModel::common_columns(const MicroBatch& micro) const {
 }
 
 // Rotary positions have no end, so a longer sequence would get log-probs, but no sensible ones.
-void FrozenModel::check_length(const PackedBatch& pack) const {
+void FrozenModel::check_length(const std::vector<int32_t>& cu_seqlens, bool companion) const {
   const int64_t most = config_->max_length;  // max_position_embeddings
   if (most == 0) return;
-  for (size_t s = 1; s < pack.cu_seqlens.size(); ++s) {
-    const int32_t length = pack.cu_seqlens[s] - pack.cu_seqlens[s - 1];
+  for (size_t s = 1; s < cu_seqlens.size(); ++s) {
+    const int32_t length = cu_seqlens[s] - cu_seqlens[s - 1];
     XRUN_CHECK(length <= most,
                "{} reads at most {} tokens (max_position_embeddings in its config.json), but this "
-               "batch has a sequence of {}; set max_length = {}, or cut rows there by "
-               "data:align(teacher)",
-               dir_.string(), count_text(most), count_text(length), most);
+               "batch has a sequence of {}{}",
+               dir_.string(), count_text(most), count_text(length),
+               companion ? " of its tokens; of several teachers align the data with the one that "
+                           "reads least: rows are cut there"
+                         : fmt::format("; set max_length = {}, or cut rows there with "
+                                       "data:align(teacher)",
+                                       most));
   }
 }
 
@@ -93,7 +97,7 @@ void FrozenModel::check_tokens(const MicroBatch& micro) const {
                  dir_.string(), id, own.tokenizer->piece(id), own.dir);
     }
   }
-  check_length(micro.pack());
+  check_length(micro.pack().cu_seqlens, /*companion=*/false);
 }
 
 const CompanionPack* FrozenModel::companion_of(const MicroBatch& micro) const {
@@ -104,7 +108,10 @@ const CompanionPack* FrozenModel::companion_of(const MicroBatch& micro) const {
 
 CompanionPack FrozenModel::tokens_of(const MicroBatch& micro) const {
   check_head(/*classifier=*/false);
-  if (const CompanionPack* const companion = companion_of(micro)) return *companion;
+  if (const CompanionPack* const companion = companion_of(micro)) {
+    check_length(companion->cu_seqlens, /*companion=*/true);
+    return *companion;
+  }
   const CompanionPack* const other = micro.pack().companion.get();
   XRUN_CHECK(
       other == nullptr || reads_tokens_of(micro),
@@ -131,6 +138,7 @@ FrozenRows& FrozenModel::rows(double temperature, int64_t columns) {
 
 at::Tensor FrozenModel::row_hidden(MicroBatch& micro, const CompanionPack& tokens) {
   const at::NoGradGuard no_grad;
+  check_length(tokens.cu_seqlens, !tokens.fingerprint.empty());
   if (options_.cache == FrozenCache::kHidden) {
     return rows(1, columns()).hidden(micro, tokens, vocabulary_of(micro).fingerprint);
   }

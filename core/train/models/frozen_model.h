@@ -83,7 +83,8 @@ class FrozenModel : public LogprobSource {
   // model reads.
   void check_tokens(const MicroBatch& micro) const;
   // The tokens that this model reads for a micro-batch, with the rows that predict its chunks:
-  // those of a companion in its vocabulary, or the batch's own. Throws Error if it reads neither.
+  // those of a companion in its vocabulary, or the batch's own. Throws Error if it reads neither,
+  // or not to their end.
   CompanionPack tokens_of(const MicroBatch& micro) const;
   // Columns of the vocabulary that it shares with a batch that it reads: fewer than columns() if
   // its vocabulary extends the batch's.
@@ -104,7 +105,8 @@ class FrozenModel : public LogprobSource {
   at::Tensor token_score(const View& view);
   at::Tensor token_score(Batch& batch);
 
-  // For distillation, without gradient. `tokens` are those of tokens_of().
+  // For distillation, without gradient. `tokens` are those of tokens_of(), of this model or of
+  // another one with its vocabulary. Throw Error for a sequence longer than this model reads.
   // Hidden states of their rows, [R, D], and the weight of the vocabulary projection for them,
   // [V, D]. Under kHidden only that weight is loaded once all rows are stored.
   at::Tensor row_hidden(MicroBatch& micro, const CompanionPack& tokens);
@@ -136,7 +138,7 @@ class FrozenModel : public LogprobSource {
   at::Tensor own_score(const View& view, const ScoreWeight& weight) override;
 
  private:
-  void check_length(const PackedBatch& pack) const;
+  void check_length(const std::vector<int32_t>& cu_seqlens, bool companion) const;
   void check_device(const MicroBatch& micro) const;
   FrozenModel(std::filesystem::path dir, FrozenOptions options);
   FrozenSource source();

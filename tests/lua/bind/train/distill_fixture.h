@@ -13,14 +13,16 @@ namespace xrun {
 
 class FrozenRuns : public SessionTest {
  protected:
-  // A model of another vocabulary in ./other.
-  static void make_other() {
+  // A model of another vocabulary in ./other, and one that reads fewer tokens.
+  static void make_other() { copy_other("other", 0); }
+  static void copy_other(const std::string& to, int64_t max_length) {
     InitOptions options;
+    if (max_length > 0) options.max_length = max_length;
     options.hidden = 32;
     options.ffn = 64;
     options.tokenizer = source_path("tests/data/tokenizers/smol");
     options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
-    init_model("other", options);
+    init_model(to, options);
   }
   static void copy_model(const std::string& to) {
     std::filesystem::copy("tiny", to, std::filesystem::copy_options::recursive);
