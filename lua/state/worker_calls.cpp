@@ -91,35 +91,35 @@ bool read_upvalues(lua_State* L, int i, std::vector<std::string>& modules) {
 
 // ---- the calls of one batch
 
-// Hands out units to threads in ascending order, and ends them all at the first error.
-class UnitQueue {
+// Hands out calls to threads in ascending order, and ends them all at the first error.
+class CallQueue {
  public:
-  explicit UnitQueue(WorkerCall call) : call_(std::move(call)) {}
+  explicit CallQueue(WorkerCall call) : call_(std::move(call)) {}
 
-  void add(int64_t units) {
-    change([&] { known_ += units; });
+  void add(int64_t calls) {
+    change([&] { known_ += calls; });
   }
-  // No further units will come.
+  // No further calls will come.
   void close() {
     change([&] { closed_ = true; });
   }
   void drop() { end_at(0); }
   int64_t called() const { return called_; }
 
-  // Calls units in a worker's state until none is left.
+  // Makes calls in a worker's state until none is left.
   void work(LuaState& state, const LuaRef& function, const std::function<void()>& poll) {
     try {
-      while (const std::optional<int64_t> unit = take()) {
+      while (const std::optional<int64_t> index = take()) {
         poll();
-        const bool last = call_(state, function, *unit);
+        const bool last = call_(state, function, *index);
         ++called_;
         // A refusal makes the results of this batch void.
         if (take_worker_refusal(state)) {
           refused_ = true;
           drop();
         }
-        // No later unit is wanted; earlier ones are still called.
-        if (last) end_at(*unit + 1);
+        // No later call is needed; earlier ones are still made.
+        if (last) end_at(*index + 1);
       }
     } catch (const std::exception&) {
       change([&] {
@@ -145,10 +145,10 @@ class UnitQueue {
     }
     changed_.notify_all();
   }
-  void end_at(int64_t unit) {
-    change([&] { end_ = std::min(end_, unit); });
+  void end_at(int64_t index) {
+    change([&] { end_ = std::min(end_, index); });
   }
-  // Waits for a unit; nothing if there will be none.
+  // Waits for the index of a call; nothing if there will be none.
   std::optional<int64_t> take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || next_ < known_ || next_ >= end_; });
@@ -160,7 +160,7 @@ class UnitQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t next_ = 0, known_ = 0;
-  int64_t end_ = std::numeric_limits<int64_t>::max();  // no call for units from here on
+  int64_t end_ = std::numeric_limits<int64_t>::max();  // no call from this index on
   bool closed_ = false;
   std::atomic<int64_t> called_{0};
   std::atomic<bool> refused_{false};
@@ -200,7 +200,7 @@ class WorkerCalls::Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  UnitQueue& queue() { return queue_; }
+  CallQueue& queue() { return queue_; }
 
   bool finish() {
     queue_.close();
@@ -222,7 +222,7 @@ class WorkerCalls::Threads {
   lua_State* state_;
   CallWorkers& pool_;
   std::string source_;
-  UnitQueue queue_;
+  CallQueue queue_;
   std::vector<LuaRef> loaded_;
   std::vector<std::thread> others_;
 };
@@ -245,7 +245,7 @@ std::unique_ptr<WorkerCalls> WorkerCalls::begin(lua_State* L, const LuaRef& func
       new WorkerCalls(std::make_unique<Threads>(L, code, modules, std::move(call), threads)));
 }
 
-void WorkerCalls::add(int64_t units) { threads_->queue().add(units); }
+void WorkerCalls::add(int64_t calls) { threads_->queue().add(calls); }
 int64_t WorkerCalls::called() const { return threads_->queue().called(); }
 bool WorkerCalls::finish() { return threads_->finish(); }
 

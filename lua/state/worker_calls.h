@@ -11,22 +11,23 @@
 
 namespace xrun {
 
-// One call. `state` is a worker's or the recipe's, `function` the function in it, `unit` the number
-// of the call: the rollout or group to score. Returns true if no later unit needs a call. Called by
-// several threads at once, each with another state and unit.
-using WorkerCall = std::function<bool(lua_State* state, const LuaRef& function, int64_t unit)>;
+// One call. `state` is a worker's or the recipe's, `function` the function in it, `call_index`
+// the number of the call: the rollout or group to score. Returns true if no later call is needed.
+// Called by several threads at once, each with another state and index.
+using WorkerCall =
+    std::function<bool(lua_State* state, const LuaRef& function, int64_t call_index)>;
 
-// Calls `call` for the units 0 to count - 1 in worker states, on at::get_num_threads() threads.
+// Calls `call` with the indices 0 to count - 1 in worker states, on at::get_num_threads() threads.
 // Returns false if the function cannot run there; the caller then makes every call in the recipe's
 // state, and drops the results of calls already made. That is so if the function
 //   has an upvalue other than xrun and its modules written in Lua (xrun.rewards), unchanged, or
 //   reaches for what a worker lacks: print, io, os, random numbers, global variables, and the rest
 //   of xrun. Such calls have had no effect outside their state.
-// The results depend on the unit alone, so they are the same for any number of threads. Throws
+// The results depend on the index alone, so they are the same for any number of threads. Throws
 // Interrupted after a signal, as the recipe's state would.
 bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const WorkerCall& call);
 
-// Makes the calls of call_on_workers on all threads but the caller's, while further units become
+// Makes the calls of call_on_workers on all threads but the caller's, while further calls become
 // known. Used by one thread.
 class WorkerCalls {
  public:
@@ -39,7 +40,7 @@ class WorkerCalls {
   WorkerCalls(const WorkerCalls&) = delete;
   WorkerCalls& operator=(const WorkerCalls&) = delete;
 
-  void add(int64_t units);  // lets that many further units be called
+  void add(int64_t calls);  // lets that many further calls be made
   int64_t called() const;   // calls that have returned
   // Makes the rest of the calls, on the caller's thread too. Returns and throws as call_on_workers.
   bool finish();

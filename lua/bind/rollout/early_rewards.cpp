@@ -1,5 +1,5 @@
-// One unit of work a call of the reward: an answer, or a group of them. A unit stays where it is in
-// memory, so that a worker fills it without the list's lock.
+// Each call scores one answer or one group. A call's record never moves in memory, so a worker
+// fills it without holding the list's lock.
 
 #include "lua/bind/rollout/early_rewards.h"
 
@@ -18,7 +18,7 @@ struct PresentEarlyRewards {
 
 }  // namespace
 
-// The answers of a prompt as the tables of samples, which several units share.
+// The answers of a prompt as the tables of samples, which several calls share.
 struct FinishedGroup {
   explicit FinishedGroup(std::shared_ptr<Rollouts> group)
       : rollouts(std::move(group)), samples(*rollouts) {}
@@ -26,8 +26,8 @@ struct FinishedGroup {
   SampleTable samples;
 };
 
-struct EarlyRewards::EarlyUnit {
-  EarlyUnit(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
+struct EarlyRewards::EarlyCall {
+  EarlyCall(std::shared_ptr<FinishedGroup> of, std::vector<int64_t> which)
       : group(std::move(of)), members(std::move(which)) {}
   std::shared_ptr<FinishedGroup> group;
   std::vector<int64_t> members;  // of the group
@@ -48,12 +48,12 @@ EarlyRewards* EarlyRewards::of(lua_State* L) {
 
 void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
   const int64_t threads = at::get_num_threads();
-  // At the first group: only now it is known that there is something to score.
+  // Workers start with the first group: before it there may be nothing to score.
   if (!begun_ && threads > 1) {
     calls_ = WorkerCalls::begin(
         state_, reward_,
-        [this](lua_State* L, const LuaRef& function, int64_t unit) {
-          return call(L, function, unit);
+        [this](lua_State* L, const LuaRef& function, int64_t index) {
+          return call(L, function, index);
         },
         threads);
   }
@@ -62,43 +62,43 @@ void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
   std::vector<int64_t> all(static_cast<size_t>(group->size()));
   std::iota(all.begin(), all.end(), 0);
   const auto finished = std::make_shared<FinishedGroup>(std::move(group));
-  int64_t units = 0;
+  int64_t calls = 0;
   {
     const std::lock_guard lock(mutex_);
-    const size_t before = units_.size();
+    const size_t before = early_.size();
     if (by_group_) {
-      units_.push_back(std::make_unique<EarlyUnit>(finished, all));
+      early_.push_back(std::make_unique<EarlyCall>(finished, all));
     } else {
       for (const int64_t i : all)
-        units_.push_back(std::make_unique<EarlyUnit>(finished, std::vector{i}));
+        early_.push_back(std::make_unique<EarlyCall>(finished, std::vector{i}));
     }
-    units = static_cast<int64_t>(units_.size() - before);
+    calls = static_cast<int64_t>(early_.size() - before);
   }
-  // Outside the lock, which the workers take for each unit.
-  calls_->add(units);
+  // Outside the lock, which the workers take for each call.
+  calls_->add(calls);
 }
 
 bool EarlyRewards::call(lua_State* state, const LuaRef& function, int64_t index) {
-  EarlyUnit* unit = nullptr;
+  EarlyCall* early = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    // The list may grow meanwhile and move; a unit stays where it is.
-    unit = units_[static_cast<size_t>(index)].get();
+    // The list may grow and move meanwhile; a call's record does not.
+    early = early_[static_cast<size_t>(index)].get();
   }
-  const SampleTable& samples = unit->group->samples;
+  const SampleTable& samples = early->group->samples;
   if (by_group_) {
-    unit->rewards = call_group_reward(state, function, samples, unit->members, settings_);
+    early->rewards = call_group_reward(state, function, samples, early->members, settings_);
   } else {
-    unit->rewards = {call_reward(state, function, samples, unit->members.front(), settings_)};
+    early->rewards = {call_reward(state, function, samples, early->members.front(), settings_)};
   }
-  return ends_scoring(unit->rewards, settings_);
+  return ends_scoring(early->rewards, settings_);
 }
 
 bool EarlyRewards::take(std::vector<std::vector<Reward>>& rewards) {
   // Taken once: the next rollouts:score of the body scores other answers.
   const auto calls = std::move(calls_);
-  if (calls == nullptr || units_.size() != rewards.size() || !calls->finish()) return false;
-  for (size_t i = 0; i < rewards.size(); ++i) rewards[i] = std::move(units_[i]->rewards);
+  if (calls == nullptr || early_.size() != rewards.size() || !calls->finish()) return false;
+  for (size_t i = 0; i < rewards.size(); ++i) rewards[i] = std::move(early_[i]->rewards);
   return true;
 }
 

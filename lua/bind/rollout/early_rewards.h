@@ -33,16 +33,16 @@ class EarlyRewards {
   bool take(std::vector<std::vector<Reward>>& rewards);
 
  private:
-  struct EarlyUnit;
-  bool call(lua_State* state, const LuaRef& function, int64_t unit);
+  struct EarlyCall;
+  bool call(lua_State* state, const LuaRef& function, int64_t index);
 
   lua_State* state_;
   const LuaRef& reward_;
   const RewardSettings settings_;
   const bool by_group_;
   bool begun_ = false;
-  std::mutex mutex_;  // guards the list, not the units
-  std::vector<std::unique_ptr<EarlyUnit>> units_;
+  std::mutex mutex_;  // guards the list, not the calls
+  std::vector<std::unique_ptr<EarlyCall>> early_;
   std::unique_ptr<WorkerCalls> calls_;  // last: its threads use the rest
 };
 
