@@ -1,5 +1,5 @@
-// What models hold adds up over the run; what a step takes on top adds up over the models of one
-// turn alone (step_memory.cpp).
+// Memory held by models adds up over the run; memory of a step adds up only over models that are
+// trained together (step_memory.cpp).
 
 #include "core/model/cost/memory_plan.h"
 
@@ -30,7 +30,7 @@ void join(PeakBytes& all, const PeakBytes& more) {
 
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
   ResidentBytes held;
-  std::map<int64_t, PeakBytes> turns;
+  std::map<int64_t, PeakBytes> peaks;  // by optimizer
   for (const PlannedModel& model : models) {
     const StepMemory step = step_memory(model.config, model.shape);
     const ResidentBytes& own = step.held;
@@ -40,11 +40,11 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     held.average += own.average;
     held.reference += own.reference;
     held.frozen += own.frozen;
-    join(turns[model.turn], step.peak);
+    join(peaks[model.optimizer], step.peak);
   }
   PeakBytes most;
-  // One turn's tensors are freed before the next begins: the peaks do not add up.
-  for (const auto& [turn, peak] : turns) {
+  // The tensors of one optimizer's step are freed before the next: the peaks do not add up.
+  for (const auto& [optimizer, peak] : peaks) {
     if (peak.total() > most.total()) most = peak;
   }
   std::vector<MemoryKind> all{

@@ -13,7 +13,7 @@ namespace xrun {
 struct PlannedModel {
   ModelConfig config;
   MemoryShape shape;
-  int64_t turn = 0;  // models of one turn are trained together, turns one after the other
+  int64_t optimizer = 0;  // models of one optimizer are trained together, those of others later
 };
 
 struct MemoryKind {
@@ -39,7 +39,7 @@ struct MemoryKind {
 // or of a shared prefix, the end of a micro-batch that reads one, the end of the step, or sampling,
 // which needs no gradients. Sizes may be absurd: sums are capped at 2^56 bytes per kind.
 std::vector<MemoryKind> memory_plan(const ModelConfig& config, const MemoryShape& shape);
-// Returns the plan of all models of a run, at the turn with the highest peak.
+// Returns the plan of all models of a run, at the step of the optimizer with the highest peak.
 std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models);
 
 int64_t total_bytes(const std::vector<MemoryKind>& plan);
