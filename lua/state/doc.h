@@ -19,8 +19,8 @@ enum class DocKind { kClass, kMethod, kProperty, kFunction, kValue, kMetamethod 
 // Options (args.h) accepts it and reads its default, and the pages and stubs show both. A range is
 // checked where the value is used, since most of those also hold for callers in C++.
 struct LuaOption {
-  LuaOption(std::string_view name_, std::string_view type_, Json default_value_ = {})
-      : name(name_), type(type_), default_value(std::move(default_value_)) {}
+  LuaOption(std::string_view name, std::string_view type, Json default_value = {})
+      : name(name), type(type), default_value(std::move(default_value)) {}
 
   std::string name, type;
   Json default_value;  // null: none, or one that depends on other values
@@ -29,10 +29,9 @@ struct LuaOption {
 // A parameter: {"view", "View|Batch"}. "name?" is optional, "..." takes the rest. A table lists its
 // options: {"options?", "table", {{"scale", "boolean", true}, {"eps", "number", 1e-6}}}.
 struct LuaParameter {
-  LuaParameter(std::string_view name_, std::string_view type_, std::vector<LuaOption> options_ = {})
-      : name(name_), type(type_), options(std::move(options_)) {
-    optional = name.ends_with('?');
-    if (optional) name.pop_back();
+  LuaParameter(std::string_view name, std::string_view type, std::vector<LuaOption> options = {})
+      : name(name), type(type), options(std::move(options)), optional(name.ends_with('?')) {
+    if (optional) this->name.pop_back();
   }
 
   std::string name, type;
@@ -42,8 +41,8 @@ struct LuaParameter {
 
 // A result, with its shape or its name: {"Tensor", "[n]"}, {"DataSet", "train"}.
 struct LuaResult {
-  LuaResult(const char* type_, const char* note_ = "") : type(type_), note(note_) {}
-  LuaResult(std::string_view type_) : type(type_) {}
+  LuaResult(const char* type, const char* note = "") : type(type), note(note) {}
+  LuaResult(std::string_view type) : type(type) {}
 
   std::string type, note;
 };
