@@ -201,14 +201,10 @@ int64_t RowCache::row_of_token(int64_t token) const {
 const std::vector<ExtraColumn>& RowCache::extra_columns() const { return extra_; }
 
 double RowCache::extra_number(int64_t row, size_t column) const {
-  XRUN_CHECK(extra_.at(column).is_number, "the extra column \"{}\" holds strings",
-             extra_[column].name);
   return reader_->value<double>(reader_->find(row), extra_at_[column].values);
 }
 
 std::string_view RowCache::extra_string(int64_t row, size_t column) const {
-  XRUN_CHECK(!extra_.at(column).is_number, "the extra column \"{}\" holds numbers",
-             extra_[column].name);
   const CacheReader::Elements text =
       reader_->elements(reader_->find(row), extra_at_[column].values);
   return {text.data, text.count};

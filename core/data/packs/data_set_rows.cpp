@@ -115,14 +115,16 @@ const std::vector<ExtraColumn>& DataSet::extra_columns() const { return state_->
 
 double DataSet::extra_number(int64_t row, const std::string& name) const {
   const size_t k = state_->extra_index(name);
-  XRUN_CHECK(state_->extra[k].is_number, "the extra column \"{}\" holds strings", name);
+  XRUN_CHECK(state_->extra[k].is_number, "the extra column \"{}\" holds strings, wanted numbers",
+             name);
   const State::SourceRow at = state_->find(row);
   return at.source.cache->extra_number(at.row, static_cast<size_t>(at.source.extra[k]));
 }
 
 std::string DataSet::extra_string(int64_t row, const std::string& name) const {
   const size_t k = state_->extra_index(name);
-  XRUN_CHECK(!state_->extra[k].is_number, "the extra column \"{}\" holds numbers", name);
+  XRUN_CHECK(!state_->extra[k].is_number, "the extra column \"{}\" holds numbers, wanted strings",
+             name);
   const State::SourceRow at = state_->find(row);
   const int32_t column = at.source.extra[k];
   // A source without the column.
