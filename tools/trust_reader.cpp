@@ -253,8 +253,8 @@ TrustOptions take_trust_options(std::vector<char*>& arguments) {
   if (runs && options.untrusted && options.named.writable.empty()) {
     if (leads_out_of(".", "runs")) {
       throw UsageError(
-          "runs: is a link out of this folder, which whoever made the recipe may have put here; "
-          "name the run's folder by --run DIR");
+          "runs: is a link out of this folder, perhaps planted with the recipe; choose the run's "
+          "folder with --run DIR");
     }
     options.named.writable.emplace_back("runs");
   }

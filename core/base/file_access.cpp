@@ -79,14 +79,14 @@ void check_read(const fs::path& path) {
   }
   refuse(path, "read",
          "reads its own folder and what the command line names, and follows no link out of them; "
-         "name it by --read PATH or --set KEY=PATH");
+         "name it with --read PATH or --set KEY=PATH");
 }
 
 void check_write(const fs::path& path) {
   if (!limits) return;
   const fs::path real = resolved(fs::absolute(path));
   if (!real.empty() && is_below(real, limits->writable)) return;
-  refuse(path, "written", "writes its run's folder alone; name that by --run DIR");
+  refuse(path, "written", "writes its run's folder alone; name that with --run DIR");
 }
 
 }  // namespace xrun

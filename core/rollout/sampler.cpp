@@ -21,8 +21,8 @@ Sampler::Decoding::Decoding(Model& model, const SamplerOptions& options)
       slots_(model.config(), model.compute_type(), options.cache_mb) {
   XRUN_CHECK(model.device().is_cpu(), "a model on {} cannot decode; take its host_copy()",
              model.device().str());
-  XRUN_CHECK(options.batch >= 1, "batch is {}, it must be at least 1", options.batch);
-  XRUN_CHECK(options.prefill_tokens >= 1, "prefill_tokens is {}, it must be at least 1",
+  XRUN_CHECK(options.batch >= 1, "batch is {}, wanted at least 1", options.batch);
+  XRUN_CHECK(options.prefill_tokens >= 1, "prefill_tokens is {}, wanted at least 1",
              options.prefill_tokens);
 }
 

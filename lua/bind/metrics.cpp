@@ -80,7 +80,7 @@ Metrics read_metrics(lua_State* L, int i) {
     XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING, "a key is {}, wanted names", type_name(L, -2));
     const std::string name = lua_tostring(L, -2);
     XRUN_CHECK(lua_type(L, -1) == LUA_TNUMBER,
-               "{} is {}, wanted a number; a tensor gives one by :item()", name, type_name(L, -1));
+               "{} is {}, wanted a number; call :item() on a tensor", name, type_name(L, -1));
     values.emplace_back(name, lua_tonumber(L, -1));
   }
   // A Lua table has no order, and metrics.jsonl must be the same each time.

@@ -137,7 +137,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   const auto literal = parse_literal(text);
   push(L, literal ? literal_json(*literal) : Json(text));
   // A value of another type would fail later, far from this input.
-  XRUN_CHECK(before == LUA_TNIL || lua_type(L, -1) == before, "{} is {}: got {}, wanted a {}", path,
+  XRUN_CHECK(before == LUA_TNIL || lua_type(L, -1) == before, "{} is {}; got {}, wanted a {}", path,
              old, value_text(L, -1, {.width = 60}), lua_typename(L, before));
   const std::string now = value_text(L, -1, {.width = 60});
   push(L, key);

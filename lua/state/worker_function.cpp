@@ -134,7 +134,7 @@ setmetatable(_G, {
            "arguments and Lua's own string, table and math", 2)
   end,
   __newindex = function(_, name)
-    refuse("a function over rows may not set the global `" .. tostring(name) .. "`; say local", 2)
+    refuse("a function over rows may not set the global `" .. tostring(name) .. "`; declare it local", 2)
   end,
   __metatable = false,
 })

@@ -41,7 +41,7 @@ local cfg = xrun.config { file = "none" }
 xrun.text({ { path = cfg.file } }, xrun.policy("../tiny"))
 print("read")' >theirs/reads.lua
 cd theirs
-wants 2 "name the run's folder by --run DIR" "$xrun" r.lua --untrusted
+wants 2 "choose the run's folder with --run DIR" "$xrun" r.lua --untrusted
 wants 0 "ran" "$xrun" r.lua --untrusted --run ../own
 wants 1 "x.jsonl: may not be read" "$xrun" reads.lua --untrusted --run ../own --read ../tiny --set file=x.jsonl
 wants 0 "read" "$xrun" reads.lua --untrusted --run ../own --read ../tiny --set file=../elsewhere/x.jsonl

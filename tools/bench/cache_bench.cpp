@@ -103,7 +103,7 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
       const double wall_ms = watch.lap_ms();
       const double cpu_s = cpu_seconds() - cpu;
       const std::string got = digest_of(set.cache_dirs()[0]);
-      XRUN_CHECK(digest.empty() || got == digest, "{} workers gave other bytes", workers);
+      XRUN_CHECK(digest.empty() || got == digest, "the bytes with {} workers differ", workers);
       digest = got;
       const auto rows = static_cast<double>(set.ledger().rows());
       if (!keep.empty() && run < 0 && workers == 1)

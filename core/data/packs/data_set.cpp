@@ -36,7 +36,7 @@ std::string metric_name(const DataSource& source, const std::vector<std::string>
 // Sources are opened in their order; row ids run through all of them.
 DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
                       const std::shared_ptr<const ChatTemplate>& chat_template) {
-  XRUN_CHECK(!options.sources.empty(), "a data set has no source of data");
+  XRUN_CHECK(!options.sources.empty(), "the list of data sources is empty; wanted at least one");
   auto state = std::make_shared<State>();
   auto selection = std::make_shared<RowSelection>();
   state->kind = options.kind;

@@ -125,15 +125,14 @@ double Adapter::scale() const {
 
 void check_adapter_options(const AdapterOptions& options, const ModelConfig& config) {
   if (options.rank < 1 || options.rank > kMaxRank) {
-    throw UsageError(
-        fmt::format("lora.rank is {}, it must be from 1 to {}", options.rank, kMaxRank));
+    throw UsageError(fmt::format("lora.rank is {}, wanted 1 to {}", options.rank, kMaxRank));
   }
   if (!std::isfinite(options.alpha) || options.alpha <= 0) {
-    throw UsageError(fmt::format("lora.alpha is {}, it must be positive", options.alpha));
+    throw UsageError(fmt::format("lora.alpha is {}, wanted a positive number", options.alpha));
   }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     throw UsageError(
-        fmt::format("lora.dropout is {}, it must be at least 0 and below 1", options.dropout));
+        fmt::format("lora.dropout is {}, wanted at least 0 and below 1", options.dropout));
   }
   if (options.targets.empty()) {
     throw UsageError("lora.targets is empty; name linear maps, or \"all\" for all of them");

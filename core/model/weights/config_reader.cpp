@@ -29,7 +29,7 @@ int64_t ConfigReader::integer(const char* key, int64_t otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
   if (!value->is_int() || value->as_int() < 1) {
-    fail(fmt::format("{} is {}, it must be a positive integer", key, dump_json(*value)));
+    fail(fmt::format("{} is {}, wanted a positive integer", key, dump_json(*value)));
   }
   return value->as_int();
 }
@@ -37,8 +37,7 @@ int64_t ConfigReader::integer(const char* key, int64_t otherwise) const {
 double ConfigReader::number(const char* key, double otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
-  if (!value->is_number())
-    fail(fmt::format("{} is {}, it must be a number", key, dump_json(*value)));
+  if (!value->is_number()) fail(fmt::format("{} is {}, wanted a number", key, dump_json(*value)));
   return value->as_double();
 }
 
@@ -46,7 +45,7 @@ bool ConfigReader::flag(const char* key, bool otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
   if (!value->is_bool()) {
-    fail(fmt::format("{} is {}, it must be true or false", key, dump_json(*value)));
+    fail(fmt::format("{} is {}, wanted true or false", key, dump_json(*value)));
   }
   return value->as_bool();
 }
@@ -54,8 +53,7 @@ bool ConfigReader::flag(const char* key, bool otherwise) const {
 std::string ConfigReader::text(const char* key, const std::string& otherwise) const {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
-  if (!value->is_string())
-    fail(fmt::format("{} is {}, it must be a string", key, dump_json(*value)));
+  if (!value->is_string()) fail(fmt::format("{} is {}, wanted a string", key, dump_json(*value)));
   return value->as_string();
 }
 
@@ -67,7 +65,7 @@ std::vector<double> ConfigReader::numbers(const char* key) const {
   if (!value->is_array()) fail(fmt::format("{} must be a list of numbers", key));
   for (const Json& number : value->as_array()) {
     if (!number.is_number()) {
-      fail(fmt::format("{} holds {}, it must be a list of numbers", key, dump_json(number)));
+      fail(fmt::format("{} holds {}, wanted a list of numbers", key, dump_json(number)));
     }
     list.push_back(number.as_double());
   }
@@ -79,8 +77,7 @@ ConfigReader ConfigReader::object(const char* key) const {
   static const Json kEmpty = Json::object();
   const Json* value = find(key);
   if (value == nullptr) return ConfigReader(kEmpty, name_);
-  if (!value->is_object())
-    fail(fmt::format("{} is {}, it must be an object", key, dump_json(*value)));
+  if (!value->is_object()) fail(fmt::format("{} is {}, wanted an object", key, dump_json(*value)));
   return ConfigReader(*value, fmt::format("{}: {}", name_, key));
 }
 

@@ -36,7 +36,7 @@ Activation read_activation(const ConfigReader& reader, const char* key,
 double read_norm_eps(const ConfigReader& reader, const char* key, double otherwise) {
   const double eps = reader.number(key, otherwise);
   if (!(eps > 0) || !std::isfinite(eps)) {
-    reader.fail(fmt::format("{} is {}, it must be a positive number", key, eps));
+    reader.fail(fmt::format("{} is {}, wanted a positive number", key, eps));
   }
   return eps;
 }
@@ -80,7 +80,7 @@ void check_decoder(const ConfigReader& reader, const ModelConfig& config) {
   // RoPE turns pairs of dimensions.
   if (config.positions == Positions::kRotary && config.head_dim % 2 != 0) {
     reader.fail(
-        fmt::format("head_dim is {}, it must be even for rotary positions", config.head_dim));
+        fmt::format("head_dim is {}, wanted an even number for rotary positions", config.head_dim));
   }
   if (reader.has("quantization_config")) {
     reader.fail("the weights are quantised; export them in a floating-point type first");

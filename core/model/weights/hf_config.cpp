@@ -22,8 +22,7 @@ std::vector<int32_t> read_stop_ids(const Json& json, const std::string& name) {
   const Json::Array one = {*value};
   for (const Json& id : value->is_array() ? value->as_array() : one) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= INT32_MAX,
-               "{}: eos_token_id is {}, it must be an id or a list of ids", name,
-               dump_json(*value));
+               "{}: eos_token_id is {}, wanted an id or a list of ids", name, dump_json(*value));
     ids.push_back(static_cast<int32_t>(id.as_int()));
   }
   return ids;

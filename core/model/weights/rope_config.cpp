@@ -120,7 +120,7 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   rope.factor = nested.number(
       "factor", static_cast<double>(max_length) / static_cast<double>(rope.original_max_length));
   if (!(rope.factor >= 1.0) || !std::isfinite(rope.factor)) {
-    reader.fail(fmt::format("the rope factor is {}, it must be at least 1", rope.factor));
+    reader.fail(fmt::format("the rope factor is {}, wanted at least 1", rope.factor));
   }
   if (rope.type == RopeConfig::Type::kDynamic && head_dim < 4) {
     reader.fail(fmt::format("rope_type 'dynamic' needs a head_dim of 4 or more, not {}", head_dim));
@@ -130,7 +130,7 @@ RopeConfig read_rope(const ConfigReader& reader, int64_t max_length, int64_t hea
   if (rope.type == RopeConfig::Type::kLongrope) read_longrope(nested, head_dim, rope);
   if (!(rope.attention_factor > 0) || !std::isfinite(rope.attention_factor)) {
     reader.fail(
-        fmt::format("attention_factor is {}, it must be a positive number", rope.attention_factor));
+        fmt::format("attention_factor is {}, wanted a positive number", rope.attention_factor));
   }
   return rope;
 }

@@ -79,7 +79,7 @@ void check_answers(const Batch& batch) {
   for (const auto& micro : batch.micros()) {
     XRUN_CHECK(micro->unit() != Unit::kPair && micro->pair_count() == 0,
                "mismatched prompts and answers need single answers, but this batch is made of "
-               "pairs; read the rows by xrun.feedback or xrun.chat");
+               "pairs; read the rows with xrun.feedback or xrun.chat");
   }
   XRUN_CHECK(batch.size() >= 2,
              "mismatched prompts and answers need two sequences, this batch has {}; skip it "

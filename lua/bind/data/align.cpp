@@ -136,7 +136,7 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
   };
   XRUN_CHECK(sample.chunks > 0 || sample.tokens == 0,
              "{}: no token of {} is in a chunk with the tokens of {}; compare the two tokenizers "
-             "by `xrun align --report`",
+             "with `xrun align --report`",
              data.name, counted(sample.rows, "row"), teacher);
   const bool warns = sample.coverage() < AlignmentQuality::kLeastCoverage;
   std::string line =

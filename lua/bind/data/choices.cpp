@@ -164,8 +164,8 @@ std::filesystem::path choices_file(const std::filesystem::path& run_dir, const s
     const std::string part = name.substr(at, end - at);
     XRUN_CHECK(!part.empty() && part[0] != '.' &&
                    part.find_first_not_of(kPlainCharacters) == std::string::npos,
-               "run:choices: the name \"{}\" cannot name a folder of the run: use letters, digits, "
-               "_, -, . and single slashes, and no dot in front",
+               "run:choices: \"{}\" cannot be a folder name: use letters, digits, _, -, . and "
+               "single slashes, and no dot in front",
                name);
     dir /= part;
     at = end + 1;

@@ -28,7 +28,7 @@ if type(environment) == "function" then
       local ok, messages, reward = coroutine.resume(thread, turn)
       if not ok then error(messages, 0) end
       if coroutine.status(thread) == "dead" and messages ~= nil then
-        error("a function that is an environment gives its messages by coroutine.yield and returns "
+        error("a function that is an environment yields its messages with coroutine.yield and returns "
           .. "nil, reward at the end; it returned a " .. type(messages), 0)
       end
       return messages, reward

@@ -145,9 +145,8 @@ TEST_F(BadAdapterTest, AnUnsupportedKeyIsNamed) {
   EXPECT_EQ(error_with("init_lora_weights", "pissa"),
             "init_lora_weights is 'pissa', which changes the base model as well; convert it with "
             "PEFT's save_pretrained(path_initial_model_for_weight_conversion=...) first");
-  EXPECT_EQ(error_with("r", 0), "r is 0, it must be a positive integer");
-  EXPECT_EQ(error_with("lora_dropout", 2.5),
-            "lora.dropout is 2.5, it must be at least 0 and below 1");
+  EXPECT_EQ(error_with("r", 0), "r is 0, wanted a positive integer");
+  EXPECT_EQ(error_with("lora_dropout", 2.5), "lora.dropout is 2.5, wanted at least 0 and below 1");
 }
 
 TEST_F(BadAdapterTest, OneErrorListsMissingUnexpectedAndMisshapen) {

@@ -119,9 +119,9 @@ TEST(Adapter, InBf16ItsFactorsStayInFp32) {
 }
 
 TEST(Adapter, OptionsOutOfRangeAreNamed) {
-  EXPECT_EQ(refusal({.rank = 0}), "lora.rank is 0, it must be from 1 to 65536");
-  EXPECT_EQ(refusal({.alpha = -1}), "lora.alpha is -1, it must be positive");
-  EXPECT_EQ(refusal({.dropout = 1}), "lora.dropout is 1, it must be at least 0 and below 1");
+  EXPECT_EQ(refusal({.rank = 0}), "lora.rank is 0, wanted 1 to 65536");
+  EXPECT_EQ(refusal({.alpha = -1}), "lora.alpha is -1, wanted a positive number");
+  EXPECT_EQ(refusal({.dropout = 1}), "lora.dropout is 1, wanted at least 0 and below 1");
   EXPECT_EQ(refusal({.targets = {}}),
             "lora.targets is empty; name linear maps, or \"all\" for all of them");
   EXPECT_EQ(refusal({.targets = {"q_porj"}}),

@@ -69,7 +69,7 @@ TEST(Qwen3Moe, InvalidNumbersAreRefused) {
             "config.json: num_experts_per_tok is 9, there are 8 experts");
   EXPECT_EQ(config_error(with("num_experts", "null")), "config.json: has no num_local_experts");
   EXPECT_EQ(config_error(with("num_experts", "0")),
-            "config.json: num_experts is 0, it must be a positive integer");
+            "config.json: num_experts is 0, wanted a positive integer");
   EXPECT_EQ(config_error(with("num_experts", "2000000000")),
             "config.json: 6 layers of 2000000000 experts are out of range");
   EXPECT_EQ(config_error(with("hidden_act", "\"relu\"")),

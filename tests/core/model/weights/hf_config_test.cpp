@@ -75,26 +75,26 @@ TEST(HfConfig, ReadsBothDtypeKeysAndBothEosForms) {
 
 TEST(HfConfig, AnErrorNamesFileKeyAndValue) {
   EXPECT_EQ(config_error(with("hidden_size", "\"64\"")),
-            "config.json: hidden_size is \"64\", it must be a positive integer");
+            "config.json: hidden_size is \"64\", wanted a positive integer");
   EXPECT_EQ(config_error(with("vocab_size", "0")),
-            "config.json: vocab_size is 0, it must be a positive integer");
+            "config.json: vocab_size is 0, wanted a positive integer");
   EXPECT_EQ(config_error(with("vocab_size", "null")), "config.json: has no vocab_size");
   EXPECT_EQ(config_error(with("num_key_value_heads", "3")),
             "config.json: num_attention_heads (4) is not a multiple of num_key_value_heads (3)");
   EXPECT_EQ(config_error(with("num_attention_heads", "7")),
             "config.json: hidden_size (64) is not a multiple of num_attention_heads (7)");
   EXPECT_EQ(config_error(with("head_dim", "15")),
-            "config.json: head_dim is 15, it must be even for rotary positions");
+            "config.json: head_dim is 15, wanted an even number for rotary positions");
   for (const char* eps : {"-1", "0"}) {
-    EXPECT_NE(config_error(with("rms_norm_eps", eps)).find("it must be a positive number"),
+    EXPECT_NE(config_error(with("rms_norm_eps", eps)).find("wanted a positive number"),
               std::string::npos);
   }
   EXPECT_EQ(config_error(with("attention_bias", "1")),
-            "config.json: attention_bias is 1, it must be true or false");
+            "config.json: attention_bias is 1, wanted true or false");
   EXPECT_EQ(config_error(with("torch_dtype", "\"int8\"")),
             "config.json: unknown dtype 'int8'; supported: fp32, bf16, fp16");
   EXPECT_EQ(config_error(with("eos_token_id", "\"x\"")),
-            "config.json: eos_token_id is \"x\", it must be an id or a list of ids");
+            "config.json: eos_token_id is \"x\", wanted an id or a list of ids");
   EXPECT_EQ(config_error(with("quantization_config", "{}")),
             "config.json: the weights are quantised; export them in a floating-point type first");
 }
@@ -164,10 +164,10 @@ TEST(HfConfig, InvalidRopeFactorsAreNamed) {
               "short_factor":[1,1]})")),
       "config.json: rope_scaling: short_factor has 2 numbers, wanted 8, half of head_dim");
   EXPECT_EQ(config_error(with("rope_scaling", R"({"type":"yarn","factor":0.5})")),
-            "config.json: the rope factor is 0.5, it must be at least 1");
+            "config.json: the rope factor is 0.5, wanted at least 1");
   EXPECT_EQ(
       config_error(with("rope_scaling", R"({"type":"yarn","factor":2.0,"attention_factor":0})")),
-      "config.json: attention_factor is 0, it must be a positive number");
+      "config.json: attention_factor is 0, wanted a positive number");
   EXPECT_EQ(
       config_error(with("rope_scaling", R"({"type":"llama3","factor":2.0,"low_freq_factor":5.0,
               "high_freq_factor":4.0,"original_max_position_embeddings":32})")),

@@ -116,7 +116,7 @@ TEST_F(InitModelTest, RefusesShapesThatDoNotFitAndNonEmptyFolders) {
   EXPECT_EQ(init_message(root_ / "a", {.hidden = 34, .heads = 4}),
             "the model's shape: hidden_size (34) is not a multiple of num_attention_heads (4)");
   EXPECT_EQ(init_message(root_ / "a", {.layers = 0}),
-            "the model's shape: num_hidden_layers is 0, it must be a positive integer");
+            "the model's shape: num_hidden_layers is 0, wanted a positive integer");
   EXPECT_EQ(entries(), 0u);
   init_model(root_ / "a", {});
   EXPECT_EQ(init_message(root_ / "a", {}),

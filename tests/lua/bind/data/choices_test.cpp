@@ -130,7 +130,7 @@ TEST_F(LuaChoices, NamesStayInsideTheRun) {
   for (const char* name : {"../out", "a/../../out", "/tmp/out", "a//b", ".hidden", "a b", "a/"}) {
     has(run(recipe(fmt::format("run:choices(policy, set, '{}')", name)),
             fmt::format("s{}", ++runs)),
-        "cannot name a folder of the run: use letters");
+        "cannot be a folder name: use letters");
   }
   EXPECT_EQ(run(recipe("run:choices(policy, set, 'mmlu/physics-1.0')"), "r"), "");
   EXPECT_TRUE(path_exists("r/choices/mmlu/physics-1.0/step_0000000.jsonl"));

@@ -150,7 +150,7 @@ TEST_F(Environments, AFailureNamesPromptSampleAndTurn) {
   has(failed("return { 'a' }"), "a message is \"a\", wanted { role = ..., content = ... }");
   has(failed("return nil, 0 / 0"), "wanted a reward: a finite number or nil");
   has(body("policy:sample(prompts, options(function(turn) return 'a' end))"),
-      "gives its messages by coroutine.yield");
+      "yields its messages with coroutine.yield");
   has(body("policy:sample(prompts, options(function(turn) error('no') end))"), "sample 0: ");
   has(body("policy:sample(prompts, options({}))"), "wanted a table with the function reply");
   has(body("policy:sample(prompts, { max_turns = 3 })"),
