@@ -24,7 +24,7 @@ local kl_loss   = xrun.kl.loss(cfg.kl)                       -- k3: ref / pi - l
 local function reward(s) return xrun.rewards.number(s.text, s.answer) end
 
 local function grpo(r)                                       -- one loss per answer, unreduced
-  local logp    = policy:token_logprob(r)                    -- [R], one a token of the answers
+  local logp    = policy:token_logprob(r)                    -- [R], one per token of the answers
   local ratio   = (logp - r.old_logprob):exp()
   local clipped = ratio:clamp(1 - cfg.clip, 1 + cfg.clip)
   local a       = r:spread(r.advantage)                      -- [n] -> [R]

@@ -26,7 +26,8 @@ class DpAligner {
   DpAligner(const DpAligner&) = delete;
   DpAligner& operator=(const DpAligner&) = delete;
 
-  // As dp_align. Pieces of all calls must stay where they are, as those of a tokenizer do.
+  // As dp_align. The pieces of every call must outlive the aligner at the same addresses, as those
+  // of a tokenizer do.
   Alignment align(std::span<const std::string_view> pieces_s,
                   std::span<const std::string_view> pieces_t);
 

@@ -40,8 +40,9 @@ struct CanonicalTokens {
   mutable std::string joined_;
 };
 
-// The strings of two vocabularies, interned; each distinct piece is made canonical once. Pieces
-// must stay where they are between calls: equal addresses count as equal pieces.
+// The strings of two vocabularies, interned; each distinct piece is made canonical once. The
+// pieces of every call must outlive it at the same addresses: equal addresses count as equal
+// pieces.
 class CanonicalStrings {
  public:
   CanonicalStrings();

@@ -28,7 +28,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   }
   size_ = static_cast<uint64_t>(info.st_size);
   void* address = nullptr;
-  // mmap refuses 0 bytes. The map outlives its descriptor.
+  // mmap refuses 0 bytes.
   if (size_ > 0) address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   const int code = errno;
   ::close(fd);

@@ -48,8 +48,8 @@ void check_metric_names(const ObjectiveResult& result, const MicroBatch& micro) 
   }
 }
 
-// What a micro-batch has `count` of: "pair", "trained token of the chosen side"; "" if nothing.
-// Sets `by_token`.
+// Names the unit of which a micro-batch has `count`: "pair", "trained token of the chosen side"; ""
+// if there is none. Sets `by_token`.
 std::string counted_thing(int64_t count, MicroBatch& micro, bool& by_token) {
   const bool pairs = micro.pair_count() > 0;
   by_token = false;

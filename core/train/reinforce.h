@@ -18,7 +18,7 @@ at::Tensor reinforce(const at::Tensor& logprob, const at::Tensor& signed_weight)
 // that the step's mean over tokens is -sum w log p / sum |w| over the whole step, however it is
 // packed and divided into micro-batches. The denominator must be known before the first forward, so
 // the signed weights are data: a field that the recipe assigned to the batch, [R] or, for one
-// weight a sequence, [n]. The weights of the rows multiply w.
+// weight per sequence, [n]. The weights of the rows multiply w.
 //   logprob        [R] of the whole micro-batch
 //   signed_weight  the field as the micro-batch's view returned it
 // Throws Error for other log-probs, and if signed_weight is not an assigned field.

@@ -146,7 +146,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   // Now, because an update has no FLOPs of this kind, and the read adds those of other ranks.
   counts = {counted_flops() - flops, static_cast<double>(head_counts().recomputed - recomputed)};
   MetricSums::ReadSums read = gradient.read(terms, adamw->grad_norm(), counts);
-  // Trained tokens without a unit of the losses, a chunk say: the gradient is 0.
+  // No trained token belongs to a unit of the losses (a chunk, for example): the gradient is 0.
   if (gradient.loss_weight() == 0) return skip();
   Metrics& metrics = read.metrics;
   const double grad_norm = read.extra;

@@ -69,9 +69,9 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 // Consecutive micro-batches that begin with one prefix read it from a forward of it alone, which
 // gets its backward after the last of them (held_prefix.h).
 //
-// Ranks are dealt the micro-batches one each at a time, in the batch's order; those that share a
-// prefix stay together. Gradients, metrics and numbers of seeds are those of one process, with the
-// same bits in fp32 on the CPU; perf/* are those of all ranks together. If one of them fails, or is
+// Micro-batches are dealt to the ranks in turn, in the batch's order; those that share a prefix
+// stay together. Gradients, metrics and numbers of seeds are those of one process, with the same
+// bits in fp32 on the CPU; perf/* are those of all ranks together. If one of them fails, or is
 // asked to stop before the update, all throw (core/dist/agreement.h).
 //
 // ATen's generator is seeded for micro-batch m from Philox(seed, stream, step, m). Views are closed

@@ -1,6 +1,5 @@
-// A work item is a micro-batch, or several that share a held prefix; ranks are dealt items
-// one each at a time, in the batch's order, so that gradients are added in the order of one
-// process.
+// A work item is a micro-batch, or several that share a held prefix. Items are dealt to the ranks
+// in turn, in the batch's order, so that gradients are added in the order of one process.
 
 #include "core/train/step_gradient.h"
 

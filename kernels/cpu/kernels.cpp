@@ -36,7 +36,8 @@ const CpuKernels* cpu_kernels_named(const char* name) {
 namespace {
 
 const CpuKernels* choose() {
-  // A wish that the machine cannot run is refused by the program, not here.
+  // If XRUN_CPU names a set that this machine cannot run, the program reports it; here it is
+  // ignored.
   if (const char* wanted = std::getenv("XRUN_CPU")) {
     if (const CpuKernels* table = cpu_kernels_named(wanted)) return table;
   }

@@ -94,8 +94,8 @@ void check_stop(lua_State* L);
 // The folder of the session's run; null before it is opened.
 RunDir* run_dir_of(Session& session);
 
-// The day that templates see. A resumed run keeps the day on which it began, a
-// bundle's run that of its recorded steps.
+// The day that templates see. A resumed run keeps the day on which it began, a bundle's run that of
+// its recorded steps.
 const std::string& template_date(lua_State* L);
 
 // Records an input; if a run is open, compares it with what the run began with.

@@ -17,7 +17,7 @@ namespace xrun {
 std::string_view short_dtype_name(at::ScalarType type);
 std::string_view layout_name(at::Layout layout);
 
-// Reads a short name or PyTorch's ("bfloat16", "float32", "long"); nullopt if it is none.
+// Reads a short name or PyTorch's ("bfloat16", "float32", "long"); nullopt for any other name.
 std::optional<at::ScalarType> dtype_of(std::string_view name);
 std::optional<at::Layout> layout_of(std::string_view name);
 std::optional<at::MemoryFormat> memory_format_of(std::string_view name);

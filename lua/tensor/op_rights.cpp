@@ -1,8 +1,7 @@
 // Operators that check their arguments, or whose arguments op_arguments.cpp checks, and that only
-// compute on dense tensors. Not listed: those that
-// give memory which nothing has set (empty), views beyond the shape (as_strided), sparse and
-// quantized tensors, recurrent networks and convolutions with their library calls, other threads of
-// the process (pin_memory), and whatever a newer LibTorch adds.
+// compute on dense tensors. Not listed: uninitialised memory (empty), views beyond the shape
+// (as_strided), sparse and quantized tensors, recurrent networks and convolutions with their
+// library calls, other threads of the process (pin_memory), and whatever a newer LibTorch adds.
 
 #include "lua/tensor/op_rights.h"
 

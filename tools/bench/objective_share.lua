@@ -1,5 +1,5 @@
 -- objective_share.lua: what the Lua of a DPO objective costs, without the forwards it waits for.
--- Prints microseconds a call for 8 pairs; divide by a step's time for the share of Lua.
+-- Prints microseconds per call for 8 pairs; divide by a step's time for the share of Lua.
 local xrun = require "xrun"
 
 local logprob = xrun.randn({ 8 }, { requires_grad = true })

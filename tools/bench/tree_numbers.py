@@ -62,7 +62,7 @@ print(f"rooms                          {len(rooms)}")
 print(f"largest room                   {largest}, {len(rooms[largest])} pairs")
 short = sum(len(lines) < 30 for lines in texts.values())
 print(f"files under 30 lines           {short} of {len(texts)} ({100 * short / len(texts):.0f} %)")
-print(f"comment lines a code line      headers {ratio('.h'):.2f}, sources {ratio(('.cpp', '.cu', '.inl')):.2f}")
+print(f"comment lines per code line    headers {ratio('.h'):.2f}, sources {ratio(('.cpp', '.cu', '.inl')):.2f}")
 print(f"comment blocks that open with What, Whether, Where, Who, How"
       f"  {opened} of {blocks} ({100 * opened / blocks:.1f} %)")
 print(f"types that share a name        {len(shared)}: {', '.join(shared)}")

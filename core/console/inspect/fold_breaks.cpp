@@ -1,3 +1,4 @@
+// A sentence for each pair of rows, such as:
 // rows a.jsonl:3 and a.jsonl:7 share 41 tokens, too few to fold (batch.fold_min is 64): token 41 is
 // "·Monday" in one and "·Tuesday" in the other, from the text of the system message (line 2 of the
 // chat template), after "Today·is"; after "·Monday" and "·Tuesday" the next 80 tokens are equal

@@ -131,7 +131,7 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
-// One JIT stack a thread: its default of 32 KiB is too small for patterns that backtrack far.
+// One JIT stack per thread: its default of 32 KiB is too small for patterns that backtrack far.
 pcre2_jit_stack* thread_stack(void*) {
   struct FreeJitStack {
     void operator()(pcre2_jit_stack* p) const { pcre2_jit_stack_free(p); }

@@ -1,4 +1,4 @@
-// Stages, and the default arguments of the constructors, of the classes in transformers 5.
+// Pipeline stages and constructor defaults of the tokenizer classes in transformers 5.
 
 #include "core/text/tokenizer/tokenizer_class.h"
 

@@ -111,7 +111,8 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
 void RunLoop::begin(StepLoop& loop, const Json& state) {
   if (run_->in_body()) log_rollouts(*this);  // `break` left the loop before
   for (const StepSource& source : loop.sources) {
-    // First with the answers: a limit that fits the prompts alone would be refused next.
+    // Checked with the answers first: otherwise a limit raised for the prompts alone would fail the
+    // next check.
     check_prompts_fit(loop, source);
     source.data->set.check_fits(pack_limits(loop.max_tokens, loop.fold));
   }

@@ -83,7 +83,7 @@ void open_advantage(LuaState& state) {
   state.function(
       "reinforce", {{"logprob", "Tensor"}, {"signed_weight", "Tensor"}}, {{"Tensor", "[R]"}},
       "-sum(w log p) / sum|w|. Inside an objective: one loss per trained token, with the sums over "
-      "the whole step; signed_weight is then a field of the batch, [R] or one weight a sequence "
+      "the whole step; signed_weight is then a field of the batch, [R] or one weight per sequence "
       "[n], such as r.advantage. Elsewhere: a scalar of two tensors of one shape.",
       push_reinforce);
 }

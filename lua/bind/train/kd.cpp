@@ -1,4 +1,4 @@
-// xrun.kd: the loss of a student to its teacher.
+// xrun.kd: the distillation loss of a student against its teachers.
 
 #include "lua/bind/train/kd.h"
 
@@ -49,13 +49,13 @@ void note_projection(lua_State* L, const std::string& setting) {
 
 namespace {
 
-// Maps of two vocabularies by projection and least weight, read once.
+// Vocabulary maps by projection, loss and tokenizers; each is made once.
 struct VocabularyMaps {
   std::map<std::string, std::shared_ptr<const VocabularyMap>> known;
 };
 
-// The weight from which a token of the student's and one of the teacher's are the same one: in h-kl
-// a token that two tokens write counts too (arXiv 2605.21699).
+// The smallest projection weight at which two tokens count as the same. h-kl also accepts a token
+// spelled by two (arXiv 2605.21699).
 double least_common_weight(KdLoss loss) { return loss == KdLoss::kRelaxed ? 0.6 : 1.0; }
 
 // The projection of two tokenizers, made once and stored in the cache folder. Its key has the

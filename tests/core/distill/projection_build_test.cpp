@@ -249,7 +249,7 @@ TEST(NemoProjection, HasTheNumbersOfItsToolsForRealTokenizers) {
   EXPECT_EQ(crc(weights), 383235688u);
 }
 
-// The defect of cross_tokenizer.md 7: a row of two tokens gives 28.6 % to a meaningless one.
+// NeMo-RL's scale trick gives up to 28.6 % of a row of two tokens to a meaningless one.
 TEST(NemoProjection, TheScaleTrickCountsALastColumnTwice) {
   const Json golden = read_json(source_path("tests/golden/projections.json")).as_array()[0];
   const DenseProjection dense =

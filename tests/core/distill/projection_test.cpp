@@ -145,7 +145,7 @@ TEST(Projections, EveryFlippedByteIsNamed) {
   }
 }
 
-// The vector of cross_tokenizer.md 9.
+// Row 1 is empty and the weights of row 2 are 0.7 and 0.3: neither has a partner.
 TEST(ExactMap, TakesRowsOfWeightOne) { EXPECT_EQ(exact_map(small()), (Pairs{{0, 1}, {3, 0}})); }
 
 TEST(ExactMap, TheLowestStudentTokenWinsACollision) {

@@ -113,14 +113,14 @@ TEST(OpeningReport, OmitsUnknownFacts) {
   report.ledger = "source  rows\na.jsonl  300\n";
   report.parameters = 134515008;
   report.trainable = 134515008;
-  report.facts = {{"loss", "one a pair"}};
+  report.facts = {{"loss", "one per pair"}};
   report.output = "runs/dpo-1a2b3c4d";
   report.notices = {"template: tagged:smollm2"};
   EXPECT_EQ(opening_report(report, plain()),
             "source  rows\na.jsonl  300\n"
             "recipe      recipes/dpo.lua\n"
             "parameters  134,515,008, 134,515,008 trainable\n"
-            "loss        one a pair\n"
+            "loss        one per pair\n"
             "output      runs/dpo-1a2b3c4d\n"
             "template: tagged:smollm2\n");
 }

@@ -24,7 +24,7 @@ std::string refusal(const Numbers& cu_seqlens, const Numbers& parent, int64_t ro
   }
 }
 
-// Four samples, prefix_tree.md's example: [a b] over [c][f] with [d e] and [g h] with [i][j k l].
+// Four samples: [a b] over [c][f] with [d e] and [g h] with [i][j k l].
 const Numbers kNodes = {0, 2, 3, 5, 6, 8, 9, 12}, kParent = {-1, 0, 1, 0, 0, 4, 4};
 
 }  // namespace

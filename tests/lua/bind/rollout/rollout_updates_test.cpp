@@ -197,7 +197,7 @@ TEST_F(RolloutUpdates, ABatchSumsTokensPerAnswer) {
   assert(sums:size(0) == rollouts.size)
   assert((sums - policy:logprob(rollouts)):abs():max():item() < 1e-5)
   assert((rollouts:sum(rollouts.old_logprob * 0 + 1) - rollouts.length):abs():max():item() == 0)
-  rollouts.kl = sums                                    -- one value an answer
+  rollouts.kl = sums                                    -- one value per answer
   run:log(adamw:step(rollouts, function(r)
     assert((r.kl - r:sum(r.old_logprob)):abs():max():item() == 0)
     return plain(r)

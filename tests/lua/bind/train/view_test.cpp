@@ -18,10 +18,10 @@ local function weighted(p)
   return (dpo(p))
 end
 for step, batch in run:steps(train, cfg.batch) do
-  batch.bonus = batch.row:float()                            -- one a sequence
+  batch.bonus = batch.row:float()                            -- one per sequence
   batch.side = xrun.arange(batch.size)
-  batch.old_logprob = policy:token_logprob(batch)            -- one a trained token
-  batch.half = xrun.rand{batch.size / 2}                     -- one a pair, for both sides
+  batch.old_logprob = policy:token_logprob(batch)            -- one per trained token
+  batch.half = xrun.rand{batch.size / 2}                     -- one per pair, for both sides
   assert(batch.old_logprob:dim() == 1 and batch.half:size(0) == 4 and batch.micro_count > 1)
   adamw:step(batch, weighted)
 end
