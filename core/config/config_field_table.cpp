@@ -76,7 +76,7 @@ std::vector<ConfigField> of_rows() {
 }
 
 // A model with random weights.
-std::vector<ConfigField> of_new_model() {
+std::vector<ConfigField> of_random_model() {
   return {
       text("model.preset", "tiny",
            "The sizes that are left out: tiny is 4 layers, 256 wide, mid 8 layers, 512 wide, both "
@@ -372,7 +372,7 @@ std::vector<ConfigField> of_distillation() {
 const std::vector<ConfigField>& config_fields() {
   static const std::vector<ConfigField> fields = [] {
     std::vector<ConfigField> all;
-    for (auto group : {of_rows, of_new_model, of_order, of_model, of_optimizer, of_sampling,
+    for (auto group : {of_rows, of_random_model, of_order, of_model, of_optimizer, of_sampling,
                        of_distillation, of_steps}) {
       for (ConfigField& field : group()) all.push_back(std::move(field));
     }

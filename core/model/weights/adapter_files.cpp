@@ -16,8 +16,8 @@
 #include "core/base/strings.h"
 #include "core/model/weights/config_reader.h"
 #include "core/model/weights/hf_config.h"
-#include "core/model/weights/new_folder.h"
 #include "core/model/weights/safetensors.h"
+#include "core/model/weights/staged_folder.h"
 
 namespace xrun {
 
@@ -244,7 +244,7 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
 void write_adapter(const Adapter& adapter, const ModelConfig& config, const std::string& base,
                    const fs::path& out) {
   // Only an adapter is replaced, never another folder that holds something.
-  NewFolder folder(out, is_adapter(out) && fs::exists(out / kAdapterWeights));
+  StagedFolder folder(out, is_adapter(out) && fs::exists(out / kAdapterWeights));
   write_file_atomic(folder.path() / kAdapterConfig,
                     dump_json(adapter_config(adapter, config, base), kIndentedJson) + "\n");
   std::vector<NamedTensor> tensors;

@@ -1,4 +1,4 @@
-// A folder is written beside its final name and renamed when it is whole (new_folder.h):
+// A folder is written beside its final name and renamed when it is whole (staged_folder.h):
 // config.json as loaded except for the type, generation_config.json, the tokenizer files and
 // model.safetensors.
 
@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 #include "core/model/weights/families.h"
 #include "core/model/weights/hf_config.h"
-#include "core/model/weights/new_folder.h"
+#include "core/model/weights/staged_folder.h"
 
 namespace xrun {
 
@@ -76,7 +76,7 @@ void replace_config_template(const std::filesystem::path& path, const std::strin
 void write_export(const std::vector<TensorReader>& tensors, const Json& config,
                   const std::filesystem::path& source, const std::filesystem::path& out,
                   const std::string& chat_template) {
-  // Only an earlier export is replaced; NewFolder refuses any other folder that holds something.
+  // Only an earlier export is replaced; StagedFolder refuses any other folder that holds something.
   const bool earlier = std::filesystem::exists(out / "config.json") &&
                        std::filesystem::exists(out / "model.safetensors");
   std::error_code code;
@@ -84,7 +84,7 @@ void write_export(const std::vector<TensorReader>& tensors, const Json& config,
   XRUN_CHECK(!std::filesystem::equivalent(source, out, code),
              "{}: the export would replace the folder that the model came from; name another",
              out.string());
-  NewFolder folder(out, earlier);
+  StagedFolder folder(out, earlier);
   copy_tokenizer(source, folder.path());
   if (!chat_template.empty()) {
     // The given template replaces the named ones as well.

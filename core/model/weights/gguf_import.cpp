@@ -18,7 +18,7 @@
 #include "core/model/weights/gguf_keys.h"
 #include "core/model/weights/gguf_tokenizer.h"
 #include "core/model/weights/hf_config.h"
-#include "core/model/weights/new_folder.h"
+#include "core/model/weights/staged_folder.h"
 #include "core/model/weights/weight_layout.h"
 
 namespace xrun {
@@ -190,7 +190,7 @@ Json generation_config(const TokenizerFiles& tokenizer) {
 
 GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem::path& out) {
   // Refuses `out` before the file is read.
-  NewFolder folder(out, false);
+  StagedFolder folder(out, false);
   const GgufFile source(file);
   const GgufKeys keys(source, "llama.");
   check_supported(source, keys);

@@ -20,7 +20,7 @@
 #include "core/model/weights/export.h"
 #include "core/model/weights/families.h"
 #include "core/model/weights/hf_config.h"
-#include "core/model/weights/new_folder.h"
+#include "core/model/weights/staged_folder.h"
 #include "core/model/weights/weight_layout.h"
 
 namespace xrun {
@@ -216,7 +216,7 @@ void init_model(const std::filesystem::path& out, const InitOptions& options) {
   const Json config = init_config(options);
   const Json generation = generation_json(config);
   const ModelConfig parsed = parse_model_config(config, generation, kShape);
-  NewFolder folder(out, /*replace=*/false);
+  StagedFolder folder(out, /*replace=*/false);
   write_file_atomic(folder.path() / "config.json", dump_json(config, kIndentedJson) + "\n");
   write_file_atomic(folder.path() / "generation_config.json",
                     dump_json(generation, kIndentedJson) + "\n");

@@ -6,7 +6,7 @@
 #include "core/data/cache/data_files.h"
 #include "core/model/weights/model_fetch.h"
 #include "core/model/weights/model_registry.h"
-#include "core/train/models/new_model.h"
+#include "core/train/models/random_model.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
 
@@ -70,8 +70,8 @@ std::filesystem::path read_policy_folder(lua_State* L, int i) {
   Json sizes = to_json(L, i);
   check_fields(sizes, "model");
   add_defaults(sizes, "model");
-  return cached_new_model(new_model_of(sizes, static_cast<uint64_t>(config_whole(L, "seed"))),
-                          print_to_console(L));
+  return cached_random_model(random_model_of(sizes, static_cast<uint64_t>(config_whole(L, "seed"))),
+                             print_to_console(L));
 }
 
 }  // namespace xrun

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "core/train/models/new_model.h"
+#include "core/train/models/random_model.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"
 #include "tools/commands/engine/model_arguments.h"
@@ -16,7 +16,7 @@ namespace {
 
 struct InitArguments {
   std::string out, dtype = "fp32";
-  NewModel model;
+  RandomModel model;
   bool tied = false, untied = false;
 };
 
@@ -56,8 +56,9 @@ int command_init_model(int argc, char** argv) {
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   a.model.tied = !a.untied;
   a.model.dtype = *option_type(a.dtype);
-  write_new_model(a.model, a.out,
-                  [](const std::string& line) { error_console().print_escaped("xrun: " + line); });
+  write_random_model(a.model, a.out, [](const std::string& line) {
+    error_console().print_escaped("xrun: " + line);
+  });
   fmt::print("{}\n", a.out);
   return 0;
 }

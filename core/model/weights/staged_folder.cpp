@@ -1,6 +1,6 @@
 // A hidden sibling folder is filled, synced, and exchanged with the target by one rename.
 
-#include "core/model/weights/new_folder.h"
+#include "core/model/weights/staged_folder.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ bool is_filled(const std::filesystem::path& dir) {
 
 }  // namespace
 
-NewFolder::NewFolder(std::filesystem::path target, bool replace)
+StagedFolder::StagedFolder(std::filesystem::path target, bool replace)
     : target_(std::filesystem::absolute(target).lexically_normal()) {
   if (target_.filename().empty()) target_ = target_.parent_path();  // "dir/" is dir
   XRUN_CHECK(replace || !is_filled(target_),
@@ -39,13 +39,13 @@ NewFolder::NewFolder(std::filesystem::path target, bool replace)
   make_dirs(work_);
 }
 
-NewFolder::~NewFolder() {
+StagedFolder::~StagedFolder() {
   std::error_code ignored;
   // After an exchange this is the folder that was replaced.
   std::filesystem::remove_all(work_, ignored);
 }
 
-void NewFolder::commit() {
+void StagedFolder::commit() {
   sync_dir(work_);
   // With an exchange there is always a folder of this name; the old one is then in work_.
   const bool exchanged =

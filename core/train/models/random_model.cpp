@@ -1,7 +1,7 @@
 // $XRUN_CACHE/models/random-HASH holds the model whose init_digest begins with HASH: the name says
 // the contents, so a folder is never out of date.
 
-#include "core/train/models/new_model.h"
+#include "core/train/models/random_model.h"
 
 #include <fmt/core.h>
 
@@ -46,7 +46,7 @@ class TokenizerFolder {
   fs::path path_;
 };
 
-void set_sizes(InitOptions& o, const NewModel& model) {
+void set_sizes(InitOptions& o, const RandomModel& model) {
   if (model.hidden) {
     o.hidden = *model.hidden;
     // 8/3 of the width, as in LLaMA (Touvron et al. 2023), rounded up to a multiple of 16.
@@ -61,7 +61,7 @@ void set_sizes(InitOptions& o, const NewModel& model) {
   o.vocab = model.vocab.value_or(o.vocab);
 }
 
-void set_tokenizer(InitOptions& o, const NewModel& model, const fs::path& folder) {
+void set_tokenizer(InitOptions& o, const RandomModel& model, const fs::path& folder) {
   const auto tokenizer = Tokenizer::load(folder);
   o.tokenizer = folder;
   o.vocab = model.vocab.value_or(tokenizer->vocab_size());
@@ -77,7 +77,7 @@ void set_tokenizer(InitOptions& o, const NewModel& model, const fs::path& folder
   o.pad_id = tokenizer->pad_id().value_or(-1);
 }
 
-InitOptions options_of(const NewModel& model, const fs::path& tokenizer) {
+InitOptions options_of(const RandomModel& model, const fs::path& tokenizer) {
   InitOptions o = init_preset(model.preset);
   set_sizes(o, model);
   o.tied = model.tied;
@@ -102,8 +102,8 @@ bool is_made(const fs::path& folder) { return fs::exists(folder / "config.json")
 
 }  // namespace
 
-NewModel new_model_of(const Json& table, uint64_t seed) {
-  NewModel model;
+RandomModel random_model_of(const Json& table, uint64_t seed) {
+  RandomModel model;
   model.preset = table.at("preset").as_string();
   model.layers = size_of(table, "layers");
   model.hidden = size_of(table, "hidden");
@@ -118,12 +118,12 @@ NewModel new_model_of(const Json& table, uint64_t seed) {
   return model;
 }
 
-void write_new_model(const NewModel& model, const fs::path& out, const Notice& notice) {
+void write_random_model(const RandomModel& model, const fs::path& out, const Notice& notice) {
   const TokenizerFolder tokenizer(model.tokenizer, notice);
   init_model(out, options_of(model, tokenizer.path()));
 }
 
-fs::path cached_new_model(const NewModel& model, const Notice& notice) {
+fs::path cached_random_model(const RandomModel& model, const Notice& notice) {
   const TokenizerFolder tokenizer(model.tokenizer, notice);
   const InitOptions options = options_of(model, tokenizer.path());
   const std::string name = "random-" + init_digest(options).substr(0, kNameDigits);

@@ -14,7 +14,7 @@
 
 namespace xrun {
 
-struct NewModel {
+struct RandomModel {
   std::string preset = "tiny";  // of init_preset
   // Sizes that are left out are the preset's. ffn follows another width, kv_heads another number of
   // heads, vocab the tokenizer.
@@ -29,17 +29,17 @@ struct NewModel {
 
 // Returns the model of the table `model` in a configuration, whose fields are checked and have
 // their defaults.
-NewModel new_model_of(const Json& table, uint64_t seed);
+RandomModel random_model_of(const Json& table, uint64_t seed);
 
 // Writes the model's folder (init_model). Throws UsageError if the sizes do not fit each other or
 // the tokenizer, Error if the folder cannot be written.
-void write_new_model(const NewModel& model, const std::filesystem::path& out,
-                     const Notice& notice = {});
+void write_random_model(const RandomModel& model, const std::filesystem::path& out,
+                        const Notice& notice = {});
 
 // Returns the model's folder in the user's cache, named by a hash of its sizes, its seed and its
 // tokenizer's files. The first call makes it, whole or not at all; of several processes one makes
 // it and the others wait. A folder that was removed is made again with the same bytes. Throws as
-// write_new_model does.
-std::filesystem::path cached_new_model(const NewModel& model, const Notice& notice = {});
+// write_random_model does.
+std::filesystem::path cached_random_model(const RandomModel& model, const Notice& notice = {});
 
 }  // namespace xrun
