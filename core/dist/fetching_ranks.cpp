@@ -67,7 +67,7 @@ std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
 }
 
 void FetchingRanks::meet(std::string_view label) {
-  // Without sharded models nobody fetches, and a collective needs no meeting.
+  // Without models in ranges nobody fetches, and a collective needs no meeting.
   if (!meets_) return;
   Message own;
   own.label = static_cast<int64_t>(hash_u64(label));

@@ -1,5 +1,5 @@
 // A group's buffer holds its tensors in order, each at a multiple of kAlign elements; slices never
-// straddle a tensor. Shards cut a group only between slices.
+// straddle a tensor. Ranges cut a group only between slices.
 
 #include "core/dist/flat_index.h"
 
@@ -74,7 +74,7 @@ int64_t FlatIndex::slice_offset(int64_t slice) const {
 
 // Each group is cut so that all ranks own equally much of the groups so far: if a group has too few
 // slices for a rank, the next groups make up for it.
-FlatShards::FlatShards(const FlatIndex& index, int64_t ranks)
+RankRanges::RankRanges(const FlatIndex& index, int64_t ranks)
     : ranks_(ranks), groups_(static_cast<int64_t>(index.groups().size())) {
   const auto n = static_cast<size_t>(ranks);
   std::vector<double> loads(n);
@@ -113,23 +113,23 @@ FlatShards::FlatShards(const FlatIndex& index, int64_t ranks)
   }
 }
 
-int64_t FlatShards::first_slice(int64_t group, int64_t rank) const {
+int64_t RankRanges::first_slice(int64_t group, int64_t rank) const {
   return slice_cuts_[static_cast<size_t>(group * (ranks_ + 1) + rank)];
 }
 
-int64_t FlatShards::owner(int64_t group, int64_t slice) const {
+int64_t RankRanges::owner(int64_t group, int64_t slice) const {
   int64_t rank = 0;
   while (slice >= end_slice(group, rank)) ++rank;
   return rank;
 }
 
-std::vector<int64_t> FlatShards::sizes(int64_t group) const {
+std::vector<int64_t> RankRanges::sizes(int64_t group) const {
   std::vector<int64_t> sizes;
   for (int64_t rank = 0; rank < ranks_; ++rank) sizes.push_back(size(group, rank));
   return sizes;
 }
 
-int64_t FlatShards::total(int64_t rank) const {
+int64_t RankRanges::total(int64_t rank) const {
   int64_t sum = 0;
   for (int64_t group = 0; group < groups_; ++group) sum += size(group, rank);
   return sum;

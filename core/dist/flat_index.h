@@ -72,9 +72,9 @@ class FlatIndex {
 // The ranges of `ranks` ranks. In each group they follow one another in rank order, are made of
 // whole slices, and cover the buffer; a range may be empty. Over all groups each rank owns
 // 1/ranks of the elements, give or take one slice.
-class FlatShards {
+class RankRanges {
  public:
-  FlatShards(const FlatIndex& index, int64_t ranks);
+  RankRanges(const FlatIndex& index, int64_t ranks);
 
   int64_t ranks() const { return ranks_; }
   // Elements [begin, end) of a group's buffer.

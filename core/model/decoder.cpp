@@ -56,9 +56,9 @@ at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, 
 }  // namespace
 
 Decoder::Decoder(const ModelConfig& config, const std::vector<Parameter>& parameters,
-                 const LoadOptions& options, WeightShards* shards, size_t sharded)
+                 const LoadOptions& options, RangedWeights* ranged, size_t ranged_count)
     : config_(config),
-      weights_(parameters, options.dtype, shards, sharded),
+      weights_(parameters, options.dtype, ranged, ranged_count),
       index_(decoder_index(config, parameters)),
       options_(options) {}
 
@@ -104,8 +104,9 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
   // A frozen model records no graph, so it has nothing to recompute. Keys are read over several
   // micro-batches, whose memory the activations of the tokens they belong to would take.
   // A graph would hold every block's fetched weights.
-  const bool recompute = (options_.recompute || options.keys != nullptr || weights_.is_sharded()) &&
-                         options_.trainable;
+  const bool recompute =
+      (options_.recompute || options.keys != nullptr || weights_.holds_ranges()) &&
+      options_.trainable;
   for (size_t i = 0; i < index_.blocks.size(); ++i) {
     const BlockIndex& index = index_.blocks[i];
     const auto layer = static_cast<int64_t>(i);

@@ -21,9 +21,9 @@ struct ForwardState;
 // Refers to the config and the parameters of its model. Independent of the family.
 class Decoder {
  public:
-  //   shards  of the parameters without an adapter's factors, `sharded` of them; null: none
+  //   ranged  the first `ranged_count` parameters, without an adapter's factors; null: none
   Decoder(const ModelConfig& config, const std::vector<Parameter>& parameters,
-          const LoadOptions& options, WeightShards* shards, size_t sharded);
+          const LoadOptions& options, RangedWeights* ranged, size_t ranged_count);
 
   // Returns the hidden states after the last norm, [T, D]. With a cache, segments are appended to
   // its slots. `routes` gets the experts of each token, as ForwardOptions::replay has them.

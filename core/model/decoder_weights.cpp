@@ -125,19 +125,19 @@ void PackedWeights::pack(const std::vector<int64_t>& parameters,
 }
 
 ComputeWeights::ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute,
-                               WeightShards* shards, size_t sharded)
+                               RangedWeights* ranged, size_t ranged_count)
     : masters_(masters),
       compute_(compute),
-      shards_(shards),
-      sharded_(shards == nullptr ? 0 : sharded),
+      ranged_(ranged),
+      ranged_count_(ranged == nullptr ? 0 : ranged_count),
       copies_(masters.size()) {}
 
 at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
   const at::Tensor& master = masters_[index].master;
   at::Tensor weight;
-  if (index < sharded_) {
+  if (index < ranged_count_) {
     // Fetched from the ranks in the compute type.
-    weight = shards_->get(index);
+    weight = ranged_->get(index);
   } else if (master.scalar_type() == compute_) {
     return master;
   } else {
@@ -156,11 +156,11 @@ at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
 
 void ComputeWeights::forget() {
   copies_.assign(copies_.size(), {});
-  if (shards_ != nullptr) shards_->forget();
+  if (ranged_ != nullptr) ranged_->forget();
 }
 
 void ComputeWeights::keep_fetched(bool keep) {
-  if (shards_ != nullptr) shards_->keep_all(keep);
+  if (ranged_ != nullptr) ranged_->keep_all(keep);
 }
 
 }  // namespace xrun

@@ -12,7 +12,7 @@ namespace xrun {
 
 struct ModelConfig;
 struct Parameter;
-class WeightShards;
+class RangedWeights;
 
 // The parameters of a linear map or a norm; -1 where the model has none.
 struct WeightIndex {
@@ -60,16 +60,16 @@ class PackedWeights {
 // has changed. Not thread-safe.
 class ComputeWeights {
  public:
-  //   shards  of the first parameters, those of the base; null: all are whole
+  //   ranged  the first `ranged_count` parameters, those of the base; null: all are whole
   ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute,
-                 WeightShards* shards, size_t sharded);
+                 RangedWeights* ranged, size_t ranged_count);
 
   // Returns the weight of the master with this index. If it is a copy and gradients are enabled,
   // its backward passes the gradient to the master, in the master's type.
   at::Tensor get(size_t index, int64_t update_count);
   // Drops all copies, for masters that changed while the count did not.
   void forget();
-  bool is_sharded() const { return shards_ != nullptr; }
+  bool holds_ranges() const { return ranged_ != nullptr; }
   void keep_fetched(bool keep);
 
  private:
@@ -79,8 +79,8 @@ class ComputeWeights {
   };
   const std::vector<Parameter>& masters_;
   at::ScalarType compute_;
-  WeightShards* shards_;
-  size_t sharded_;  // parameters
+  RangedWeights* ranged_;
+  size_t ranged_count_;  // parameters
   std::vector<WeightCopy> copies_;
 };
 

@@ -53,11 +53,11 @@ void add_factors(const LoadOptions& options, std::vector<Parameter>& parameters)
 }  // namespace
 
 Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options,
-             std::shared_ptr<WeightShards> shards)
+             std::shared_ptr<RangedWeights> ranged)
     : config_(std::move(config)),
       options_(options),
       parameters_(std::move(parameters)),
-      shards_(std::move(shards)),
+      ranged_(std::move(ranged)),
       packed_(std::make_unique<PackedWeights>()) {
   // Base weights come first, then the factors of an adapter.
   const size_t weights = parameters_.size();
@@ -73,14 +73,14 @@ Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOp
     parameter.master.set_requires_grad(trained);
     if (trained) trained_.push_back(parameter);
   }
-  decoder_ = std::make_unique<Decoder>(config_, parameters_, options_, shards_.get(), weights);
+  decoder_ = std::make_unique<Decoder>(config_, parameters_, options_, ranged_.get(), weights);
 }
 
 Model::~Model() = default;
 
 at::Tensor Model::master(size_t parameter) const {
-  const bool sharded = shards_ && static_cast<int64_t>(parameter) < base_count();
-  return sharded ? shards_->master(parameter) : parameters_[parameter].master.detach();
+  const bool in_ranges = ranged_ && static_cast<int64_t>(parameter) < base_count();
+  return in_ranges ? ranged_->master(parameter) : parameters_[parameter].master.detach();
 }
 
 std::shared_ptr<Model> Model::with_adapter(const Model& model,
@@ -92,7 +92,7 @@ std::shared_ptr<Model> Model::with_adapter(const Model& model,
   // The masters are shared, not copied.
   std::vector<Parameter> parameters(model.parameters_.begin(),
                                     model.parameters_.begin() + model.base_count());
-  std::shared_ptr<Model> made = make(model.config_, std::move(parameters), options, model.shards_);
+  std::shared_ptr<Model> made = make(model.config_, std::move(parameters), options, model.ranged_);
   if (!options.adapter) made->loaded_ = {model.loaded_.rounded, model.loaded_.rounded};
   return made;
 }
@@ -149,7 +149,7 @@ ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
 std::shared_ptr<Model> Model::copied(
     LoadOptions options, const std::function<at::Tensor(size_t parameter)>& read) const {
   options.adapter = nullptr;
-  options.shard = {};
+  options.make_ranged = {};
   std::vector<Parameter> parameters;
   // Without the adapter's factors.
   for (size_t i = 0; i < static_cast<size_t>(base_count()); ++i) {
@@ -246,7 +246,7 @@ void Model::weights_replaced(int64_t count) {
 // transposed already.
 bool Model::pack() {
   if (is_packed()) return true;
-  if (shards_) return false;  // its weights are not here
+  if (ranged_) return false;  // its weights are not here
   const at::NoGradGuard no_grad;
   const std::vector<int64_t> parameters = decoder_->packable();
   if (packed_->empty()) {

@@ -13,7 +13,7 @@
 
 #include "core/model/ops/dropout.h"
 #include "core/model/ops/linear.h"
-#include "core/model/weight_shards.h"
+#include "core/model/ranged_weights.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun {
@@ -52,8 +52,8 @@ PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
 struct Parameter {
   std::string name;   // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
   at::Tensor master;  // trained: an fp32 leaf that requires grad; frozen: the only copy, in the
-                      // storage type (an adapter's factors fp32). Of a sharded weight it has type,
-                      // shape and gradient, but zeros for values (weight_shards.h)
+                      // storage type (an adapter's factors fp32). Of a weight in ranges it has
+                      // type, shape and gradient, but zeros for values (ranged_weights.h)
 };
 
 struct LoadOptions {
@@ -70,9 +70,9 @@ struct LoadOptions {
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
   bool classifiers = false;  // also load a sequence classifier, whose head_weight() is [labels, D]
   c10::Device device = c10::kCPU;  // of weights, activations, gradients
-  // Shards the base weights over processes. A model with a backward then recomputes its blocks.
-  // Empty: they are whole.
-  ShardWeights shard = {};
+  // Divides the base weights into ranges over processes. A model with a backward then recomputes
+  // its blocks. Empty: they are whole.
+  MakeRangedWeights make_ranged = {};
 };
 
 struct ForwardOptions {
@@ -156,8 +156,8 @@ class Model {
   // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
   //   type  rounds the base weights to a type and leaves out an adapter; nullopt: neither
   std::string digest(std::optional<at::ScalarType> type = std::nullopt) const;
-  // The shards of the base weights; null if they are whole.
-  WeightShards* shards() const { return shards_.get(); }
+  // The base weights in ranges; null if they are whole.
+  RangedWeights* ranged_weights() const { return ranged_.get(); }
 
   // Returns a copy that shares no storage, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;
@@ -184,10 +184,10 @@ class Model {
 
  private:
   Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOptions& options,
-        std::shared_ptr<WeightShards> shards);
+        std::shared_ptr<RangedWeights> ranged);
   static std::shared_ptr<Model> make(ModelConfig config, std::vector<Parameter> parameters,
                                      const LoadOptions& options,
-                                     std::shared_ptr<WeightShards> shards = nullptr);
+                                     std::shared_ptr<RangedWeights> ranged = nullptr);
   at::Tensor master(size_t parameter) const;  // whole, without its graph
   // The tensors of a file for one weight, merged and rounded.
   std::vector<NamedTensor> stored(const WeightSpec& spec, size_t parameter,
@@ -206,8 +206,8 @@ class Model {
   std::vector<Parameter> parameters_;
   std::vector<Parameter> trained_;  // those that require a gradient
   double trained_share_ = 0;        // of the base weights' elements
-  std::shared_ptr<WeightShards> shards_;
-  // Digests of sharded weights, taken when they were loaded, so that digest() fetches none; empty
+  std::shared_ptr<RangedWeights> ranged_;
+  // Digests of weights in ranges, taken when they were loaded, so that digest() fetches none; empty
   // if unknown.
   struct LoadedDigests {
     std::string masters, rounded;

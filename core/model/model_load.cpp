@@ -73,12 +73,13 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
              where, head);
 }
 
-std::shared_ptr<WeightShards> make_shards(const ModelConfig& config, const LoadOptions& options) {
-  if (!options.shard) return nullptr;
+std::shared_ptr<RangedWeights> make_ranged_weights(const ModelConfig& config,
+                                                   const LoadOptions& options) {
+  if (!options.make_ranged) return nullptr;
   std::vector<std::pair<std::string, std::vector<int64_t>>> parameters;
   for (const WeightSpec& spec : weight_specs(config))
     parameters.emplace_back(spec.name, spec.shape);
-  return options.shard(parameters, master_type(options), options.dtype, options.device);
+  return options.make_ranged(parameters, master_type(options), options.dtype, options.device);
 }
 
 // Type and shape of a weight, on one zero.
@@ -91,9 +92,9 @@ at::Tensor valueless(const at::Tensor& weight) {
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   ModelConfig config = options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
   const std::string where = dir.string();
-  // Only from config.json, before a file of weights is opened. The rest of sharded weights is not
+  // Only from config.json, before a file of weights is opened. The rest of weights in ranges is not
   // here.
-  if (!options.shard) {
+  if (!options.make_ranged) {
     check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
   }
   const SafetensorsFolder files(dir);
@@ -102,7 +103,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
   check_tied_head(files, config, form, where);
   std::vector<Parameter> parameters;
   WeightValues values(options.dtype);
-  const std::shared_ptr<WeightShards> shards = make_shards(config, options);
+  const std::shared_ptr<RangedWeights> ranged = make_ranged_weights(config, options);
   Hasher masters, rounded;
   for (const WeightSpec& spec : weight_specs(config)) {
     // One weight at a time: loading peaks at one tensor more than it keeps.
@@ -113,17 +114,17 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
     // The first weight stands for all.
     if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
     at::Tensor master = read.to(master_type(options, spec.name)).to(options.device);
-    if (shards) {
+    if (ranged) {
       add_to_digest(masters, spec.name, master);
       add_to_digest(rounded, spec.name, master.to(options.dtype));
-      shards->put(parameters.size(), master);
+      ranged->put(parameters.size(), master);
       master = valueless(master);
     }
     parameters.push_back({spec.name, std::move(master)});
   }
   values.finish(where);
-  std::shared_ptr<Model> model = make(std::move(config), std::move(parameters), options, shards);
-  if (!shards) return model;
+  std::shared_ptr<Model> model = make(std::move(config), std::move(parameters), options, ranged);
+  if (!ranged) return model;
   model->loaded_.rounded = rounded.hex();
   for (size_t i = static_cast<size_t>(model->base_count()); i < model->parameters_.size(); ++i) {
     add_to_digest(masters, model->parameters_[i].name, model->parameters_[i].master.detach());
@@ -134,7 +135,7 @@ std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadO
 
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,
                                    const LoadOptions& options,
-                                   std::shared_ptr<WeightShards> shards) {
+                                   std::shared_ptr<RangedWeights> ranged) {
   const at::ScalarType dtype = options.dtype;
   XRUN_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
                  (dtype == at::kHalf && !options.trainable),
@@ -144,7 +145,7 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
   LoadOptions placed = options;
   placed.adapter = adapter_on(options.adapter, options.device);
   return std::shared_ptr<Model>(
-      new Model(std::move(config), std::move(parameters), placed, std::move(shards)));
+      new Model(std::move(config), std::move(parameters), placed, std::move(ranged)));
 }
 
 }  // namespace xrun

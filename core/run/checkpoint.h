@@ -61,7 +61,7 @@ class CheckpointStore {
   // checkpoint of this step that was saved or loaded through this object is not written again.
   // Throws Error (a full disk): the previous checkpoint remains, the temporary folder is removed.
   // Ranks after the first write nothing.
-  //   alone  this process writes without the others, which needs objects that are not sharded
+  //   alone  this process writes without the others, which needs objects that are not in ranges
   std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects,
                              bool alone = false);
 

@@ -239,7 +239,7 @@ bool Run::may_interrupt_now() {
 }
 
 std::filesystem::path Run::save_after_error(const Json& state) {
-  // The run ends here: other ranks may be gone, but a sharded state needs them.
+  // The run ends here: other ranks may be gone, but a state in ranges needs them.
   alone_ = std::none_of(saved_.begin(), saved_.end(),
                         [](const auto& object) { return !object.second->ranges().empty(); });
   if (replaying() || (alone_ && !dir_.writes())) return last_checkpoint_;

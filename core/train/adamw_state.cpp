@@ -93,7 +93,7 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
     if (begin >= end) continue;
     // A tensor may begin in one rank's range and end in the next one's.
     pieces_.push_back({t, flat.group, begin - flat.offset, end - begin, begin - range});
-    // Now, not after the first step: shards of the weights must be those of the moments.
+    // Now, not after the first step: ranges of the weights must be those of the moments.
     flat_weight(t, begin - flat.offset, end - begin);
   }
   if (dist_.ranks != nullptr) {

@@ -48,7 +48,7 @@ class AdamWState {
   using EachRange = std::function<void(const at::Tensor& weight, const at::Tensor& state)>;
   void each(const Buffers& state, const EachRange& f) const;
   // Sends this rank's ranges of the weights to the others, after they changed. Does nothing in one
-  // process, at level 0 and for sharded weights. Collective.
+  // process, at level 0 and for weights in ranges. Collective.
   void share_weights();
 
   // Saved state: buffers by the prefix of their tensors' names.
@@ -80,8 +80,8 @@ class AdamWState {
   DistOptions dist_;
   int64_t rank_ = 0, size_ = 1;
   FlatIndex index_;
-  FlatShards owned_;    // ranges in which each rank sums gradients
-  FlatShards held_;     // ranges of the moments: all at level 0
+  RankRanges owned_;    // ranges in which each rank sums gradients
+  RankRanges held_;     // ranges of the moments: all at level 0
   int64_t holder_ = 0;  // this rank among those of held_
   struct WeightOwner {
     Trainable* trainable;

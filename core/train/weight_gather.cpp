@@ -95,7 +95,7 @@ void AdamWState::gather_weights() {
     const auto i = static_cast<size_t>(g);
     const auto first = static_cast<size_t>(index_.groups()[i].first_tensor);
     // A group belongs to one object.
-    if (owners_[first].trainable->is_sharded()) continue;
+    if (owners_[first].trainable->holds_ranges()) continue;
     const at::Tensor buffer =
         at::zeros({index_.groups()[i].size}, weights_[first].options().requires_grad(false));
     copy_weights(g, buffer, rank_, /*into_buffer=*/true);

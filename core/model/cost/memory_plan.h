@@ -23,7 +23,7 @@ struct MemoryKind {
 
 // Returns the bytes by kind at the peak of a step after the first, as memory_count sees them,
 // without kinds of 0 bytes. Of several ranks they are those of one: its ranges, the buckets of
-// gradients, and the blocks of sharded models that are here whole.
+// gradients, and the blocks of models in ranges that are here whole.
 //   weights      masters, or the frozen weights and an adapter's masters
 //   copies       of the masters in bf16
 //   gradients    that exist at the peak

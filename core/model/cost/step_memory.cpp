@@ -42,11 +42,11 @@ class StepPoints {
         trains_base_(!shape.adapter),
         tied_(config.tied),
         share_(1 / static_cast<double>(shape.level > 0 ? shape.ranks : 1)),
-        shards_weights_(shape.ranks > 1 && shape.level >= 3) {
+        ranges_weights_(shape.ranks > 1 && shape.level >= 3) {
     // The sums of other ranks' micro-batches exist beside the gradients of one.
     s_.several = s_.several || shape.ranks > 1;
     // A graph would hold every block's fetched weights.
-    s_.recompute = s_.recompute || shards_weights_;
+    s_.recompute = s_.recompute || ranges_weights_;
     const LayerKinds layers(config);
     base_ = layers.sum(weight_elements);
     trained_ = trains_base_ ? base_ : layers.sum([&](const ModelConfig& model) {
@@ -84,12 +84,12 @@ class StepPoints {
       held.frozen = base_ * element_ * share_;
       return held;
     }
-    const double weights = shards_weights_ ? share_ : 1;
+    const double weights = ranges_weights_ ? share_ : 1;
     // Frozen weights in the storage type; masters, and an adapter's factors, in fp32.
     const double frozen = trains_base_ ? base_ - trained_ : base_;
     held.weights = frozen * element_ * weights + 4 * trained_ * (trains_base_ ? weights : 1);
     const bool copies = s_.dtype != c10::ScalarType::Float;
-    if (copies && !(shards_weights_ && trains_base_)) held.copies = trained_ * element_;
+    if (copies && !(ranges_weights_ && trains_base_)) held.copies = trained_ * element_;
     // Two moments in fp32.
     if (s_.trains) held.optimizer = 2 * 4 * moved_ * share_ * static_cast<double>(s_.optimizers);
     held.average = 4 * trained_ * share_ * static_cast<double>(s_.averages);
@@ -211,7 +211,7 @@ class StepPoints {
     m.activations -= freed;
   }
   double fetched_frozen() const { return share_ < 1 ? fetched_ + element_ * vocab_elements_ : 0; }
-  double fetched() const { return shards_weights_ ? fetched_ : 0; }
+  double fetched() const { return ranges_weights_ ? fetched_ : 0; }
   double prefix_tokens() const { return static_cast<double>(s_.prefix_tokens); }
 
   // Any point of a micro-batch between its forward and the end of its backward.
@@ -234,7 +234,7 @@ class StepPoints {
     PeakBytes m = with_activations();
     m.head += head_.saved;
     m.working = head_.backward + upcasts_ + fetched();
-    if (shards_weights_) m.working += element_ * vocab_elements_;
+    if (ranges_weights_) m.working += element_ * vocab_elements_;
     if (trains_head_) m.working += head_.weight;
     return m;
   }
@@ -298,9 +298,9 @@ class StepPoints {
   double element_, tokens_, hidden_, layers_;  // element: bytes of an activation
   bool trains_base_, tied_;
   bool trains_head_ = false, trains_embedding_ = false;
-  double share_;         // the part of sharded state that one rank holds
-  bool shards_weights_;  // the policy's, at level 3
-  double fetched_ = 0;   // bytes of the blocks of a sharded model that are here whole
+  double share_;         // the part of state in ranges that one rank holds
+  bool ranges_weights_;  // the policy's, at level 3
+  double fetched_ = 0;   // bytes of the blocks of a model in ranges that are here whole
   double bucket_ = 0;    // bytes of the largest bucket of gradients
   double vocab_elements_ = 0;
   double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients

@@ -23,7 +23,7 @@
 #include "core/model/weights/model_registry.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batches/micro_batch.h"
-#include "core/train/models/sharded_weights.h"
+#include "core/train/models/fetched_weights.h"
 #include "core/train/models/view_head.h"
 
 namespace xrun {
@@ -75,9 +75,9 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
              "{}: is a classifier of {} labels (id2label or num_labels in its config.json); a "
              "reward or value model has 1",
              dir.string(), labels);
-  if (FetchingRanks* const ranks = sharding_ranks(options.dist, 1)) {
-    frozen->sharded_ =
-        std::make_unique<ShardedModel>(*ranks, [owner = frozen.get()] { owner->own_model(); });
+  if (FetchingRanks* const ranks = ranks_to_fetch_from(options.dist, 1)) {
+    frozen->fetched_ =
+        std::make_unique<FetchedModel>(*ranks, [owner = frozen.get()] { owner->own_model(); });
   }
   const std::filesystem::path& named = options.tokenizer;
   const auto own = tokenizer_in(frozen->base_);
@@ -141,7 +141,7 @@ Model& FrozenModel::own_model() {
                      .classifiers = true,
                      .device = settings.device};
     if (base_ != dir_) load.adapter = read_adapter(dir_, *config_);
-    if (sharded_) load.shard = sharded_->shard();
+    if (fetched_) load.make_ranged = fetched_->make_ranged();
     std::shared_ptr<Model> model = Model::load(base_, load);
     const std::string got = digest_of_files({base_, dir_});
     XRUN_CHECK(got == wanted,

@@ -24,7 +24,7 @@ namespace xrun {
 class Batch;
 class MicroBatch;
 class Model;
-class ShardedModel;
+class FetchedModel;
 class Tokenizer;
 struct ModelConfig;
 struct CompanionPack;
@@ -161,7 +161,7 @@ class FrozenModel : public LogprobSource {
   mutable std::string fingerprint_;
   mutable std::map<std::shared_ptr<const Tokenizer>, KnownVocabulary> known_;  // of batches
   std::string digest_, loaded_digest_;
-  std::unique_ptr<ShardedModel> sharded_;  // null: the weights are whole
+  std::unique_ptr<FetchedModel> fetched_;  // null: the weights are whole
   std::shared_ptr<Model> model_;
   at::Tensor head_;   // loaded alone; undefined before
   at::Tensor score_;  // of score_weight(); undefined before

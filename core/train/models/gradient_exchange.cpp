@@ -36,15 +36,15 @@ class GradientReady : public torch::autograd::PostAccumulateGradHook {
   int64_t tensor_;
 };
 
-FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level) {
+FetchingRanks* ranks_to_fetch_from(const DistOptions& dist, int64_t from_level) {
   if (dist.ranks == nullptr || dist.ranks->size() == 1 || dist.level < from_level) return nullptr;
   return dynamic_cast<FetchingRanks*>(dist.ranks);
 }
 
-GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& shards,
+GradientExchange::GradientExchange(const FlatIndex& index, const RankRanges& ranges,
                                    std::vector<at::Tensor> weights, const DistOptions& options)
     : index_(index),
-      shards_(shards),
+      ranges_(ranges),
       weights_(std::move(weights)),
       options_(options),
       rank_(options.ranks->rank()),
@@ -58,13 +58,13 @@ GradientExchange::GradientExchange(const FlatIndex& index, const FlatShards& sha
   for (int64_t g = 0; g < groups; ++g) {
     for (int64_t r = 0; r < size_; ++r) {
       RankPiece piece;
-      for (int64_t c = shards.first_slice(g, r); c < shards.end_slice(g, r); ++c) {
+      for (int64_t c = ranges.first_slice(g, r); c < ranges.end_slice(g, r); ++c) {
         const int64_t tensor = index.slices()[static_cast<size_t>(c)].tensor;
         if (piece.tensors.empty() || piece.tensors.back() != tensor)
           piece.tensors.push_back(tensor);
       }
       // A flag is a float as well, so that a piece is one list of one type.
-      piece.size = static_cast<int64_t>(piece.tensors.size()) + shards.size(g, r);
+      piece.size = static_cast<int64_t>(piece.tensors.size()) + ranges.size(g, r);
       pieces_.push_back(std::move(piece));
     }
   }
@@ -134,10 +134,10 @@ void GradientExchange::pack(int64_t tensor) {
     const auto flag = std::find(to.tensors.begin(), to.tensors.end(), tensor);
     if (flag != to.tensors.end()) {
       staging.narrow(0, first + (flag - to.tensors.begin()), 1).fill_(1);
-      const int64_t begin = std::max(flat.offset, shards_.begin(flat.group, r));
-      const int64_t end = std::min(flat.offset + flat.elements, shards_.end(flat.group, r));
+      const int64_t begin = std::max(flat.offset, ranges_.begin(flat.group, r));
+      const int64_t end = std::min(flat.offset + flat.elements, ranges_.end(flat.group, r));
       const int64_t values = first + static_cast<int64_t>(to.tensors.size());
-      staging.narrow(0, values + begin - shards_.begin(flat.group, r), end - begin)
+      staging.narrow(0, values + begin - ranges_.begin(flat.group, r), end - begin)
           .copy_(gradient.narrow(0, begin - flat.offset, end - begin));
     }
     first += to.size;
@@ -204,7 +204,7 @@ void GradientExchange::add(int64_t group, const at::Tensor& values) {
   const auto flags_size = static_cast<int64_t>(own.tensors.size());
   // A few numbers: on a GPU this waits for the bucket, which is complete here.
   const at::Tensor flags = values.narrow(0, 0, flags_size).cpu();
-  const int64_t begin = shards_.begin(group, rank_), end = shards_.end(group, rank_);
+  const int64_t begin = ranges_.begin(group, rank_), end = ranges_.end(group, rank_);
   at::Tensor& sum = sums_[static_cast<size_t>(group)];
   // Not zeros: every part that is read has been copied by its first gradient.
   if (!sum.defined()) sum = at::empty({end - begin}, values.options());

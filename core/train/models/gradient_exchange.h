@@ -19,8 +19,8 @@ class FetchingRanks;
 // same bits.
 struct DistOptions {
   Ranks* ranks = nullptr;  // null: one process
-  // 0: every rank holds all moments and the summed gradient. 1: moments are sharded, each rank
-  // updates its own range, and frozen models are sharded. 2: gradients too. 3: weights too.
+  // 0: every rank holds all moments and the summed gradient. 1: moments are in ranges, each rank
+  // updates its own, and frozen models are in ranges. 2: gradients too. 3: weights too.
   int64_t level = 1;
   // True: gradients are exchanged after every item of a rank and added in the batch's order, which
   // gives the bits of one process. False: each rank adds up its own items, and the sums are
@@ -36,9 +36,9 @@ struct ExchangedItems {
   bool last = true;          // of the step
 };
 
-// The ranks between which models are sharded from a level on; null if they are whole: a lower
+// The ranks that hold models in ranges from a level on; null if they are whole: a lower
 // level, one rank, or ranks that cannot fetch.
-FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level);
+FetchingRanks* ranks_to_fetch_from(const DistOptions& dist, int64_t from_level);
 
 // Every rank makes the same calls with the same items. A bucket is a group of the index: when all
 // its weights have their gradient it goes to the ranks that own its ranges, last group first, while
@@ -49,8 +49,8 @@ FetchingRanks* sharding_ranks(const DistOptions& dist, int64_t from_level);
 class GradientExchange {
  public:
   //   weights  fp32 leaves, one for each tensor of the index
-  // `index`, `shards` and the ranks must outlive the object.
-  GradientExchange(const FlatIndex& index, const FlatShards& shards,
+  // `index`, `ranges` and the ranks must outlive the object.
+  GradientExchange(const FlatIndex& index, const RankRanges& ranges,
                    std::vector<at::Tensor> weights, const DistOptions& options);
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
@@ -61,7 +61,7 @@ class GradientExchange {
   // rank's own item, whose missing gradients then count as none: the other ranks wait for its part.
   void end_exchange();
 
-  // The sum over this rank's range of a group, [shards.size(group, rank)] fp32; values of weights
+  // The sum over this rank's range of a group, [ranges.size(group, rank)] fp32; values of weights
   // without a gradient are unspecified.
   const at::Tensor& sum(int64_t group) const { return sums_[static_cast<size_t>(group)]; }
   // True if a weight with a slice in this rank's range has a gradient.
@@ -96,7 +96,7 @@ class GradientExchange {
   void add(int64_t group, const at::Tensor& values);
 
   const FlatIndex& index_;
-  const FlatShards& shards_;
+  const RankRanges& ranges_;
   std::vector<at::Tensor> weights_;
   DistOptions options_;
   int64_t rank_, size_;

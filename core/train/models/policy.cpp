@@ -13,8 +13,8 @@
 #include "core/model/weights/trained_weights.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batches/micro_batch.h"
+#include "core/train/models/fetched_weights.h"
 #include "core/train/models/reference.h"
-#include "core/train/models/sharded_weights.h"
 #include "core/train/models/view_head.h"
 
 namespace xrun {
@@ -54,9 +54,9 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
   if (options.lora) check_adapter_options(*options.lora, config);
   policy->check_train();
   // At level 3 each rank loads its own ranges when a forward first asks.
-  if (FetchingRanks* const ranks = sharding_ranks(options.dist, 3)) {
-    policy->sharded_ =
-        std::make_unique<ShardedModel>(*ranks, [owner = policy.get()] { owner->model(); });
+  if (FetchingRanks* const ranks = ranks_to_fetch_from(options.dist, 3)) {
+    policy->fetched_ =
+        std::make_unique<FetchedModel>(*ranks, [owner = policy.get()] { owner->model(); });
   }
   if (!tokenizer_files(base).empty()) {
     policy->tokenizer_ = Tokenizer::load(base);
@@ -73,7 +73,7 @@ void Policy::check_train() const {
         "train selects weights, but under lora all base weights are frozen; leave out train or "
         "lora");
   }
-  if (sharding_ranks(options_.dist, 3) != nullptr) {
+  if (ranks_to_fetch_from(options_.dist, 3) != nullptr) {
     throw UsageError(
         "dist.level = 3 trains all weights of a model; set dist.level = 2, or leave out train");
   }
@@ -110,7 +110,7 @@ std::shared_ptr<Model> Policy::load_trained() const {
     // Drawn from the seed, so that every rank makes the same factors.
     options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
   }
-  if (sharded_) options.shard = sharded_->shard();
+  if (fetched_) options.make_ranged = fetched_->make_ranged();
   return Model::load(dir_, options);
 }
 
@@ -130,12 +130,12 @@ Model& Policy::own_model() {
 }
 
 std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights,
-                                           const ShardWeights& shard) {
+                                           const MakeRangedWeights& make_ranged) {
   if (!model().adapter()) {
     return Model::load(weights, {.dtype = options_.dtype,
                                  .gemm = options_.gemm,
                                  .device = options_.device,
-                                 .shard = shard});
+                                 .make_ranged = make_ranged});
   }
   // The base is shared with the policy: only the factors differ.
   return Model::with_adapter(
@@ -231,7 +231,7 @@ std::vector<Parameter>& Policy::parameters() { return model().trained_parameters
 void Policy::count_update() {
   ++model().update_count;
   // Fetched copies are those of the old weights.
-  if (model().shards() != nullptr) model().shards()->forget();
+  if (model().ranged_weights() != nullptr) model().ranged_weights()->forget();
 }
 
 void Policy::weights_averaged(bool averaged) {
@@ -241,6 +241,6 @@ void Policy::weights_averaged(bool averaged) {
 }
 
 // An adapter's factors are whole on every rank.
-bool Policy::is_sharded() { return model().shards() != nullptr && !model().adapter(); }
+bool Policy::holds_ranges() { return model().ranged_weights() != nullptr && !model().adapter(); }
 
 }  // namespace xrun

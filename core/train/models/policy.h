@@ -20,7 +20,7 @@ namespace xrun {
 
 class ChatTemplate;
 class Reference;
-class ShardedModel;
+class FetchedModel;
 class Tokenizer;
 
 struct PolicyOptions {
@@ -93,9 +93,9 @@ class Policy : public LogprobSource,
   std::shared_ptr<Reference> reference();
   // Loads the frozen model of a reference. With an adapter it shares this policy's base weights;
   // `weights` is then the folder of an adapter, or of the base model for none.
-  //   shard  LoadOptions::shard, for weights that the policy does not share
+  //   make_ranged  LoadOptions::make_ranged, for weights that the policy does not share
   std::shared_ptr<Model> load_frozen(const std::filesystem::path& weights,
-                                     const ShardWeights& shard = {});
+                                     const MakeRangedWeights& make_ranged = {});
   // True if a training forward has dropout.
   bool has_noise() const;
   // Sets the folder for the weights of references taken after training began.
@@ -103,7 +103,7 @@ class Policy : public LogprobSource,
 
   std::vector<Parameter>& parameters() override;
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
-  bool is_sharded() override;
+  bool holds_ranges() override;
   void count_update() override;
   void weights_averaged(bool averaged) override;
   // True while the weights are an average (core/train/ema.h), which the update count does not tell.
@@ -147,7 +147,7 @@ class Policy : public LogprobSource,
   int64_t vocab_ = 0;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> chat_template_;  // null: none was used
-  std::unique_ptr<ShardedModel> sharded_;              // null: the weights are whole
+  std::unique_ptr<FetchedModel> fetched_;              // null: the weights are whole
   std::shared_ptr<Model> model_;
   std::string initial_digest_;
   std::string folder_digest_;  // of the folder's weights as masters, whatever the compute type

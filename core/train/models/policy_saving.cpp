@@ -6,15 +6,15 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
-#include "core/model/weight_shards.h"
+#include "core/model/ranged_weights.h"
 #include "core/train/models/policy.h"
 
 namespace xrun {
 
 at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
-  if (!is_sharded()) return Trainable::held_master(parameter, begin, size);
-  const WeightShards::MasterRange own = model().shards()->range(parameter);
-  // A second optimizer would deal out other ranges than those that the shards hold.
+  if (!holds_ranges()) return Trainable::held_master(parameter, begin, size);
+  const RangedWeights::MasterRange own = model().ranged_weights()->range(parameter);
+  // A second optimizer would deal out other ranges than those that the ranks hold.
   XRUN_CHECK(own.begin == begin && own.held.numel() == size,
              "dist.level = 3 trains one policy by an optimizer; set dist.level = 2");
   return own.held;
@@ -22,7 +22,7 @@ at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
 
 std::vector<NamedTensor> Policy::tensors() const {
   std::vector<NamedTensor> out;
-  // Those of a sharded policy are ranges().
+  // Those of a policy in ranges are ranges().
   if (!model_ || !ranges().empty()) return out;
   const Model& model = *model_;
   for (const Parameter& parameter : model.trained_parameters()) {
@@ -33,10 +33,10 @@ std::vector<NamedTensor> Policy::tensors() const {
 
 std::vector<TensorRange> Policy::ranges() const {
   std::vector<TensorRange> out;
-  if (!model_ || model_->shards() == nullptr || model_->adapter()) return out;
+  if (!model_ || model_->ranged_weights() == nullptr || model_->adapter()) return out;
   for (size_t i = 0; i < model_->trained_parameters().size(); ++i) {
     const Parameter& parameter = model_->trained_parameters()[i];
-    const WeightShards::MasterRange own = model_->shards()->range(i);
+    const RangedWeights::MasterRange own = model_->ranged_weights()->range(i);
     out.push_back({parameter.name, parameter.master.sizes().vec(), own.begin, own.held});
   }
   return out;
@@ -94,8 +94,8 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];
-    if (is_sharded()) {
-      const WeightShards::MasterRange own = model().shards()->range(i);
+    if (holds_ranges()) {
+      const RangedWeights::MasterRange own = model().ranged_weights()->range(i);
       own.held.copy_(
           tensor.range(parameter.name, parameter.master.sizes(), own.begin, own.held.numel()));
       continue;

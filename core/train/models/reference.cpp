@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/train/batches/micro_batch.h"
+#include "core/train/models/fetched_weights.h"
 #include "core/train/models/policy.h"
-#include "core/train/models/sharded_weights.h"
 #include "core/train/models/view_head.h"
 
 namespace xrun {
@@ -28,10 +28,10 @@ Reference::Reference(std::shared_ptr<Policy> policy, std::filesystem::path weigh
                        return FrozenSettings{options.dtype, options.gemm, options.device,
                                              options.head_mb};
                      }}) {
-  FetchingRanks* const ranks = sharding_ranks(policy_->options().dist, 1);
-  // Beside an adapter the reference is the policy's own base, which is sharded with it.
+  FetchingRanks* const ranks = ranks_to_fetch_from(policy_->options().dist, 1);
+  // Beside an adapter the reference is the policy's own base, which is in ranges with it.
   if (ranks == nullptr || policy_->trains_adapter()) return;
-  sharded_ = std::make_unique<ShardedModel>(*ranks, [this] { frozen(); });
+  fetched_ = std::make_unique<FetchedModel>(*ranks, [this] { frozen(); });
 }
 
 Reference::~Reference() = default;
@@ -52,7 +52,7 @@ Model& Reference::frozen() {
     // The folder may have changed since the run began.
     const std::string& wanted = digest();
     std::shared_ptr<Model> model =
-        policy_->load_frozen(weights_, sharded_ ? sharded_->shard() : ShardWeights());
+        policy_->load_frozen(weights_, fetched_ ? fetched_->make_ranged() : MakeRangedWeights());
     const std::string got = model->digest();
     XRUN_CHECK(got == wanted,
                "{}: the weights in this folder changed since the reference was taken (digest {}, "

@@ -15,7 +15,7 @@ namespace xrun {
 
 class Model;
 class Policy;
-class ShardedModel;
+class FetchedModel;
 
 // Until the policy's next update a reference shares the policy's storage and forward (detached), so
 // that step 0 is exact: rewards are 0, the DPO loss is ln 2. Afterwards logprob() reads a sidecar
@@ -74,7 +74,7 @@ class Reference : public LogprobSource {
   std::filesystem::path weights_;
   std::string digest_;
   int64_t updates_;
-  std::unique_ptr<ShardedModel> sharded_;  // null: the weights are whole, or the policy's
+  std::unique_ptr<FetchedModel> fetched_;  // null: the weights are whole, or the policy's
   std::shared_ptr<Model> model_;
   int64_t shared_ = 0;
   FrozenLogprobs logprobs_;  // last: it asks this reference for the weights

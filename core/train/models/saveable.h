@@ -86,12 +86,12 @@ class Trainable {
   virtual bool loaded() const = 0;
 
   // Elements [begin, begin + size) of a master, flat and in its own storage, by its number among
-  // parameters(). Of a sharded object only the range that this rank holds.
+  // parameters(). Of an object in ranges only the range that this rank holds.
   virtual at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) {
     return parameters()[parameter].master.detach().view({-1}).narrow(0, begin, size);
   }
-  // True if ranks hold only ranges of the masters (core/model/weight_shards.h).
-  virtual bool is_sharded() { return false; }
+  // True if ranks hold only ranges of the masters (core/model/ranged_weights.h).
+  virtual bool holds_ranges() { return false; }
 
   // Called once after each optimizer update; earlier forwards are stale from then on.
   virtual void count_update() = 0;

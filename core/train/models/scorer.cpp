@@ -56,10 +56,11 @@ std::vector<Parameter>& Scorer::parameters() {
 
 bool Scorer::loaded() const { return policy_->loaded(); }
 
-// Beside an adapter the sharded weights are frozen.
+// Beside an adapter the weights in ranges are frozen.
 void Scorer::check_level() const {
-  XRUN_CHECK(sharding_ranks(policy_->options().dist, 3) == nullptr || policy_->trains_adapter(),
-             "dist.level = 3 trains no value head; set dist.level = 2");
+  XRUN_CHECK(
+      ranks_to_fetch_from(policy_->options().dist, 3) == nullptr || policy_->trains_adapter(),
+      "dist.level = 3 trains no value head; set dist.level = 2");
 }
 
 at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {

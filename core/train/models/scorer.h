@@ -33,8 +33,8 @@ class Scorer : public Trainable, public Saveable {
   std::vector<Parameter>& parameters() override;
   bool loaded() const override;
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
-  // Throws Error if ranks shard the policy's weights, which no optimizer trains under a head. Loads
-  // nothing.
+  // Throws Error if ranks hold the policy's weights in ranges, which no optimizer trains under a
+  // head. Loads nothing.
   void check_level() const;
   void count_update() override;
   void weights_averaged(bool averaged) override;

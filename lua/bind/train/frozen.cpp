@@ -76,7 +76,7 @@ int open_frozen_model(lua_State* L) {
   const std::filesystem::path dir = find_model_folder(L, name);
   FrozenOptions options = read_frozen_options(L, given);
   options.dist = recipe_dist(L);
-  if (sharding_ranks(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
+  if (ranks_to_fetch_from(options.dist, 1) != nullptr) recipe_context(L).fetching->begin_meetings();
   const auto frozen = FrozenModel::open(dir, options);
   const ModelConfig& config = frozen->config();
   const FrozenSettings& settings = frozen->options().settings;

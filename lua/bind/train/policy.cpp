@@ -96,7 +96,7 @@ int open_policy(lua_State* L) {
     check_fields(recompute, "recompute");
     options.recompute = recompute.as_bool();
   }
-  if (sharding_ranks(options.dist, 3) != nullptr) recipe_context(L).fetching->begin_meetings();
+  if (ranks_to_fetch_from(options.dist, 3) != nullptr) recipe_context(L).fetching->begin_meetings();
   const auto policy = Policy::open(dir, options);
   push(L, policy);
   session_of(L).models.add(policy);
@@ -225,7 +225,7 @@ void register_policy(lua_State* L) {
               "a sidecar of log-probs.",
               [](Policy& self, lua_State* L) {
                 std::shared_ptr<Reference> reference;
-                if (sharding_ranks(self.options().dist, 1) != nullptr) {
+                if (ranks_to_fetch_from(self.options().dist, 1) != nullptr) {
                   recipe_context(L).fetching->begin_meetings();
                 }
                 // The first rank writes the weights of one that is taken after training began.

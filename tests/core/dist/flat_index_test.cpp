@@ -1,4 +1,4 @@
-// The flat layout and its shards.
+// The flat layout and its ranges.
 
 #include "core/dist/flat_index.h"
 
@@ -71,50 +71,50 @@ TEST(FlatIndex, AGroupHoldsTensorsOfOneBlock) {
   EXPECT_EQ(index.groups()[1].block, "model.layers.0.");
 }
 
-TEST(FlatShards, RangesCoverEveryGroupInRankOrder) {
+TEST(RankRanges, RangesCoverEveryGroupInRankOrder) {
   const FlatIndex index(decoder(3, 100, 260, 500), 50000);
   for (int64_t n = 1; n <= 9; ++n) {
-    const FlatShards shards(index, n);
+    const RankRanges ranges(index, n);
     for (int64_t g = 0; g < static_cast<int64_t>(index.groups().size()); ++g) {
       const FlatGroup& group = index.groups()[static_cast<size_t>(g)];
-      EXPECT_EQ(shards.begin(g, 0), 0);
-      EXPECT_EQ(shards.end(g, n - 1), group.size);
-      EXPECT_EQ(shards.first_slice(g, 0), group.first_slice);
-      EXPECT_EQ(shards.end_slice(g, n - 1), group.first_slice + group.slice_count);
+      EXPECT_EQ(ranges.begin(g, 0), 0);
+      EXPECT_EQ(ranges.end(g, n - 1), group.size);
+      EXPECT_EQ(ranges.first_slice(g, 0), group.first_slice);
+      EXPECT_EQ(ranges.end_slice(g, n - 1), group.first_slice + group.slice_count);
       for (int64_t r = 0; r < n; ++r) {
-        EXPECT_LE(shards.begin(g, r), shards.end(g, r));
-        for (int64_t c = shards.first_slice(g, r); c < shards.end_slice(g, r); ++c) {
-          EXPECT_GE(index.slice_offset(c), shards.begin(g, r));
-          EXPECT_LT(index.slice_offset(c), shards.end(g, r));
-          EXPECT_EQ(shards.owner(g, c), r);
+        EXPECT_LE(ranges.begin(g, r), ranges.end(g, r));
+        for (int64_t c = ranges.first_slice(g, r); c < ranges.end_slice(g, r); ++c) {
+          EXPECT_GE(index.slice_offset(c), ranges.begin(g, r));
+          EXPECT_LT(index.slice_offset(c), ranges.end(g, r));
+          EXPECT_EQ(ranges.owner(g, c), r);
         }
       }
     }
   }
 }
 
-TEST(FlatShards, NoRankOwnsMoreThanItsShareAndFivePercent) {
+TEST(RankRanges, NoRankOwnsMoreThanItsShareAndFivePercent) {
   // 0.5B and 1.5B of Qwen2.5, and 8B of Llama 3 without its head.
   for (const auto& shapes : {decoder(24, 896, 4864, 151936), decoder(28, 1536, 8960, 151936),
                              decoder(32, 4096, 14336, 128256)}) {
     const FlatIndex index(shapes);
     for (const int64_t n : {2, 3, 4, 7, 8, 16, 64}) {
-      const FlatShards shards(index, n);
+      const RankRanges ranges(index, n);
       const double share = static_cast<double>(index.size()) / static_cast<double>(n);
       for (int64_t r = 0; r < n; ++r) {
-        EXPECT_LE(static_cast<double>(shards.total(r)), 1.05 * share) << r << " of " << n;
+        EXPECT_LE(static_cast<double>(ranges.total(r)), 1.05 * share) << r << " of " << n;
       }
     }
   }
 }
 
-TEST(FlatShards, AModelOfFewSlicesIsWithinOneSliceOfItsShare) {
+TEST(RankRanges, AModelOfFewSlicesIsWithinOneSliceOfItsShare) {
   const FlatIndex index(decoder(2, 300, 800, 1000));
   for (int64_t n = 2; n <= 8; ++n) {
-    const FlatShards shards(index, n);
+    const RankRanges ranges(index, n);
     const double share = static_cast<double>(index.size()) / static_cast<double>(n);
     for (int64_t r = 0; r < n; ++r) {
-      EXPECT_LE(static_cast<double>(shards.total(r)), share + kSliceElements) << r << " of " << n;
+      EXPECT_LE(static_cast<double>(ranges.total(r)), share + kSliceElements) << r << " of " << n;
     }
   }
 }

@@ -55,7 +55,7 @@ PackWork work_of(const ModelConfig& config, const PackedBatch& pack, const FoldS
 struct PlannedLoop {
   std::vector<PlannedModel> models;
   PlannedModel policy;
-  std::string unsharded;  // why level 3 is left out; "" if it runs
+  std::string level3_missing;  // why level 3 is left out; "" if it runs
   std::vector<StepWork> steps;
   double tokens = 0;  // per step on average, before folding
 };
@@ -78,7 +78,7 @@ PlannedLoop planned_loop(const LoopPause& pause) {
              "no optimizer was given to xrun.run, so there is nothing to plan: xrun.run(cfg, "
              "{{ policy = policy, adamw = adamw }})");
   out.policy = *policy;
-  out.unsharded = level3_obstacle(policy->shape);
+  out.level3_missing = level3_obstacle(policy->shape);
   const ModelConfig& config = policy->config;
   const AdapterOptions* const adapter = policy->shape.adapter ? &*policy->shape.adapter : nullptr;
   StepWork none{.micros = {}, .weights = weight_elements(config), .trained = 0};
@@ -166,8 +166,8 @@ std::vector<std::string> assumptions_of(const PlannedLoop& planned, const Cluste
       "gradients are hidden by the last backward; the exchange after an update is not",
       "a reference or teacher computes every row: with values in the cache a step is shorter",
       "bf16, masters and moments in fp32; none of this has been measured on a GPU"};
-  if (terms.gpus > 1 && !planned.unsharded.empty()) {
-    assumed.push_back("dist.level = 3 is left out: " + planned.unsharded);
+  if (terms.gpus > 1 && !planned.level3_missing.empty()) {
+    assumed.push_back("dist.level = 3 is left out: " + planned.level3_missing);
   }
   return assumed;
 }
@@ -280,7 +280,7 @@ int command_plan(int argc, char** argv) {
   if (preview->pause() == nullptr) throw UsageError(preview->no_loop_text());
   const PlannedLoop planned = planned_loop(*preview->pause());
   std::vector<LevelPlan> levels;
-  const int64_t highest = terms.gpus == 1 ? 0 : planned.unsharded.empty() ? 3 : 2;
+  const int64_t highest = terms.gpus == 1 ? 0 : planned.level3_missing.empty() ? 3 : 2;
   for (int64_t level = 0; level <= highest; ++level) {
     levels.push_back(plan_level(planned, device, terms, level));
   }

@@ -203,12 +203,12 @@ TEST(GradientExchange, ARankSendsTheGradientsThatOthersOwn) {
     std::vector<at::Tensor> leaves;
     for (const Parameter& one : trainable->parameters()) leaves.push_back(one.master);
     const FlatIndex index(kShapes);
-    const FlatShards shards(index, 4);
-    GradientExchange exchange(index, shards, leaves, {&ranks, 1, true});
+    const RankRanges ranges(index, 4);
+    GradientExchange exchange(index, ranges, leaves, {&ranks, 1, true});
     exchange.begin_exchange({4, true, true});
     backward(*trainable, ranks.rank());
     exchange.end_exchange();
-    const int64_t others = 4 * (index.size() - shards.total(ranks.rank()));
+    const int64_t others = 4 * (index.size() - ranges.total(ranks.rank()));
     EXPECT_GE(exchange.sent_bytes(), others);
     EXPECT_LE(exchange.sent_bytes(), others + 4 * 32);  // flags
     exchange.clear();

@@ -8,12 +8,12 @@
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
 #include "core/run/checkpoint.h"
+#include "core/train/models/fetched_weights.h"
 #include "core/train/models/scorer.h"
-#include "core/train/models/sharded_weights.h"
 #include "tests/core/train/trained.h"
 #include "tests/forked_ranks.h"
 
-namespace xrun::sharded_step_test {
+namespace xrun::ranged_step_test {
 namespace {
 
 // The ranks of one process of a test, or none.
@@ -68,7 +68,7 @@ void expect_level(int64_t size, int64_t level,
   for (const std::string& text : on_ranks(size, run)) EXPECT_EQ(text, wanted) << level;
 }
 
-TEST(ShardedStep, EveryLevelHasTheBitsOfOneProcess) {
+TEST(RangedStep, EveryLevelHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   for (const int64_t level : {0, 1, 2, 3}) {
     expect_level(level == 2 ? 2 : 3, level,
@@ -76,27 +76,27 @@ TEST(ShardedStep, EveryLevelHasTheBitsOfOneProcess) {
   }
 }
 
-TEST(ShardedStep, RanksWithoutWorkServeTheOthers) {
+TEST(RangedStep, RanksWithoutWorkServeTheOthers) {
   const TinyFolder folder;
   expect_level(4, 3,
                [&](const DistOptions& dist) { return train(folder.model(), {.dist = dist}, 3); });
 }
 
-TEST(ShardedStep, Bf16HasTheBitsOfOneProcess) {
+TEST(RangedStep, Bf16HasTheBitsOfOneProcess) {
   const TinyFolder folder;
   expect_level(3, 3, [&](const DistOptions& dist) {
     return train(folder.model(), {.dtype = at::kBFloat16, .dist = dist});
   });
 }
 
-TEST(ShardedStep, AnAdapterOverAShardedBaseHasTheBitsOfOneProcess) {
+TEST(RangedStep, AnAdapterOverABaseInRangesHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   expect_level(2, 3, [&](const DistOptions& dist) {
     return train(folder.model(), {.lora = AdapterOptions{.rank = 4}, .dist = dist});
   });
 }
 
-TEST(ShardedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
+TEST(RangedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   const auto mixture = folder.path() / "mixture";
   init_model(mixture, {.family = "qwen3_moe",
@@ -110,7 +110,7 @@ TEST(ShardedStep, AMixtureOfExpertsHasTheBitsOfOneProcess) {
   });
 }
 
-TEST(ShardedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
+TEST(RangedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
     const Fetching fetching(ranks);
@@ -136,7 +136,7 @@ TEST(ShardedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
   EXPECT_EQ(texts[2], texts[0]);
 }
 
-TEST(ShardedStep, AnExportHasTheBytesOfOneProcess) {
+TEST(RangedStep, AnExportHasTheBytesOfOneProcess) {
   const TinyFolder folder;
   expect_level(3, 3, [&](const DistOptions& dist) {
     const Trained t = open_trained(folder.model(), {.dist = dist});
@@ -149,7 +149,7 @@ TEST(ShardedStep, AnExportHasTheBytesOfOneProcess) {
 }
 
 // Checkpoints of n ranks at one level continue on m ranks at another.
-TEST(ShardedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
+TEST(RangedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
   const TinyFolder folder;
   const auto saved = [](const Trained& t) {
     return SavedObjects{{"policy", t.policy}, {"adamw", t.adamw}};
@@ -177,7 +177,7 @@ TEST(ShardedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
   EXPECT_EQ(run(4, 3, 2, 3), wanted);
 }
 
-TEST(ShardedStep, AValueHeadIsRefusedAtLevel3BeforeWeightsLoad) {
+TEST(RangedStep, AValueHeadIsRefusedAtLevel3BeforeWeightsLoad) {
   const TinyFolder folder;
   const auto texts = on_ranks(2, [&](Ranks* ranks) -> std::string {
     const Fetching fetching(ranks);
@@ -194,7 +194,7 @@ TEST(ShardedStep, AValueHeadIsRefusedAtLevel3BeforeWeightsLoad) {
   }
 }
 
-TEST(ShardedWeights, ARankHoldsItsShareAndOneBlockMore) {
+TEST(FetchedWeights, ARankHoldsItsShareAndOneBlockMore) {
   const TinyFolder folder;
   init_model(folder.path() / "deep", {.layers = 12, .hidden = 128, .vocab = 300});
   const auto texts = on_ranks(4, [&](Ranks* ranks) -> std::string {
@@ -203,7 +203,7 @@ TEST(ShardedWeights, ARankHoldsItsShareAndOneBlockMore) {
     Model& model = policy->model();
     int64_t held = 0, all = 0;
     for (size_t i = 0; i < model.parameters().size(); ++i) {
-      held += model.shards()->range(i).held.numel();
+      held += model.ranged_weights()->range(i).held.numel();
       all += model.parameters()[i].master.numel();
     }
     EXPECT_EQ(model.parameters()[0].master.storage().nbytes(), sizeof(float));
@@ -220,4 +220,4 @@ TEST(ShardedWeights, ARankHoldsItsShareAndOneBlockMore) {
 }
 
 }  // namespace
-}  // namespace xrun::sharded_step_test
+}  // namespace xrun::ranged_step_test

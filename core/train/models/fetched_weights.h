@@ -12,24 +12,24 @@
 
 #include "core/dist/fetching_ranks.h"
 #include "core/dist/flat_index.h"
-#include "core/model/weight_shards.h"
+#include "core/model/ranged_weights.h"
 
 namespace xrun {
 
-// The masters of a model: a rank holds the ranges that FlatShards gives it. Groups of the
+// The masters of a model: a rank holds the ranges that RankRanges gives it. Groups of the
 // source: those of the index in the compute type, then the same in the type of the masters.
-class ShardedWeights : public WeightShards, public RangeSource {
+class FetchedWeights : public RangedWeights, public RangeSource {
  public:
   struct Types {
     at::ScalarType master, compute;
     c10::Device device;
   };
   //   number  of this source among those that the ranks offer
-  ShardedWeights(FetchingRanks& ranks, int64_t number, const std::vector<TensorShape>& parameters,
+  FetchedWeights(FetchingRanks& ranks, int64_t number, const std::vector<TensorShape>& parameters,
                  const Types& types);
 
   const FlatIndex& index() const { return index_; }
-  const FlatShards& shards() const { return shards_; }
+  const RankRanges& ranges() const { return ranges_; }
 
   void put(size_t parameter, const at::Tensor& master) override;
   at::Tensor get(size_t parameter) override;
@@ -51,7 +51,7 @@ class ShardedWeights : public WeightShards, public RangeSource {
   FetchingRanks& ranks_;
   int64_t number_;
   FlatIndex index_;
-  FlatShards shards_;
+  RankRanges ranges_;
   Types types_;
   std::vector<at::Tensor> own_;            // [groups], this rank's range of the masters
   std::map<int64_t, at::Tensor> fetched_;  // by group, in the compute type
@@ -62,21 +62,21 @@ class ShardedWeights : public WeightShards, public RangeSource {
 
 // A model's place among the sources of the ranks, made at the same point of every rank's work,
 // before the model loads: it loads when any rank needs it.
-class ShardedModel {
+class FetchedModel {
  public:
-  //   load  loads the model with LoadOptions::shard set to shard()
-  ShardedModel(FetchingRanks& ranks, std::function<void()> load);
-  ~ShardedModel();
-  ShardedModel(const ShardedModel&) = delete;
-  ShardedModel& operator=(const ShardedModel&) = delete;
+  //   load  loads the model with LoadOptions::make_ranged set to make_ranged()
+  FetchedModel(FetchingRanks& ranks, std::function<void()> load);
+  ~FetchedModel();
+  FetchedModel(const FetchedModel&) = delete;
+  FetchedModel& operator=(const FetchedModel&) = delete;
 
-  ShardWeights shard();
-  const std::shared_ptr<ShardedWeights>& weights() const { return weights_; }
+  MakeRangedWeights make_ranged();
+  const std::shared_ptr<FetchedWeights>& weights() const { return weights_; }
 
  private:
   FetchingRanks& ranks_;
   int64_t number_;
-  std::shared_ptr<ShardedWeights> weights_;  // null before the model loads
+  std::shared_ptr<FetchedWeights> weights_;  // null before the model loads
 };
 
 }  // namespace xrun

@@ -1,7 +1,7 @@
 // Weights of one block at a time are here whole. The groups of a block follow one another in the
 // index, so a forward fetches ascending groups and a backward the blocks in descending order.
 
-#include "core/train/models/sharded_weights.h"
+#include "core/train/models/fetched_weights.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -12,49 +12,49 @@
 
 namespace xrun {
 
-ShardedWeights::ShardedWeights(FetchingRanks& ranks, int64_t number,
+FetchedWeights::FetchedWeights(FetchingRanks& ranks, int64_t number,
                                const std::vector<TensorShape>& parameters, const Types& types)
     : ranks_(ranks),
       number_(number),
       index_(parameters),
-      shards_(index_, ranks.size()),
+      ranges_(index_, ranks.size()),
       types_(types) {
   for (int64_t g = 0; g < group_count(); ++g) {
     // Padding is sent too, so it is not left uninitialised.
     // Groups [0, n) are fetched in the compute type, [n, 2n) are the same ranges as masters.
-    own_.push_back(at::empty({shards_.size(g, ranks.rank())}, options(group_count() + g)).zero_());
+    own_.push_back(at::empty({ranges_.size(g, ranks.rank())}, options(group_count() + g)).zero_());
   }
 }
 
-void ShardedWeights::put(size_t parameter, const at::Tensor& master) {
+void FetchedWeights::put(size_t parameter, const at::Tensor& master) {
   const at::NoGradGuard no_grad;
   const MasterRange own = range(parameter);
   own.held.copy_(master.reshape({-1}).narrow(0, own.begin, own.held.numel()));
 }
 
-WeightShards::MasterRange ShardedWeights::range(size_t parameter) {
+RangedWeights::MasterRange FetchedWeights::range(size_t parameter) {
   const FlatTensor& flat = index_.tensors()[parameter];
-  const int64_t first = shards_.begin(flat.group, ranks_.rank());
+  const int64_t first = ranges_.begin(flat.group, ranks_.rank());
   const int64_t begin = std::max(flat.offset, first);
-  const int64_t end = std::min(flat.offset + flat.elements, shards_.end(flat.group, ranks_.rank()));
+  const int64_t end = std::min(flat.offset + flat.elements, ranges_.end(flat.group, ranks_.rank()));
   const at::Tensor& own = own_[static_cast<size_t>(flat.group)];
   // Other ranks hold all of this parameter.
   if (begin >= end) return {0, own.narrow(0, 0, 0)};
   return {begin - flat.offset, own.narrow(0, begin - first, end - begin)};
 }
 
-at::Tensor ShardedWeights::of(size_t parameter, const at::Tensor& group) const {
+at::Tensor FetchedWeights::of(size_t parameter, const at::Tensor& group) const {
   const FlatTensor& flat = index_.tensors()[parameter];
   return group.narrow(0, flat.offset, flat.elements).view(flat.shape);
 }
 
-const std::string& ShardedWeights::block_of(int64_t group) const {
+const std::string& FetchedWeights::block_of(int64_t group) const {
   return index_.groups()[static_cast<size_t>(group)].block;
 }
 
 // A forward goes on with the next group. A backward goes on within the block, then with the first
 // group of the block before it.
-int64_t ShardedWeights::likely_after(int64_t group) const {
+int64_t FetchedWeights::likely_after(int64_t group) const {
   const bool last_of_block = group + 1 == group_count() || block_of(group + 1) != block_of(group);
   if (!backwards_ || !last_of_block) return group + 1 < group_count() ? group + 1 : -1;
   int64_t first = group;
@@ -66,7 +66,7 @@ int64_t ShardedWeights::likely_after(int64_t group) const {
   return before;
 }
 
-at::Tensor ShardedWeights::get(size_t parameter) {
+at::Tensor FetchedWeights::get(size_t parameter) {
   const at::NoGradGuard no_grad;
   const int64_t group = index_.tensors()[parameter].group;
   if (const auto found = fetched_.find(group); found != fetched_.end()) {
@@ -84,54 +84,54 @@ at::Tensor ShardedWeights::get(size_t parameter) {
   return of(parameter, fetched_[group] = ranks_.fetch(number_, group, next));
 }
 
-at::Tensor ShardedWeights::master(size_t parameter) {
+at::Tensor FetchedWeights::master(size_t parameter) {
   // One copy serves both types.
   if (types_.master == types_.compute) return get(parameter);
   const int64_t group = index_.tensors()[parameter].group;
   return of(parameter, ranks_.fetch(number_, group_count() + group));
 }
 
-void ShardedWeights::forget() {
+void FetchedWeights::forget() {
   fetched_.clear();
   ranks_.forget_ahead();
 }
 
-void ShardedWeights::keep_all(bool keep) {
+void FetchedWeights::keep_all(bool keep) {
   if (keeps_all_ && !keep) fetched_.clear();
   keeps_all_ = keep;
 }
 
-std::vector<int64_t> ShardedWeights::sizes(int64_t group) const {
-  return shards_.sizes(group % group_count());
+std::vector<int64_t> FetchedWeights::sizes(int64_t group) const {
+  return ranges_.sizes(group % group_count());
 }
 
-at::TensorOptions ShardedWeights::options(int64_t group) const {
+at::TensorOptions FetchedWeights::options(int64_t group) const {
   return at::TensorOptions()
       .dtype(group < group_count() ? types_.compute : types_.master)
       .device(types_.device);
 }
 
-at::Tensor ShardedWeights::range(int64_t group) {
+at::Tensor FetchedWeights::range(int64_t group) {
   const at::NoGradGuard no_grad;
   return own_[static_cast<size_t>(group % group_count())].to(options(group).dtype());
 }
 
-ShardedModel::ShardedModel(FetchingRanks& ranks, std::function<void()> load)
+FetchedModel::FetchedModel(FetchingRanks& ranks, std::function<void()> load)
     : ranks_(ranks), number_(ranks.offer([this, load = std::move(load)] {
         load();
-        XRUN_CHECK(weights_, "a sharded model loaded without its shards");
+        XRUN_CHECK(weights_, "a model in ranges loaded without its ranges");
         return weights_;
       })) {}
 
-ShardedModel::~ShardedModel() { ranks_.withdraw(number_); }
+FetchedModel::~FetchedModel() { ranks_.withdraw(number_); }
 
-ShardWeights ShardedModel::shard() {
+MakeRangedWeights FetchedModel::make_ranged() {
   return [this](const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
                 at::ScalarType master, at::ScalarType compute, c10::Device device) {
     std::vector<TensorShape> shapes;
     for (const auto& [name, shape] : parameters) shapes.push_back({name, shape});
-    weights_ = std::make_shared<ShardedWeights>(ranks_, number_, shapes,
-                                                ShardedWeights::Types{master, compute, device});
+    weights_ = std::make_shared<FetchedWeights>(ranks_, number_, shapes,
+                                                FetchedWeights::Types{master, compute, device});
     return weights_;
   };
 }

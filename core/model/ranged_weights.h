@@ -1,5 +1,5 @@
 #pragma once
-// The weights of a model that several processes hold in shards and fetch when a forward needs them.
+// The weights of a model that several processes hold in ranges and fetch when a forward needs them.
 
 #include <ATen/core/Tensor.h>
 
@@ -12,12 +12,12 @@
 
 namespace xrun {
 
-// Parameters are numbered as in Model::parameters(). Only they are sharded, not an adapter's
+// Parameters are numbered as in Model::parameters(). Only they are in ranges, not an adapter's
 // factors. Any process may fetch at any time; its peers serve it at their next collective. Not
 // thread-safe.
-class WeightShards {
+class RangedWeights {
  public:
-  virtual ~WeightShards() = default;
+  virtual ~RangedWeights() = default;
 
   // Keeps this process's range of a master while the model loads.
   virtual void put(size_t parameter, const at::Tensor& master) = 0;
@@ -28,7 +28,7 @@ class WeightShards {
   // Returns a master whole, in its own type.
   virtual at::Tensor master(size_t parameter) = 0;
 
-  // The elements of a master that this process holds, flat; shares storage with the shard.
+  // The elements of a master that this process holds, flat; shares the storage of its range.
   struct MasterRange {
     int64_t begin = 0;
     at::Tensor held;
@@ -41,9 +41,9 @@ class WeightShards {
   virtual void keep_all(bool keep) = 0;
 };
 
-// Makes the shards of a model from the names and shapes of its parameters.
+// Divides a model into ranges, from the names and shapes of its parameters.
 //   master, compute  types of the masters and of fetched weights
-using ShardWeights = std::function<std::shared_ptr<WeightShards>(
+using MakeRangedWeights = std::function<std::shared_ptr<RangedWeights>(
     const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
     at::ScalarType master, at::ScalarType compute, c10::Device device)>;
 
