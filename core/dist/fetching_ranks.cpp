@@ -53,8 +53,8 @@ std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
   const std::vector<int64_t> sizes(static_cast<size_t>(size()), kWords);
   const at::Tensor in = at::empty({kWords}, at::kLong),
                    all = at::empty({size() * kWords}, at::kLong);
-  const int64_t words[] = {own.fetches,     own.now.source, own.now.group,
-                           own.next.source, own.next.group, own.label};
+  const int64_t words[] = {own.fetches,     own.now.source,  own.now.bucket,
+                           own.next.source, own.next.bucket, own.label};
   std::copy(std::begin(words), std::end(words), in.mutable_data_ptr<int64_t>());
   ranks_.all_gather(kMeeting, all, sizes, in)->wait();
   std::vector<Message> messages;
@@ -120,10 +120,10 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
       std::all_of(requests.begin(), requests.end(),
                   [&](const FetchRequest& request) { return request == requests.front(); });
   std::vector<int64_t> out_sizes(n), in_sizes(n);
-  at::TensorOptions options = source(first->source).options(first->group);
+  at::TensorOptions options = source(first->source).options(first->bucket);
   if (transfer.request.source >= 0) {
-    out_sizes = source(transfer.request.source).sizes(transfer.request.group);
-    options = source(transfer.request.source).options(transfer.request.group);
+    out_sizes = source(transfer.request.source).sizes(transfer.request.bucket);
+    options = source(transfer.request.source).options(transfer.request.bucket);
   }
   int64_t out_size = 0;
   for (size_t r = 0; r < n; ++r) {
@@ -133,17 +133,17 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
   transfer.out = at::empty({out_size}, options);
   // The usual case: ranks run the same block of the model at the same time.
   if (all_want_one) {
-    transfer.in = source(first->source).range(first->group);
+    transfer.in = source(first->source).range(first->bucket);
     transfer.pending =
         ranks_.all_gather("weights of a block", transfer.out, out_sizes, transfer.in);
     return transfer;
   }
-  // Sent as bytes, since ranks may want groups of different types.
+  // Sent as bytes, since ranks may want buckets of different types.
   std::vector<at::Tensor> ranges(n);
   int64_t bytes = 0;
   for (size_t r = 0; r < n; ++r) {
     if (requests[r].source < 0) continue;
-    ranges[r] = source(requests[r].source).range(requests[r].group);
+    ranges[r] = source(requests[r].source).range(requests[r].bucket);
     in_sizes[r] = static_cast<int64_t>(ranges[r].nbytes());
     bytes += in_sizes[r];
   }
@@ -160,9 +160,9 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
   return transfer;
 }
 
-at::Tensor FetchingRanks::fetch(int64_t source, int64_t group, int64_t next) {
+at::Tensor FetchingRanks::fetch(int64_t source, int64_t bucket, int64_t next) {
   XRUN_CHECK(meets_, "a rank fetches before the ranks meet; call begin_meetings first");
-  const FetchRequest wanted{source, group};
+  const FetchRequest wanted{source, bucket};
   at::Tensor found;
   // It was asked for at the fetch before, and transferred while the ranks computed.
   if (ahead_.request == wanted) {

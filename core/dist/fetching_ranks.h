@@ -15,13 +15,13 @@
 
 namespace xrun {
 
-// Groups of elements, each divided over the ranks. The same sizes and types on every rank.
+// Buckets of elements, each divided over the ranks. The same sizes and types on every rank.
 class RangeSource {
  public:
   virtual ~RangeSource() = default;
-  virtual std::vector<int64_t> sizes(int64_t group) const = 0;  // [ranks] elements
-  virtual at::TensorOptions options(int64_t group) const = 0;
-  virtual at::Tensor range(int64_t group) = 0;  // this rank's, flat and contiguous
+  virtual std::vector<int64_t> sizes(int64_t bucket) const = 0;  // [ranks] elements
+  virtual at::TensorOptions options(int64_t bucket) const = 0;
+  virtual at::Tensor range(int64_t bucket) = 0;  // this rank's, flat and contiguous
 };
 
 // Passes every collective on. Before it the ranks meet: a rank that has reached its next collective
@@ -42,9 +42,10 @@ class FetchingRanks : public Ranks {
   // Drops a source that no rank will fetch from again.
   void withdraw(int64_t source);
 
-  // Returns a whole group, [sum of sizes]. Waits until all other ranks fetch or reach a collective.
-  //   next  the group of the same source that is probably fetched next, sent meanwhile; -1: none
-  at::Tensor fetch(int64_t source, int64_t group, int64_t next = -1);
+  // Returns a whole bucket, [sum of sizes]. Waits until all other ranks fetch or reach a
+  // collective.
+  //   next  the bucket of the same source that is probably fetched next, sent meanwhile; -1: none
+  at::Tensor fetch(int64_t source, int64_t bucket, int64_t next = -1);
   // Drops what was sent ahead, since the values have changed.
   void forget_ahead();
 
@@ -68,7 +69,7 @@ class FetchingRanks : public Ranks {
 
  private:
   struct FetchRequest {
-    int64_t source = -1, group = -1;  // -1: nothing
+    int64_t source = -1, bucket = -1;  // -1: nothing
     bool operator==(const FetchRequest&) const = default;
   };
   // The message of one rank when ranks meet.
@@ -97,7 +98,7 @@ class FetchingRanks : public Ranks {
   std::map<int64_t, Offer> offers_;
   int64_t next_number_ = 0;
   bool meets_ = false;
-  Transfer ahead_;   // of the group that is probably fetched next
+  Transfer ahead_;   // of the bucket that is probably fetched next
   Transfer served_;  // to other ranks, perhaps under way
   int64_t fetched_bytes_ = 0;
 };

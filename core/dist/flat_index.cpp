@@ -1,5 +1,5 @@
-// A group's buffer holds its tensors in order, each at a multiple of kAlign elements; slices never
-// straddle a tensor. Ranges cut a group only between slices.
+// A bucket's buffer holds its tensors in order, each at a multiple of kAlign elements; slices never
+// straddle a tensor. Ranges cut a bucket only between slices.
 
 #include "core/dist/flat_index.h"
 
@@ -32,28 +32,28 @@ std::string block_of(const std::string& name) {
 
 }  // namespace
 
-FlatIndex::FlatIndex(const std::vector<TensorShape>& tensors, int64_t group_elements) {
+FlatIndex::FlatIndex(const std::vector<TensorShape>& tensors, int64_t bucket_elements) {
   bool full = true;
   for (const TensorShape& tensor : tensors) {
     std::string block = block_of(tensor.name);
-    if (full || groups_.back().block != block) {
-      groups_.push_back({.block = std::move(block),
-                         .first_tensor = static_cast<int64_t>(tensors_.size()),
-                         .first_slice = static_cast<int64_t>(slices_.size())});
+    if (full || buckets_.back().block != block) {
+      buckets_.push_back({.block = std::move(block),
+                          .first_tensor = static_cast<int64_t>(tensors_.size()),
+                          .first_slice = static_cast<int64_t>(slices_.size())});
     }
     add(tensor);
-    full = groups_.back().size >= group_elements;
+    full = buckets_.back().size >= bucket_elements;
   }
-  for (const FlatGroup& group : groups_) size_ += group.size;
+  for (const FlatBucket& bucket : buckets_) size_ += bucket.size;
 }
 
 void FlatIndex::add(const TensorShape& tensor) {
-  FlatGroup& group = groups_.back();
+  FlatBucket& bucket = buckets_.back();
   FlatTensor flat{.name = tensor.name,
                   .shape = tensor.shape,
                   .elements = 1,
-                  .group = static_cast<int64_t>(groups_.size()) - 1,
-                  .offset = group.size,
+                  .bucket = static_cast<int64_t>(buckets_.size()) - 1,
+                  .offset = bucket.size,
                   .first_slice = static_cast<int64_t>(slices_.size())};
   for (const int64_t size : tensor.shape) flat.elements *= size;
   const auto number = static_cast<int64_t>(tensors_.size());
@@ -61,9 +61,9 @@ void FlatIndex::add(const TensorShape& tensor) {
     slices_.push_back({number, begin, std::min(begin + kSliceElements, flat.elements)});
   }
   flat.slice_count = static_cast<int64_t>(slices_.size()) - flat.first_slice;
-  group.size += aligned(flat.elements);
-  group.slice_count += flat.slice_count;
-  ++group.tensor_count;
+  bucket.size += aligned(flat.elements);
+  bucket.slice_count += flat.slice_count;
+  ++bucket.tensor_count;
   tensors_.push_back(std::move(flat));
 }
 
@@ -72,31 +72,31 @@ int64_t FlatIndex::slice_offset(int64_t slice) const {
   return tensors_[static_cast<size_t>(of.tensor)].offset + of.begin;
 }
 
-// Each group is cut so that all ranks own equally much of the groups so far: if a group has too few
-// slices for a rank, the next groups make up for it.
+// Each bucket is cut so that all ranks own equally much of the buckets so far: if a bucket has too
+// few slices for a rank, the next buckets make up for it.
 RankRanges::RankRanges(const FlatIndex& index, int64_t ranks)
-    : ranks_(ranks), groups_(static_cast<int64_t>(index.groups().size())) {
+    : ranks_(ranks), buckets_(static_cast<int64_t>(index.buckets().size())) {
   const auto n = static_cast<size_t>(ranks);
   std::vector<double> loads(n);
   double done = 0;
-  for (const FlatGroup& group : index.groups()) {
-    done += static_cast<double>(group.size);
+  for (const FlatBucket& bucket : index.buckets()) {
+    done += static_cast<double>(bucket.size);
     std::vector<double> wanted(n);
     double sum = 0;
     for (size_t r = 0; r < n; ++r) {
       wanted[r] = std::max(0.0, done / static_cast<double>(n) - loads[r]);
       sum += wanted[r];
     }
-    const int64_t last = group.first_slice + group.slice_count;
-    int64_t slice = group.first_slice, cut = 0;
+    const int64_t last = bucket.first_slice + bucket.slice_count;
+    int64_t slice = bucket.first_slice, cut = 0;
     double target = 0;
     for (size_t r = 0; r < n; ++r) {
       cuts_.push_back(cut);
       slice_cuts_.push_back(slice);
-      target += sum > 0 ? wanted[r] / sum * static_cast<double>(group.size) : 0;
+      target += sum > 0 ? wanted[r] / sum * static_cast<double>(bucket.size) : 0;
       const int64_t before = cut;
       while (slice < last) {
-        const int64_t next = slice + 1 < last ? index.slice_offset(slice + 1) : group.size;
+        const int64_t next = slice + 1 < last ? index.slice_offset(slice + 1) : bucket.size;
         // The boundary nearest to the target.
         if (r + 1 < n && std::fabs(static_cast<double>(next) - target) >
                              std::fabs(static_cast<double>(cut) - target)) {
@@ -105,7 +105,7 @@ RankRanges::RankRanges(const FlatIndex& index, int64_t ranks)
         cut = next;
         ++slice;
       }
-      if (r + 1 == n) cut = group.size;  // also where the group has no slice
+      if (r + 1 == n) cut = bucket.size;  // also where the bucket has no slice
       loads[r] += static_cast<double>(cut - before);
     }
     cuts_.push_back(cut);
@@ -113,25 +113,25 @@ RankRanges::RankRanges(const FlatIndex& index, int64_t ranks)
   }
 }
 
-int64_t RankRanges::first_slice(int64_t group, int64_t rank) const {
-  return slice_cuts_[static_cast<size_t>(group * (ranks_ + 1) + rank)];
+int64_t RankRanges::first_slice(int64_t bucket, int64_t rank) const {
+  return slice_cuts_[static_cast<size_t>(bucket * (ranks_ + 1) + rank)];
 }
 
-int64_t RankRanges::owner(int64_t group, int64_t slice) const {
+int64_t RankRanges::owner(int64_t bucket, int64_t slice) const {
   int64_t rank = 0;
-  while (slice >= end_slice(group, rank)) ++rank;
+  while (slice >= end_slice(bucket, rank)) ++rank;
   return rank;
 }
 
-std::vector<int64_t> RankRanges::sizes(int64_t group) const {
+std::vector<int64_t> RankRanges::sizes(int64_t bucket) const {
   std::vector<int64_t> sizes;
-  for (int64_t rank = 0; rank < ranks_; ++rank) sizes.push_back(size(group, rank));
+  for (int64_t rank = 0; rank < ranks_; ++rank) sizes.push_back(size(bucket, rank));
   return sizes;
 }
 
 int64_t RankRanges::total(int64_t rank) const {
   int64_t sum = 0;
-  for (int64_t group = 0; group < groups_; ++group) sum += size(group, rank);
+  for (int64_t bucket = 0; bucket < buckets_; ++bucket) sum += size(bucket, rank);
   return sum;
 }
 

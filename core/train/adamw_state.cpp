@@ -1,5 +1,6 @@
-// A group's moments are one buffer each, laid out as the flat index says, from the first element of
-// the rank's range on. One pass over all elements updates them, whichever weights they belong to.
+// A bucket's moments are one buffer each, laid out as the flat index says, from the first element
+// of the rank's range on. One pass over all elements updates them, whichever weights they belong
+// to.
 
 #include "core/train/adamw_state.h"
 
@@ -75,7 +76,7 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       // of them at level 0.
       held_(index_, dist.level == 0 ? 1 : size_),
       holder_(dist.level == 0 ? 0 : rank_),
-      whole_(index_.groups().size()),
+      whole_(index_.buckets().size()),
       counts_(index_.tensors().size()),
       has_gradient_(index_.tensors().size()) {
   for (const auto& trainable : trainables) {
@@ -86,13 +87,13 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
   }
   for (int64_t t = 0; t < static_cast<int64_t>(index_.tensors().size()); ++t) {
     const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
-    const int64_t range = held_.begin(flat.group, holder_);
+    const int64_t range = held_.begin(flat.bucket, holder_);
     const int64_t begin = std::max(flat.offset, range);
-    const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.group, holder_));
+    const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.bucket, holder_));
     // A tensor outside of this rank's range.
     if (begin >= end) continue;
     // A tensor may begin in one rank's range and end in the next one's.
-    pieces_.push_back({t, flat.group, begin - flat.offset, end - begin, begin - range});
+    pieces_.push_back({t, flat.bucket, begin - flat.offset, end - begin, begin - range});
     // Now, not after the first step: ranges of the weights must be those of the moments.
     flat_weight(t, begin - flat.offset, end - begin);
   }
@@ -103,11 +104,11 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
 
 AdamWState::Buffers AdamWState::zeros() const {
   Buffers buffers;
-  const auto groups = static_cast<int64_t>(index_.groups().size());
-  for (int64_t g = 0; g < groups; ++g) {
-    const auto first = static_cast<size_t>(index_.groups()[static_cast<size_t>(g)].first_tensor);
+  const auto buckets = static_cast<int64_t>(index_.buckets().size());
+  for (int64_t b = 0; b < buckets; ++b) {
+    const auto first = static_cast<size_t>(index_.buckets()[static_cast<size_t>(b)].first_tensor);
     const auto options = weights_[first].options().requires_grad(false);
-    buffers.push_back(at::zeros({held_.size(g, holder_)}, options));
+    buffers.push_back(at::zeros({held_.size(b, holder_)}, options));
   }
   return buffers;
 }
@@ -122,7 +123,7 @@ void AdamWState::make_moments() {
 void AdamWState::each(const Buffers& state, const EachRange& f) const {
   for (const HeldRange& held : pieces_) {
     f(flat_weight(held.tensor, held.begin, held.size),
-      state[static_cast<size_t>(held.group)].narrow(0, held.at, held.size));
+      state[static_cast<size_t>(held.bucket)].narrow(0, held.at, held.size));
   }
 }
 
@@ -147,24 +148,24 @@ at::Tensor AdamWState::gradient_of(const HeldRange& held) {
   }
   const at::Tensor& sum =
       // Level 0 updates every weight and needs the whole sum.
-      dist_.level == 0 ? whole_[static_cast<size_t>(held.group)] : exchange_->sum(held.group);
+      dist_.level == 0 ? whole_[static_cast<size_t>(held.bucket)] : exchange_->sum(held.bucket);
   return sum.narrow(0, held.at, held.size);
 }
 
 std::vector<double> AdamWState::own_sums_of_squares() const {
-  const auto groups = static_cast<int64_t>(index_.groups().size());
+  const auto buckets = static_cast<int64_t>(index_.buckets().size());
   std::vector<double> sums;
   std::vector<GradientSlice> slices;
   std::vector<size_t> position;  // by slice: its index in `sums`
-  for (int64_t g = 0; g < groups; ++g) {
-    for (int64_t c = owned_.first_slice(g, rank_); c < owned_.end_slice(g, rank_); ++c) {
+  for (int64_t b = 0; b < buckets; ++b) {
+    for (int64_t c = owned_.first_slice(b, rank_); c < owned_.end_slice(b, rank_); ++c) {
       const FlatSlice& slice = index_.slices()[static_cast<size_t>(c)];
       // -1 tells the other ranks that no item gave this weight a gradient.
       sums.push_back(kNoGradient);
       if (!exchange_->has_gradient(slice.tensor)) continue;
       const int64_t size = slice.end - slice.begin;
       const at::Tensor values =
-          exchange_->sum(g).narrow(0, index_.slice_offset(c) - owned_.begin(g, rank_), size);
+          exchange_->sum(b).narrow(0, index_.slice_offset(c) - owned_.begin(b, rank_), size);
       if (values.device().is_cpu()) {
         slices.push_back({values.const_data_ptr<float>(), size});
         position.push_back(sums.size() - 1);
@@ -190,8 +191,8 @@ double AdamWState::squares() {
   for (int64_t r = 0; r < size_; ++r) {
     const std::string& from = all[static_cast<size_t>(r)];
     size_t at = 0;
-    for (int64_t g = 0; g < static_cast<int64_t>(index_.groups().size()); ++g) {
-      const int64_t first = owned_.first_slice(g, r), end = owned_.end_slice(g, r);
+    for (int64_t b = 0; b < static_cast<int64_t>(index_.buckets().size()); ++b) {
+      const int64_t first = owned_.first_slice(b, r), end = owned_.end_slice(b, r);
       const size_t size = static_cast<size_t>(end - first) * sizeof(double);
       XRUN_CHECK(at + size <= from.size(), "rank {} sent {} bytes of sums of squares, wanted {}", r,
                  from.size(), at + size);
@@ -224,13 +225,13 @@ void AdamWState::update(const Factors& factors) {
   // CPU weights are updated together, so that small ones do not each start the threads.
   std::vector<UpdateRun> updates;
   for (const HeldRange& held : pieces_) {
-    const auto t = static_cast<size_t>(held.tensor), g = static_cast<size_t>(held.group);
+    const auto t = static_cast<size_t>(held.tensor), b = static_cast<size_t>(held.bucket);
     if (!has_gradient(held.tensor)) continue;
     const at::Tensor gradient = gradient_of(held);
     const kernels::AdamWFactors f = factors(counts_[t], weights_[t].dim());
     at::Tensor weight = flat_weight(held.tensor, held.begin, held.size);
-    at::Tensor mean = exp_avg_[g].narrow(0, held.at, held.size);
-    at::Tensor square = exp_avg_sq_[g].narrow(0, held.at, held.size);
+    at::Tensor mean = exp_avg_[b].narrow(0, held.at, held.size);
+    at::Tensor square = exp_avg_sq_[b].narrow(0, held.at, held.size);
     if (!weight.device().is_cpu()) {
       update_by_ops(weight, gradient, mean, square, f);
       continue;
@@ -259,7 +260,7 @@ std::vector<NamedTensor> AdamWState::gradients() {
   for (size_t t = 0; t < index_.tensors().size(); ++t) {
     const FlatTensor& flat = index_.tensors()[t];
     if (!has_gradient_[t]) continue;
-    out.push_back({flat.name, whole_[static_cast<size_t>(flat.group)]
+    out.push_back({flat.name, whole_[static_cast<size_t>(flat.bucket)]
                                   .narrow(0, flat.offset, flat.elements)
                                   .view(flat.shape)
                                   // A copy: the gathered buffer is freed below.
@@ -281,11 +282,11 @@ AdamWState::NamedBuffers AdamWState::moments() const {
 std::vector<NamedTensor> AdamWState::tensors(const NamedBuffers& of) const {
   std::vector<NamedTensor> out;
   for (const FlatTensor& flat : index_.tensors()) {
-    const auto g = static_cast<size_t>(flat.group);
+    const auto b = static_cast<size_t>(flat.bucket);
     for (const auto& [prefix, buffers] : of) {
       if (buffers->empty()) continue;
       out.push_back({prefix + flat.name,
-                     (*buffers)[g].narrow(0, flat.offset, flat.elements).view(flat.shape)});
+                     (*buffers)[b].narrow(0, flat.offset, flat.elements).view(flat.shape)});
     }
   }
   return out;
@@ -296,14 +297,14 @@ std::vector<TensorRange> AdamWState::ranges(const NamedBuffers& of) const {
   size_t next = 0;
   for (size_t t = 0; t < index_.tensors().size(); ++t) {
     const FlatTensor& flat = index_.tensors()[t];
-    const auto g = static_cast<size_t>(flat.group);
-    HeldRange held{.tensor = static_cast<int64_t>(t), .group = flat.group};
+    const auto b = static_cast<size_t>(flat.bucket);
+    HeldRange held{.tensor = static_cast<int64_t>(t), .bucket = flat.bucket};
     // pieces_ is in the order of the index; a tensor of other ranks has an empty range here.
     if (next < pieces_.size() && pieces_[next].tensor == held.tensor) held = pieces_[next++];
     for (const auto& [prefix, buffers] : of) {
       if (buffers->empty()) continue;
       out.push_back({prefix + flat.name, flat.shape, held.begin,
-                     (*buffers)[g].narrow(0, held.at, held.size)});
+                     (*buffers)[b].narrow(0, held.at, held.size)});
     }
   }
   return out;
@@ -313,10 +314,10 @@ void AdamWState::restore(const TensorSource& saved, const NamedBuffers& into) {
   const at::NoGradGuard no_grad;
   for (const HeldRange& held : pieces_) {
     const FlatTensor& flat = index_.tensors()[static_cast<size_t>(held.tensor)];
-    const auto g = static_cast<size_t>(held.group);
+    const auto b = static_cast<size_t>(held.bucket);
     for (const auto& [prefix, buffers] : into) {
       // Read one at a time: the whole optimizer state is twice the weights.
-      (*buffers)[g]
+      (*buffers)[b]
           .narrow(0, held.at, held.size)
           .copy_(saved.range(prefix + flat.name, flat.shape, held.begin, held.size));
     }

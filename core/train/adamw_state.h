@@ -41,7 +41,7 @@ class AdamWState {
   std::vector<NamedTensor> gradients();
   void clear_gradients();
 
-  // State of the weights, in flat buffers for the ranges of the moments: a buffer for each group.
+  // State of the weights, in flat buffers for the ranges of the moments: a buffer for each bucket.
   using Buffers = std::vector<at::Tensor>;
   Buffers zeros() const;
   // Calls f(weight, state) for each range of a weight held here, both flat, in their own storage.
@@ -65,16 +65,16 @@ class AdamWState {
  private:
   // Elements of one weight that this rank holds moments for.
   struct HeldRange {
-    int64_t tensor = 0, group = 0;
+    int64_t tensor = 0, bucket = 0;
     int64_t begin = 0, size = 0;  // of the weight
-    int64_t at = 0;               // where its first moment begins in the group's buffer
+    int64_t at = 0;               // where its first moment begins in the bucket's buffer
   };
   at::Tensor gradient_of(const HeldRange& held);    // flat
   std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
   at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
   void gather_gradients();  // level 0: the sums of all ranks
   void gather_weights();    // after an update of a rank's own ranges
-  void copy_weights(int64_t group, const at::Tensor& buffer, int64_t rank, bool into_buffer);
+  void copy_weights(int64_t bucket, const at::Tensor& buffer, int64_t rank, bool into_buffer);
   bool has_gradient(int64_t tensor) const;
 
   DistOptions dist_;
@@ -91,8 +91,8 @@ class AdamWState {
   std::vector<WeightOwner> owners_;  // [tensors]
   std::vector<HeldRange> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
-  std::vector<at::Tensor> whole_;   // [groups] gathered gradients of level 0
-  Buffers exp_avg_, exp_avg_sq_;    // [groups] fp32
+  std::vector<at::Tensor> whole_;   // [buckets] gathered gradients of level 0
+  Buffers exp_avg_, exp_avg_sq_;    // [buckets] fp32
   std::vector<int64_t> counts_;     // [tensors]
   std::vector<bool> has_gradient_;  // [tensors], of all ranks, as of squares()
 };

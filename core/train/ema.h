@@ -47,7 +47,7 @@ class Ema : public Saveable, public std::enable_shared_from_this<Ema> {
 
   std::shared_ptr<AdamW> adamw_;
   double decay_;
-  std::vector<at::Tensor> average_;  // a buffer for each group of the weights; empty: none yet
+  std::vector<at::Tensor> average_;  // a buffer for each bucket of the weights; empty: none yet
   int64_t updates_ = 0;
   bool in_use_ = false;
 };

@@ -1,5 +1,5 @@
-// Weights of one block at a time are here whole. The groups of a block follow one another in the
-// index, so a forward fetches ascending groups and a backward the blocks in descending order.
+// Weights of one block at a time are here whole. The buckets of a block follow one another in the
+// index, so a forward fetches ascending buckets and a backward the blocks in descending order.
 
 #include "core/train/models/fetched_weights.h"
 
@@ -19,10 +19,10 @@ FetchedWeights::FetchedWeights(FetchingRanks& ranks, int64_t number,
       index_(parameters),
       ranges_(index_, ranks.size()),
       types_(types) {
-  for (int64_t g = 0; g < group_count(); ++g) {
+  for (int64_t b = 0; b < bucket_count(); ++b) {
     // Padding is sent too, so it is not left uninitialised.
-    // Groups [0, n) are fetched in the compute type, [n, 2n) are the same ranges as masters.
-    own_.push_back(at::empty({ranges_.size(g, ranks.rank())}, options(group_count() + g)).zero_());
+    // Buckets [0, n) are fetched in the compute type, [n, 2n) are the same ranges as masters.
+    own_.push_back(at::empty({ranges_.size(b, ranks.rank())}, options(bucket_count() + b)).zero_());
   }
 }
 
@@ -34,31 +34,33 @@ void FetchedWeights::put(size_t parameter, const at::Tensor& master) {
 
 RangedWeights::MasterRange FetchedWeights::range(size_t parameter) {
   const FlatTensor& flat = index_.tensors()[parameter];
-  const int64_t first = ranges_.begin(flat.group, ranks_.rank());
+  const int64_t first = ranges_.begin(flat.bucket, ranks_.rank());
   const int64_t begin = std::max(flat.offset, first);
-  const int64_t end = std::min(flat.offset + flat.elements, ranges_.end(flat.group, ranks_.rank()));
-  const at::Tensor& own = own_[static_cast<size_t>(flat.group)];
+  const int64_t end =
+      std::min(flat.offset + flat.elements, ranges_.end(flat.bucket, ranks_.rank()));
+  const at::Tensor& own = own_[static_cast<size_t>(flat.bucket)];
   // Other ranks hold all of this parameter.
   if (begin >= end) return {0, own.narrow(0, 0, 0)};
   return {begin - flat.offset, own.narrow(0, begin - first, end - begin)};
 }
 
-at::Tensor FetchedWeights::of(size_t parameter, const at::Tensor& group) const {
+at::Tensor FetchedWeights::of(size_t parameter, const at::Tensor& bucket) const {
   const FlatTensor& flat = index_.tensors()[parameter];
-  return group.narrow(0, flat.offset, flat.elements).view(flat.shape);
+  return bucket.narrow(0, flat.offset, flat.elements).view(flat.shape);
 }
 
-const std::string& FetchedWeights::block_of(int64_t group) const {
-  return index_.groups()[static_cast<size_t>(group)].block;
+const std::string& FetchedWeights::block_of(int64_t bucket) const {
+  return index_.buckets()[static_cast<size_t>(bucket)].block;
 }
 
-// A forward goes on with the next group. A backward goes on within the block, then with the first
-// group of the block before it.
-int64_t FetchedWeights::likely_after(int64_t group) const {
-  const bool last_of_block = group + 1 == group_count() || block_of(group + 1) != block_of(group);
-  if (!backwards_ || !last_of_block) return group + 1 < group_count() ? group + 1 : -1;
-  int64_t first = group;
-  while (first > 0 && block_of(first - 1) == block_of(group)) --first;
+// A forward goes on with the next bucket. A backward goes on within the block, then with the first
+// bucket of the block before it.
+int64_t FetchedWeights::likely_after(int64_t bucket) const {
+  const bool last_of_block =
+      bucket + 1 == bucket_count() || block_of(bucket + 1) != block_of(bucket);
+  if (!backwards_ || !last_of_block) return bucket + 1 < bucket_count() ? bucket + 1 : -1;
+  int64_t first = bucket;
+  while (first > 0 && block_of(first - 1) == block_of(bucket)) --first;
   int64_t before = first - 1;
   // The tensors outside the blocks need no values in a backward.
   if (before < 0 || block_of(before).empty()) return -1;
@@ -68,27 +70,27 @@ int64_t FetchedWeights::likely_after(int64_t group) const {
 
 at::Tensor FetchedWeights::get(size_t parameter) {
   const at::NoGradGuard no_grad;
-  const int64_t group = index_.tensors()[parameter].group;
-  if (const auto found = fetched_.find(group); found != fetched_.end()) {
+  const int64_t bucket = index_.tensors()[parameter].bucket;
+  if (const auto found = fetched_.find(bucket); found != fetched_.end()) {
     return of(parameter, found->second);
   }
-  if (!fetched_.empty() && !keeps_all_ && block_ != block_of(group)) {
+  if (!fetched_.empty() && !keeps_all_ && block_ != block_of(bucket)) {
     // An earlier block than the last one: the backward has begun.
-    backwards_ = group < fetched_.begin()->first && !block_of(group).empty();
+    backwards_ = bucket < fetched_.begin()->first && !block_of(bucket).empty();
     fetched_.clear();
   }
-  block_ = block_of(group);
-  int64_t next = likely_after(group);
-  // The next group is sent for while this one is used; a wrong guess costs one transfer.
+  block_ = block_of(bucket);
+  int64_t next = likely_after(bucket);
+  // The next bucket is sent for while this one is used; a wrong guess costs one transfer.
   if (next >= 0 && fetched_.contains(next)) next = -1;
-  return of(parameter, fetched_[group] = ranks_.fetch(number_, group, next));
+  return of(parameter, fetched_[bucket] = ranks_.fetch(number_, bucket, next));
 }
 
 at::Tensor FetchedWeights::master(size_t parameter) {
   // One copy serves both types.
   if (types_.master == types_.compute) return get(parameter);
-  const int64_t group = index_.tensors()[parameter].group;
-  return of(parameter, ranks_.fetch(number_, group_count() + group));
+  const int64_t bucket = index_.tensors()[parameter].bucket;
+  return of(parameter, ranks_.fetch(number_, bucket_count() + bucket));
 }
 
 void FetchedWeights::forget() {
@@ -101,19 +103,19 @@ void FetchedWeights::keep_all(bool keep) {
   keeps_all_ = keep;
 }
 
-std::vector<int64_t> FetchedWeights::sizes(int64_t group) const {
-  return ranges_.sizes(group % group_count());
+std::vector<int64_t> FetchedWeights::sizes(int64_t bucket) const {
+  return ranges_.sizes(bucket % bucket_count());
 }
 
-at::TensorOptions FetchedWeights::options(int64_t group) const {
+at::TensorOptions FetchedWeights::options(int64_t bucket) const {
   return at::TensorOptions()
-      .dtype(group < group_count() ? types_.compute : types_.master)
+      .dtype(bucket < bucket_count() ? types_.compute : types_.master)
       .device(types_.device);
 }
 
-at::Tensor FetchedWeights::range(int64_t group) {
+at::Tensor FetchedWeights::range(int64_t bucket) {
   const at::NoGradGuard no_grad;
-  return own_[static_cast<size_t>(group % group_count())].to(options(group).dtype());
+  return own_[static_cast<size_t>(bucket % bucket_count())].to(options(bucket).dtype());
 }
 
 FetchedModel::FetchedModel(FetchingRanks& ranks, std::function<void()> load)

@@ -16,7 +16,7 @@
 
 namespace xrun {
 
-// The masters of a model: a rank holds the ranges that RankRanges gives it. Groups of the
+// The masters of a model: a rank holds the ranges that RankRanges gives it. Buckets of the
 // source: those of the index in the compute type, then the same in the type of the masters.
 class FetchedWeights : public RangedWeights, public RangeSource {
  public:
@@ -38,23 +38,23 @@ class FetchedWeights : public RangedWeights, public RangeSource {
   void forget() override;
   void keep_all(bool keep) override;
 
-  std::vector<int64_t> sizes(int64_t group) const override;
-  at::TensorOptions options(int64_t group) const override;
-  at::Tensor range(int64_t group) override;
+  std::vector<int64_t> sizes(int64_t bucket) const override;
+  at::TensorOptions options(int64_t bucket) const override;
+  at::Tensor range(int64_t bucket) override;
 
  private:
-  int64_t group_count() const { return static_cast<int64_t>(index_.groups().size()); }
-  const std::string& block_of(int64_t group) const;
-  int64_t likely_after(int64_t group) const;
-  at::Tensor of(size_t parameter, const at::Tensor& group) const;
+  int64_t bucket_count() const { return static_cast<int64_t>(index_.buckets().size()); }
+  const std::string& block_of(int64_t bucket) const;
+  int64_t likely_after(int64_t bucket) const;
+  at::Tensor of(size_t parameter, const at::Tensor& bucket) const;
 
   FetchingRanks& ranks_;
   int64_t number_;
   FlatIndex index_;
   RankRanges ranges_;
   Types types_;
-  std::vector<at::Tensor> own_;            // [groups], this rank's range of the masters
-  std::map<int64_t, at::Tensor> fetched_;  // by group, in the compute type
+  std::vector<at::Tensor> own_;            // [buckets], this rank's range of the masters
+  std::map<int64_t, at::Tensor> fetched_;  // by bucket, in the compute type
   std::string block_;                      // of fetched_
   bool backwards_ = false;                 // blocks are fetched from the last to the first
   bool keeps_all_ = false;

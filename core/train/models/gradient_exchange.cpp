@@ -1,6 +1,6 @@
 // A rank sends one piece of a bucket to each owner: a flag per tensor of the owner's range, 1 if
 // the rank has a gradient of it, then the values of the range. Buckets are launched from the last
-// group to the first, the order in which a backward ends, on every rank.
+// bucket to the first, the order in which a backward ends, on every rank.
 
 #include "core/train/models/gradient_exchange.h"
 
@@ -49,22 +49,22 @@ GradientExchange::GradientExchange(const FlatIndex& index, const RankRanges& ran
       options_(options),
       rank_(options.ranks->rank()),
       size_(options.ranks->size()),
-      staging_(index.groups().size()),
-      sums_(index.groups().size()),
+      staging_(index.buckets().size()),
+      sums_(index.buckets().size()),
       seen_(index.tensors().size()),
       packed_(index.tensors().size()),
-      missing_(index.groups().size()) {
-  const auto groups = static_cast<int64_t>(index.groups().size());
-  for (int64_t g = 0; g < groups; ++g) {
+      missing_(index.buckets().size()) {
+  const auto buckets = static_cast<int64_t>(index.buckets().size());
+  for (int64_t b = 0; b < buckets; ++b) {
     for (int64_t r = 0; r < size_; ++r) {
       RankPiece piece;
-      for (int64_t c = ranges.first_slice(g, r); c < ranges.end_slice(g, r); ++c) {
+      for (int64_t c = ranges.first_slice(b, r); c < ranges.end_slice(b, r); ++c) {
         const int64_t tensor = index.slices()[static_cast<size_t>(c)].tensor;
         if (piece.tensors.empty() || piece.tensors.back() != tensor)
           piece.tensors.push_back(tensor);
       }
       // A flag is a float as well, so that a piece is one list of one type.
-      piece.size = static_cast<int64_t>(piece.tensors.size()) + ranges.size(g, r);
+      piece.size = static_cast<int64_t>(piece.tensors.size()) + ranges.size(b, r);
       pieces_.push_back(std::move(piece));
     }
   }
@@ -80,8 +80,8 @@ GradientExchange::~GradientExchange() {
   }
 }
 
-const GradientExchange::RankPiece& GradientExchange::piece(int64_t group, int64_t rank) const {
-  return pieces_[static_cast<size_t>(group * size_ + rank)];
+const GradientExchange::RankPiece& GradientExchange::piece(int64_t bucket, int64_t rank) const {
+  return pieces_[static_cast<size_t>(bucket * size_ + rank)];
 }
 
 // With fewer items than ranks the last ranks have none and only receive.
@@ -95,10 +95,10 @@ void GradientExchange::begin_exchange(const ExchangedItems& items) {
   exchanges_ = options_.exact || items.last;
   // The last round may have fewer items, and the ranks of the earlier ones still hold sums.
   senders_ = std::max(senders_, items.count);
-  // The backward ends with the first layers, so the last group is ready first.
-  next_ = static_cast<int64_t>(index_.groups().size()) - 1;
+  // The backward ends with the first layers, so the last bucket is ready first.
+  next_ = static_cast<int64_t>(index_.buckets().size()) - 1;
   packed_.assign(packed_.size(), false);
-  for (size_t g = 0; g < missing_.size(); ++g) missing_[g] = index_.groups()[g].tensor_count;
+  for (size_t b = 0; b < missing_.size(); ++b) missing_[b] = index_.buckets()[b].tensor_count;
 }
 
 void GradientExchange::on_gradient(int64_t tensor) {
@@ -115,29 +115,29 @@ void GradientExchange::on_gradient(int64_t tensor) {
 void GradientExchange::pack(int64_t tensor) {
   const auto t = static_cast<size_t>(tensor);
   const FlatTensor& flat = index_.tensors()[t];
-  const auto g = static_cast<size_t>(flat.group);
-  at::Tensor& staging = staging_[g];
-  if (missing_[g] == index_.groups()[g].tensor_count) {
+  const auto b = static_cast<size_t>(flat.bucket);
+  at::Tensor& staging = staging_[b];
+  if (missing_[b] == index_.buckets()[b].tensor_count) {
     int64_t size = 0;
-    for (int64_t r = 0; r < size_; ++r) size += piece(flat.group, r).size;
+    for (int64_t r = 0; r < size_; ++r) size += piece(flat.bucket, r).size;
     if (!staging.defined()) staging = at::zeros({size}, weights_[t].options().requires_grad(false));
     // Values of weights without a gradient are sent, and ignored.
-    for (int64_t r = 0, first = 0; r < size_; first += piece(flat.group, r++).size) {
-      const auto flags = static_cast<int64_t>(piece(flat.group, r).tensors.size());
+    for (int64_t r = 0, first = 0; r < size_; first += piece(flat.bucket, r++).size) {
+      const auto flags = static_cast<int64_t>(piece(flat.bucket, r).tensors.size());
       staging.narrow(0, first, flags).zero_();
     }
   }
   const at::Tensor gradient = weights_[t].grad().reshape({-1});
   int64_t first = 0;
   for (int64_t r = 0; r < size_; ++r) {
-    const RankPiece& to = piece(flat.group, r);
+    const RankPiece& to = piece(flat.bucket, r);
     const auto flag = std::find(to.tensors.begin(), to.tensors.end(), tensor);
     if (flag != to.tensors.end()) {
       staging.narrow(0, first + (flag - to.tensors.begin()), 1).fill_(1);
-      const int64_t begin = std::max(flat.offset, ranges_.begin(flat.group, r));
-      const int64_t end = std::min(flat.offset + flat.elements, ranges_.end(flat.group, r));
+      const int64_t begin = std::max(flat.offset, ranges_.begin(flat.bucket, r));
+      const int64_t end = std::min(flat.offset + flat.elements, ranges_.end(flat.bucket, r));
       const int64_t values = first + static_cast<int64_t>(to.tensors.size());
-      staging.narrow(0, values + begin - ranges_.begin(flat.group, r), end - begin)
+      staging.narrow(0, values + begin - ranges_.begin(flat.bucket, r), end - begin)
           .copy_(gradient.narrow(0, begin - flat.offset, end - begin));
     }
     first += to.size;
@@ -145,7 +145,7 @@ void GradientExchange::pack(int64_t tensor) {
   // The values are in the staging buffer; the gradient's memory is free for the next layers.
   weights_[t].mutable_grad().reset();
   packed_[t] = true;
-  --missing_[g];
+  --missing_[b];
 }
 
 void GradientExchange::launch_ready() {
@@ -153,59 +153,59 @@ void GradientExchange::launch_ready() {
   while (next_ >= 0 && missing_[static_cast<size_t>(next_)] == 0) launch(next_--);
 }
 
-void GradientExchange::launch(int64_t group) {
+void GradientExchange::launch(int64_t bucket) {
   // Also bounds how long a finished bucket keeps its buffers.
   if (pending_.size() == kInFlight) finish_oldest();
-  const auto g = static_cast<size_t>(group);
+  const auto b = static_cast<size_t>(bucket);
   std::vector<int64_t> in_sizes, out_sizes;
   int64_t out_size = 0;
   for (int64_t r = 0; r < size_; ++r) {
-    in_sizes.push_back(sends(rank_) ? piece(group, r).size : 0);
-    out_sizes.push_back(sends(r) ? piece(group, rank_).size : 0);
+    in_sizes.push_back(sends(rank_) ? piece(bucket, r).size : 0);
+    out_sizes.push_back(sends(r) ? piece(bucket, rank_).size : 0);
     out_size += out_sizes.back();
     if (r != rank_) sent_bytes_ += 4 * in_sizes.back();
   }
   const auto options = weights_.front().options().requires_grad(false);
-  Bucket bucket{.group = group};
+  Launched launched{.bucket = bucket};
   if (!sends(rank_)) {
-    bucket.in = at::empty({0}, options);
-  } else if (missing_[g] == index_.groups()[g].tensor_count) {
-    // No weight of the group has a gradient: flags of 0.
+    launched.in = at::empty({0}, options);
+  } else if (missing_[b] == index_.buckets()[b].tensor_count) {
+    // No weight of the bucket has a gradient: flags of 0.
     int64_t size = 0;
     for (const int64_t piece : in_sizes) size += piece;
-    bucket.in = at::zeros({size}, options);
+    launched.in = at::zeros({size}, options);
   } else {
-    bucket.in = staging_[g];
+    launched.in = staging_[b];
   }
   // Sent by reference; from level 2 on no rank keeps a whole gradient.
-  if (options_.level >= 2) staging_[g].reset();
-  bucket.out = at::empty({out_size}, options);
-  bucket.pending = options_.ranks->exchange(fmt::format("gradients of bucket {}", group),
-                                            bucket.out, out_sizes, bucket.in, in_sizes);
-  pending_.push_back(std::move(bucket));
+  if (options_.level >= 2) staging_[b].reset();
+  launched.out = at::empty({out_size}, options);
+  launched.pending = options_.ranks->exchange(fmt::format("gradients of bucket {}", bucket),
+                                              launched.out, out_sizes, launched.in, in_sizes);
+  pending_.push_back(std::move(launched));
 }
 
 void GradientExchange::finish_oldest() {
-  Bucket bucket = std::move(pending_.front());
+  Launched launched = std::move(pending_.front());
   pending_.pop_front();
-  bucket.pending->wait();
-  const int64_t size = piece(bucket.group, rank_).size;
+  launched.pending->wait();
+  const int64_t size = piece(launched.bucket, rank_).size;
   int64_t first = 0;
   for (int64_t r = 0; r < size_; ++r) {
     // In rank order, which is the order of the items.
     if (!sends(r)) continue;
-    if (size > 0) add(bucket.group, bucket.out.narrow(0, first, size));
+    if (size > 0) add(launched.bucket, launched.out.narrow(0, first, size));
     first += size;
   }
 }
 
-void GradientExchange::add(int64_t group, const at::Tensor& values) {
-  const RankPiece& own = piece(group, rank_);
+void GradientExchange::add(int64_t bucket, const at::Tensor& values) {
+  const RankPiece& own = piece(bucket, rank_);
   const auto flags_size = static_cast<int64_t>(own.tensors.size());
   // A few numbers: on a GPU this waits for the bucket, which is complete here.
   const at::Tensor flags = values.narrow(0, 0, flags_size).cpu();
-  const int64_t begin = ranges_.begin(group, rank_), end = ranges_.end(group, rank_);
-  at::Tensor& sum = sums_[static_cast<size_t>(group)];
+  const int64_t begin = ranges_.begin(bucket, rank_), end = ranges_.end(bucket, rank_);
+  at::Tensor& sum = sums_[static_cast<size_t>(bucket)];
   // Not zeros: every part that is read has been copied by its first gradient.
   if (!sum.defined()) sum = at::empty({end - begin}, values.options());
   for (int64_t i = 0; i < flags_size; ++i) {
@@ -226,15 +226,15 @@ void GradientExchange::end_exchange() {
   if (!open_) return;
   const at::NoGradGuard no_grad;
   if (exchanges_) {
-    for (int64_t g = next_; g >= 0; --g) {
-      const FlatGroup& group = index_.groups()[static_cast<size_t>(g)];
-      for (int64_t t = group.first_tensor; t < group.first_tensor + group.tensor_count; ++t) {
+    for (int64_t b = next_; b >= 0; --b) {
+      const FlatBucket& bucket = index_.buckets()[static_cast<size_t>(b)];
+      for (int64_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensor_count; ++t) {
         const auto i = static_cast<size_t>(t);
         // Weights that the hooks did not see: an item of several backwards, or one that failed.
         if (sends(rank_) && !packed_[i] && weights_[i].grad().defined()) pack(t);
       }
-      next_ = g - 1;
-      launch(g);
+      next_ = b - 1;
+      launch(b);
     }
     while (!pending_.empty()) finish_oldest();
     senders_ = 0;
@@ -244,9 +244,9 @@ void GradientExchange::end_exchange() {
 
 void GradientExchange::clear() {
   // Their memory belongs to the transport until they end, whether or not they fail.
-  for (Bucket& bucket : pending_) {
+  for (Launched& launched : pending_) {
     try {
-      bucket.pending->wait();
+      launched.pending->wait();
     } catch (const std::exception&) {
     }
   }

@@ -40,12 +40,12 @@ struct ExchangedItems {
 // level, one rank, or ranks that cannot fetch.
 FetchingRanks* ranks_to_fetch_from(const DistOptions& dist, int64_t from_level);
 
-// Every rank makes the same calls with the same items. A bucket is a group of the index: when all
-// its weights have their gradient it goes to the ranks that own its ranges, last group first, while
-// the backward goes on. The owner adds the pieces in rank order, so a sum has the bits of one
-// process that computes the items in order. A weight to which no item gave a gradient has none. A
-// backward that gives a weight two gradients throws Error that names it. Between begin_exchange and
-// end_exchange the gradients of the weights belong to this object. Not thread-safe.
+// Every rank makes the same calls with the same items. When all weights of a bucket have their
+// gradient, it goes to the ranks that own its ranges, last bucket first, while the backward goes
+// on. The owner adds the pieces in rank order, so a sum has the bits of one process that computes
+// the items in order. A weight to which no item gave a gradient has none. A backward that gives a
+// weight two gradients throws Error that names it. Between begin_exchange and end_exchange the
+// gradients of the weights belong to this object. Not thread-safe.
 class GradientExchange {
  public:
   //   weights  fp32 leaves, one for each tensor of the index
@@ -61,9 +61,9 @@ class GradientExchange {
   // rank's own item, whose missing gradients then count as none: the other ranks wait for its part.
   void end_exchange();
 
-  // The sum over this rank's range of a group, [ranges.size(group, rank)] fp32; values of weights
+  // The sum over this rank's range of a bucket, [ranges.size(bucket, rank)] fp32; values of weights
   // without a gradient are unspecified.
-  const at::Tensor& sum(int64_t group) const { return sums_[static_cast<size_t>(group)]; }
+  const at::Tensor& sum(int64_t bucket) const { return sums_[static_cast<size_t>(bucket)]; }
   // True if a weight with a slice in this rank's range has a gradient.
   bool has_gradient(int64_t tensor) const { return seen_[static_cast<size_t>(tensor)]; }
 
@@ -76,41 +76,41 @@ class GradientExchange {
 
  private:
   friend class GradientReady;
-  // The tensors of a group in one rank's range: its piece is their flags, then the range.
+  // The tensors of a bucket in one rank's range: its piece is their flags, then the range.
   struct RankPiece {
     std::vector<int64_t> tensors;
     int64_t size = 0;  // elements, flags included
   };
-  struct Bucket {
-    int64_t group = 0;
+  struct Launched {
+    int64_t bucket = 0;
     at::Tensor in = {}, out = {};
     std::unique_ptr<PendingCollective> pending = {};
   };
-  const RankPiece& piece(int64_t group, int64_t rank) const;
+  const RankPiece& piece(int64_t bucket, int64_t rank) const;
   bool sends(int64_t rank) const;    // it has gradients to exchange now
   void on_gradient(int64_t tensor);  // called by the backward
   void pack(int64_t tensor);         // moves a gradient into the bucket's pieces
   void launch_ready();
-  void launch(int64_t group);
+  void launch(int64_t bucket);
   void finish_oldest();
-  void add(int64_t group, const at::Tensor& values);
+  void add(int64_t bucket, const at::Tensor& values);
 
   const FlatIndex& index_;
   const RankRanges& ranges_;
   std::vector<at::Tensor> weights_;
   DistOptions options_;
   int64_t rank_, size_;
-  std::vector<RankPiece> pieces_;    // [groups, ranks]
-  std::vector<at::Tensor> staging_;  // [groups], what this rank sends; undefined: not in use
-  std::vector<at::Tensor> sums_;     // [groups]
+  std::vector<RankPiece> pieces_;    // [buckets, ranks]
+  std::vector<at::Tensor> staging_;  // [buckets], what this rank sends; undefined: not in use
+  std::vector<at::Tensor> sums_;     // [buckets]
   std::vector<bool> seen_;           // [tensors]
   std::vector<bool> packed_;         // [tensors], since begin_exchange
-  std::vector<int64_t> missing_;     // [groups], gradients that are not there yet
+  std::vector<int64_t> missing_;     // [buckets], gradients that are not there yet
   ExchangedItems items_;
   bool open_ = false, exchanges_ = false;
   int64_t senders_ = 0;  // ranks that have had an item since the last exchange
-  int64_t next_ = -1;    // the group to launch next, counting down
-  std::deque<Bucket> pending_;
+  int64_t next_ = -1;    // the bucket to launch next, counting down
+  std::deque<Launched> pending_;
   int64_t sent_bytes_ = 0;
 };
 

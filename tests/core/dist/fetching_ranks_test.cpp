@@ -13,26 +13,26 @@
 namespace xrun::fetching_ranks_test {
 namespace {
 
-// Group g holds g * 1000 + 0, 1, ..., divided into ranges of 2 + rank elements; group 7 in fp64.
+// Bucket b holds b * 1000 + 0, 1, ..., divided into ranges of 2 + rank elements; bucket 7 in fp64.
 class Numbers : public RangeSource {
  public:
   Numbers(int64_t rank, int64_t size, double sign = 1) : rank_(rank), size_(size), sign_(sign) {}
-  std::vector<int64_t> sizes(int64_t /*group*/) const override {
+  std::vector<int64_t> sizes(int64_t /*bucket*/) const override {
     std::vector<int64_t> sizes;
     for (int64_t r = 0; r < size_; ++r) sizes.push_back(2 + r);
     return sizes;
   }
-  at::TensorOptions options(int64_t group) const override {
-    return at::TensorOptions().dtype(group == 7 ? at::kDouble : at::kFloat);
+  at::TensorOptions options(int64_t bucket) const override {
+    return at::TensorOptions().dtype(bucket == 7 ? at::kDouble : at::kFloat);
   }
-  at::Tensor range(int64_t group) override {
+  at::Tensor range(int64_t bucket) override {
     int64_t begin = 0;
     for (int64_t r = 0; r < rank_; ++r) begin += 2 + r;
-    return whole(group).narrow(0, begin, 2 + rank_).contiguous();
+    return whole(bucket).narrow(0, begin, 2 + rank_).contiguous();
   }
-  at::Tensor whole(int64_t group) const {
+  at::Tensor whole(int64_t bucket) const {
     const int64_t elements = 2 * size_ + size_ * (size_ - 1) / 2;
-    return at::arange(elements).add(group * 1000).mul(sign_).to(options(group).dtype());
+    return at::arange(elements).add(bucket * 1000).mul(sign_).to(options(bucket).dtype());
   }
 
  private:
@@ -51,26 +51,26 @@ struct FetchingFixture {
       });
     }
   }
-  void expect(int64_t source, int64_t group, int64_t next = -1) {
-    EXPECT_TRUE(at::equal(fetching.fetch(source, group, next),
-                          sources[static_cast<size_t>(source)]->whole(group)))
-        << source << " " << group;
+  void expect(int64_t source, int64_t bucket, int64_t next = -1) {
+    EXPECT_TRUE(at::equal(fetching.fetch(source, bucket, next),
+                          sources[static_cast<size_t>(source)]->whole(bucket)))
+        << source << " " << bucket;
   }
   FetchingRanks fetching;
   std::vector<std::shared_ptr<Numbers>> sources;
   int loads = 0;
 };
 
-TEST(FetchingRanks, AllRanksFetchOneGroup) {
+TEST(FetchingRanks, AllRanksFetchOneBucket) {
   on_threads(3, [](Ranks& ranks) {
     FetchingFixture world(ranks);
-    for (int64_t group = 0; group < 5; ++group) world.expect(0, group, group + 1);
+    for (int64_t bucket = 0; bucket < 5; ++bucket) world.expect(0, bucket, bucket + 1);
     world.fetching.barrier("end");
     EXPECT_EQ(world.loads, 1) << "a source that nobody wants is not loaded";
   });
 }
 
-TEST(FetchingRanks, RanksFetchDifferentGroupsTypesAndSourcesAtATime) {
+TEST(FetchingRanks, RanksFetchDifferentBucketsTypesAndSourcesAtATime) {
   on_threads(4, [](Ranks& ranks) {
     FetchingFixture world(ranks);
     for (int64_t step = 0; step < 6; ++step) {
@@ -93,7 +93,7 @@ TEST(FetchingRanks, ARankAtACollectiveServesHoweverOftenOthersFetch) {
   });
 }
 
-TEST(FetchingRanks, AGroupThatWasSentAheadIsSentOnce) {
+TEST(FetchingRanks, ABucketThatWasSentAheadIsSentOnce) {
   on_threads(2, [](Ranks& ranks) {
     FetchingFixture world(ranks);
     world.expect(0, 1, 2);

@@ -30,7 +30,7 @@ std::vector<TensorShape> decoder(int64_t layers, int64_t hidden, int64_t ffn, in
 
 TEST(FlatIndex, TensorsAreAlignedAndDoNotOverlap) {
   const FlatIndex index({{"a", {3, 5}}, {"b", {}}, {"c", {0, 4}}, {"d", {70000}}});
-  ASSERT_EQ(index.groups().size(), 1u);
+  ASSERT_EQ(index.buckets().size(), 1u);
   int64_t end = 0;
   for (const FlatTensor& tensor : index.tensors()) {
     EXPECT_EQ(tensor.offset % FlatIndex::kAlign, 0) << tensor.name;
@@ -59,34 +59,34 @@ TEST(FlatIndex, SlicesTileEachTensor) {
   }
 }
 
-TEST(FlatIndex, AGroupHoldsTensorsOfOneBlock) {
+TEST(FlatIndex, ABucketHoldsTensorsOfOneBlock) {
   const FlatIndex index(decoder(3, 64, 128, 100), 20000);
-  for (const FlatGroup& group : index.groups()) {
-    for (int64_t t = group.first_tensor; t < group.first_tensor + group.tensor_count; ++t) {
+  for (const FlatBucket& bucket : index.buckets()) {
+    for (int64_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensor_count; ++t) {
       const std::string& name = index.tensors()[static_cast<size_t>(t)].name;
-      EXPECT_TRUE(name.starts_with(group.block)) << name << " in " << group.block;
+      EXPECT_TRUE(name.starts_with(bucket.block)) << name << " in " << bucket.block;
     }
   }
-  EXPECT_EQ(index.groups().front().block, "");
-  EXPECT_EQ(index.groups()[1].block, "model.layers.0.");
+  EXPECT_EQ(index.buckets().front().block, "");
+  EXPECT_EQ(index.buckets()[1].block, "model.layers.0.");
 }
 
-TEST(RankRanges, RangesCoverEveryGroupInRankOrder) {
+TEST(RankRanges, RangesCoverEveryBucketInRankOrder) {
   const FlatIndex index(decoder(3, 100, 260, 500), 50000);
   for (int64_t n = 1; n <= 9; ++n) {
     const RankRanges ranges(index, n);
-    for (int64_t g = 0; g < static_cast<int64_t>(index.groups().size()); ++g) {
-      const FlatGroup& group = index.groups()[static_cast<size_t>(g)];
-      EXPECT_EQ(ranges.begin(g, 0), 0);
-      EXPECT_EQ(ranges.end(g, n - 1), group.size);
-      EXPECT_EQ(ranges.first_slice(g, 0), group.first_slice);
-      EXPECT_EQ(ranges.end_slice(g, n - 1), group.first_slice + group.slice_count);
+    for (int64_t b = 0; b < static_cast<int64_t>(index.buckets().size()); ++b) {
+      const FlatBucket& bucket = index.buckets()[static_cast<size_t>(b)];
+      EXPECT_EQ(ranges.begin(b, 0), 0);
+      EXPECT_EQ(ranges.end(b, n - 1), bucket.size);
+      EXPECT_EQ(ranges.first_slice(b, 0), bucket.first_slice);
+      EXPECT_EQ(ranges.end_slice(b, n - 1), bucket.first_slice + bucket.slice_count);
       for (int64_t r = 0; r < n; ++r) {
-        EXPECT_LE(ranges.begin(g, r), ranges.end(g, r));
-        for (int64_t c = ranges.first_slice(g, r); c < ranges.end_slice(g, r); ++c) {
-          EXPECT_GE(index.slice_offset(c), ranges.begin(g, r));
-          EXPECT_LT(index.slice_offset(c), ranges.end(g, r));
-          EXPECT_EQ(ranges.owner(g, c), r);
+        EXPECT_LE(ranges.begin(b, r), ranges.end(b, r));
+        for (int64_t c = ranges.first_slice(b, r); c < ranges.end_slice(b, r); ++c) {
+          EXPECT_GE(index.slice_offset(c), ranges.begin(b, r));
+          EXPECT_LT(index.slice_offset(c), ranges.end(b, r));
+          EXPECT_EQ(ranges.owner(b, c), r);
         }
       }
     }
