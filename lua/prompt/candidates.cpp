@@ -41,9 +41,9 @@ size_t after_bracket(const std::vector<LuaToken>& tokens, size_t open, size_t en
 }  // namespace
 
 void Candidates::names(std::string_view word) {
-  for (const std::string& name : environment_names(L_, environment_)) {
+  for (const std::string& name : all_input_names(L_, input_names_)) {
     if (!name.starts_with(word)) continue;
-    push_environment_name(L_, environment_, name);
+    push_input_name(L_, input_names_, name);
     add(name, kind_of_top());
     lua_pop(L_, 1);
   }
@@ -139,7 +139,7 @@ std::optional<Candidates::Meaning> Candidates::resolve_chain(const std::vector<L
                                                              size_t begin, size_t end) {
   if (begin >= end || tokens[begin].kind != LuaTokenKind::kName) return std::nullopt;
   Meaning meaning;
-  if (!push_environment_name(L_, environment_, tokens[begin].text)) return std::nullopt;
+  if (!push_input_name(L_, input_names_, tokens[begin].text)) return std::nullopt;
   classify_top(meaning);
   for (size_t t = begin + 1; t < end;) {
     if ((is_sign(tokens[t], ".") || is_sign(tokens[t], ":")) && t + 1 < end &&

@@ -10,7 +10,7 @@
 
 #include "core/config/lua_source.h"
 #include "core/console/terminal/line_editor.h"
-#include "lua/prompt/environment.h"
+#include "lua/prompt/input_names.h"
 #include "lua/state/doc.h"
 #include "lua/tensor/op_table.h"
 
@@ -21,7 +21,7 @@ namespace xrun {
 // `x.y:z(...)`; `word` is the beginning of the word after it.
 class Candidates {
  public:
-  Candidates(lua_State* L, PromptEnvironment& environment) : L_(L), environment_(environment) {}
+  Candidates(lua_State* L, InputNames& input) : L_(L), input_names_(input) {}
 
   // Adds the names of the prompt and the keywords of Lua.
   void names(std::string_view word);
@@ -58,7 +58,7 @@ class Candidates {
   void add_options(const DocEntry& entry, std::string_view word);
 
   lua_State* L_;
-  PromptEnvironment& environment_;
+  InputNames& input_names_;
   std::vector<Completion> found_;
   std::set<std::string> seen_;
 };

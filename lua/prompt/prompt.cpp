@@ -13,7 +13,7 @@
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
 #include "core/console/terminal/shown_text.h"
-#include "lua/prompt/environment.h"
+#include "lua/prompt/input_names.h"
 #include "lua/state/args.h"
 #include "lua/state/interruption.h"
 #include "lua/tensor/value_text.h"
@@ -56,22 +56,22 @@ std::string as_expression(std::string_view input) {
 }  // namespace
 
 Prompt::Prompt(LuaState& state, std::shared_ptr<Console> console)
-    : state_(state), console_(std::move(console)), environment_(prompt_environment(state)) {
+    : state_(state), console_(std::move(console)), input_names_(input_names(state)) {
   add_prompt_commands(*this);
 }
 
 Prompt::~Prompt() {
-  if (environment_.open == this) environment_.open = nullptr;
+  if (input_names_.open == this) input_names_.open = nullptr;
 }
 
 Prompt& Prompt::of(lua_State* L) {
-  PromptEnvironment& environment = prompt_environment(LuaState::of(L));
-  XRUN_CHECK(environment.open != nullptr, "this works only at the prompt of xrun repl");
-  return *environment.open;
+  InputNames& input = input_names(LuaState::of(L));
+  XRUN_CHECK(input.open != nullptr, "this works only at the prompt of xrun repl");
+  return *input.open;
 }
 
 void Prompt::set_names(std::shared_ptr<PromptNames> names) {
-  environment_.names = std::move(names);
+  input_names_.frame = std::move(names);
 }
 
 void Prompt::add(PromptCommand command) {
@@ -86,13 +86,13 @@ void Prompt::add(PromptCommand command) {
   commands_.push_back(std::move(command));
 }
 
-// Adds a function to the environment, documented as "repl.NAME".
+// Adds a function to the names of inputs, documented as "repl.NAME".
 void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> parameters,
                       std::vector<LuaResult> results, const std::string& doc,
                       lua_CFunction function) {
   lua_State* L = state_;
   const StackGuard guard(L);
-  environment_.verbs.push(L);
+  input_names_.verbs.push(L);
   push(L, name);
   push_function(L,
                 {.name = "repl." + name,
@@ -106,14 +106,12 @@ void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> paramet
 }
 
 bool Prompt::push_name(const std::string& name) {
-  return push_environment_name(state_, environment_, name);
+  return push_input_name(state_, input_names_, name);
 }
 
-void Prompt::assign(const std::string& name) {
-  assign_environment_name(state_, environment_, name);
-}
+void Prompt::assign(const std::string& name) { assign_input_name(state_, input_names_, name); }
 
-std::vector<std::string> Prompt::names() { return environment_names(state_, environment_); }
+std::vector<std::string> Prompt::names() { return all_input_names(state_, input_names_); }
 
 bool Prompt::wants_more(std::string_view input) {
   std::string_view text = trimmed(input);
@@ -145,7 +143,7 @@ void Prompt::run_chunk(std::string_view input, const std::string& chunk, int fir
   if (load_text(L, lines, chunk) != 0) {
     throw LuaError(syntax_report(L, -1));
   }
-  environment_.environment.push(L);
+  input_names_.globals.push(L);
   lua_setfenv(L, -2);
   const int function = lua_gettop(L);
   protected_call(L, 0, LUA_MULTRET);
@@ -171,7 +169,7 @@ std::string Prompt::show_results(int first) {
   }
   // _ is the last value, as at Python's prompt.
   if (lua_gettop(L) >= first && !lua_isnil(L, first)) {
-    environment_.own.push(L);
+    input_names_.own.push(L);
     push(L, "_");
     lua_pushvalue(L, first);
     lua_rawset(L, -3);
@@ -182,8 +180,8 @@ std::string Prompt::show_results(int first) {
 
 PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   const StackGuard guard(state_);
-  Prompt* const before = environment_.open;
-  environment_.open = this;
+  Prompt* const before = input_names_.open;
+  input_names_.open = this;
   PromptAnswer answer;
   const auto fail = [&](std::string_view text) {
     // Only the first line is the message; the rest is the excerpt.
@@ -195,7 +193,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   try {
     answer.text = work();
   } catch (const Interrupted& stop) {
-    environment_.open = before;
+    input_names_.open = before;
     // Other signals end the process.
     if (stop.signal_number() != SIGINT) throw;
     LuaState::clear_interrupt(SIGINT);
@@ -210,7 +208,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  environment_.open = before;
+  input_names_.open = before;
   return answer;
 }
 

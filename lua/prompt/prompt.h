@@ -1,5 +1,5 @@
 #pragma once
-// The prompt: evaluates chunks of Lua in an environment of names, prints their values, runs colon
+// The prompt: evaluates chunks of Lua that see its names, prints their values, runs colon
 // commands.
 //
 // Names are looked for in this order: the suspended frame (PromptNames), what the prompt itself
@@ -21,7 +21,7 @@
 namespace xrun {
 
 class Prompt;
-struct PromptEnvironment;
+struct InputNames;
 
 // An input that begins with a colon: ":time CHUNK". `name` is spelled without the colon,
 // `arguments` as help shows it ("CHUNK", "[PATTERN]", "" none). `run` gets the text after the name,
@@ -124,7 +124,7 @@ class Prompt {
 
   LuaState& state_;
   std::shared_ptr<Console> console_;
-  PromptEnvironment& environment_;
+  InputNames& input_names_;
   std::vector<PromptCommand> commands_;
   std::vector<std::string> verb_names_;
   std::string script_;  // the script read so far, for excerpts

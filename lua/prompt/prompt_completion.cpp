@@ -137,7 +137,7 @@ Completions Prompt::complete(std::string_view text, size_t cursor) {
   const StackGuard guard(state_);
   const size_t blank = before.find(' ');
   if (before.starts_with(':') && blank == before.npos) return complete_command(commands_, before);
-  Candidates completer(state_, environment_);
+  Candidates completer(state_, input_names_);
   const std::vector<LuaToken> tokens = lex_lua(before);
   if (const auto string = open_string(before, tokens)) {
     completer.files(before.substr(*string));

@@ -1,8 +1,8 @@
-// The environment is an empty table. Its metatable looks a name up in the frame, the prompt's own
-// names, the verbs and the globals, in this order; but a verb hides the frame's name, also from
-// assignments.
+// The globals of an input are an empty table. Its metatable looks a name up in the frame, the
+// prompt's own names, the verbs and the globals, in this order; but a verb hides the frame's name,
+// also from assignments.
 
-#include "lua/prompt/environment.h"
+#include "lua/prompt/input_names.h"
 
 #include <algorithm>
 
@@ -26,8 +26,8 @@ bool push_field(lua_State* L, const LuaRef& table, const std::string& name) {
   return false;
 }
 
-bool is_verb(lua_State* L, const PromptEnvironment& environment, const std::string& name) {
-  if (!push_field(L, environment.verbs, name)) return false;
+bool is_verb(lua_State* L, const InputNames& input, const std::string& name) {
+  if (!push_field(L, input.verbs, name)) return false;
   lua_pop(L, 1);
   return true;
 }
@@ -40,13 +40,13 @@ bool push_global(lua_State* L, const std::string& name) {
   return false;
 }
 
-// Called for every name, since the environment's table itself stays empty.
+// Called for every name, since the table of globals itself stays empty.
 int read_name(lua_State* L) {
-  PromptEnvironment& environment = prompt_environment(LuaState::of(L));
+  InputNames& input = input_names(LuaState::of(L));
   const std::string name = arg<std::string>(L, 2, "name");
-  if (push_environment_name(L, environment, name)) return 1;
+  if (push_input_name(L, input, name)) return 1;
   // A name that was set to nil is known, as in `local x`.
-  environment.own.push(L);
+  input.own.push(L);
   push(L, "\1" + name);
   lua_rawget(L, -2);
   if (lua_toboolean(L, -1) != 0) return lua_pushnil(L), 1;
@@ -55,7 +55,7 @@ int read_name(lua_State* L) {
     if (find_doc("repl." + name) != nullptr) {
       return "\nhint: it is a verb of an open recipe: xrun repl RECIPE.lua";
     }
-    const std::string near = nearest_name(name, environment_names(L, environment));
+    const std::string near = nearest_name(name, all_input_names(L, input));
     return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";
   }()));
 }
@@ -63,7 +63,7 @@ int read_name(lua_State* L) {
 int write_name(lua_State* L) {
   const std::string name = arg<std::string>(L, 2, "name");
   lua_settop(L, 3);
-  assign_environment_name(L, prompt_environment(LuaState::of(L)), name);
+  assign_input_name(L, input_names(LuaState::of(L)), name);
   return 0;
 }
 
@@ -87,36 +87,32 @@ LuaRef new_table(lua_State* L) {
 }  // namespace
 
 // Made at the first use, so that states without a prompt have none.
-PromptEnvironment& prompt_environment(LuaState& state) {
-  auto& environment = state.service<PromptEnvironment>();
-  if (environment.environment) return environment;
+InputNames& input_names(LuaState& state) {
+  auto& input = state.service<InputNames>();
+  if (input.globals) return input;
   lua_State* L = state;
   const StackGuard guard(L);
-  environment.own = new_table(L);
-  environment.verbs = new_table(L);
-  environment.environment = new_table(L);
-  environment.environment.push(L);
+  input.own = new_table(L);
+  input.verbs = new_table(L);
+  input.globals = new_table(L);
+  input.globals.push(L);
   lua_newtable(L);
   add_access(L, "__index", "Finds the value of a name at the prompt.", read_name);
   add_access(L, "__newindex", "Sets a name of the suspended frame or of the prompt.", write_name);
   lua_setmetatable(L, -2);
-  return environment;
+  return input;
 }
 
-bool push_environment_name(lua_State* L, PromptEnvironment& environment, const std::string& name) {
+bool push_input_name(lua_State* L, InputNames& input, const std::string& name) {
   luaL_checkstack(L, 4, "no room for a name");
   // Inside a body the frame has its own `step` and `batch`; the verbs keep their names.
-  if (!is_verb(L, environment, name) && environment.names != nullptr &&
-      environment.names->read(L, name))
-    return true;
-  return push_field(L, environment.own, name) || push_field(L, environment.verbs, name) ||
-         push_global(L, name);
+  if (!is_verb(L, input, name) && input.frame != nullptr && input.frame->read(L, name)) return true;
+  return push_field(L, input.own, name) || push_field(L, input.verbs, name) || push_global(L, name);
 }
 
-void assign_environment_name(lua_State* L, PromptEnvironment& environment,
-                             const std::string& name) {
-  if (is_verb(L, environment, name)) {
-    const bool local = environment.names != nullptr && environment.names->read(L, name);
+void assign_input_name(lua_State* L, InputNames& input, const std::string& name) {
+  if (is_verb(L, input, name)) {
+    const bool local = input.frame != nullptr && input.frame->read(L, name);
     // read() has pushed the local's value.
     lua_pop(L, local ? 2 : 1);
     throw Error(
@@ -125,9 +121,9 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
                     name, local ? "; the recipe's local of that name is unchanged" : ""));
   }
   // A local or upvalue of the recipe.
-  if (environment.names != nullptr && environment.names->write(L, name)) return;
+  if (input.frame != nullptr && input.frame->write(L, name)) return;
   // The mark stays when the name is set to nil; see read_name.
-  environment.own.push(L);
+  input.own.push(L);
   push(L, "\1" + name);
   lua_pushboolean(L, 1);
   lua_rawset(L, -3);
@@ -138,13 +134,13 @@ void assign_environment_name(lua_State* L, PromptEnvironment& environment,
 }
 
 // Lists each name once, for completion and hints.
-std::vector<std::string> environment_names(lua_State* L, PromptEnvironment& environment) {
+std::vector<std::string> all_input_names(lua_State* L, InputNames& input) {
   const StackGuard guard(L);
   std::vector<std::string> names;
-  if (environment.names != nullptr) names = environment.names->names();
-  environment.own.push(L);
+  if (input.frame != nullptr) names = input.frame->names();
+  input.own.push(L);
   add_names(L, lua_gettop(L), names);
-  environment.verbs.push(L);
+  input.verbs.push(L);
   add_names(L, lua_gettop(L), names);
   lua_pushvalue(L, LUA_GLOBALSINDEX);
   add_names(L, lua_gettop(L), names);
