@@ -50,7 +50,7 @@ void check_metric_names(const ObjectiveResult& result, const MicroBatch& micro) 
 
 // Names the unit of which a micro-batch has `count`: "pair", "trained token of the chosen side"; ""
 // if there is none. Sets `by_token`.
-std::string counted_thing(int64_t count, MicroBatch& micro, bool& by_token) {
+std::string counted_unit_name(int64_t count, MicroBatch& micro, bool& by_token) {
   const bool pairs = micro.pair_count() > 0;
   by_token = false;
   if (pairs && count == micro.pair_count()) return "pair";
@@ -74,13 +74,13 @@ std::string unit_hint(const at::Tensor& loss, Unit unit, MicroBatch& micro) {
 
 std::string unit_mismatch_hint(int64_t a, int64_t b, MicroBatch& micro) {
   bool a_by_token = false, b_by_token = false;
-  const std::string thing_a = counted_thing(a, micro, a_by_token);
-  const std::string thing_b = counted_thing(b, micro, b_by_token);
-  if (thing_a.empty() || thing_b.empty() || a_by_token == b_by_token) return "";
+  const std::string unit_a = counted_unit_name(a, micro, a_by_token);
+  const std::string unit_b = counted_unit_name(b, micro, b_by_token);
+  if (unit_a.empty() || unit_b.empty() || a_by_token == b_by_token) return "";
   return fmt::format(
       "{} is one per {}, {} one per {}; view:sum(x) turns values per token into values per "
       "sequence, view:spread(x) does the reverse",
-      count_text(a), thing_a, count_text(b), thing_b);
+      count_text(a), unit_a, count_text(b), unit_b);
 }
 
 void check_result(const ObjectiveResult& result, MicroBatch& micro) {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/align/alignment_quality.h"
 #include "core/align/dp_align.h"
-#include "core/align/quality.h"
 #include "core/align/token_aligner.h"
 #include "core/base/error.h"
 #include "core/base/json.h"

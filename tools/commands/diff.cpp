@@ -8,7 +8,7 @@
 
 #include "core/console/report/report.h"
 #include "core/console/terminal/shown_text.h"
-#include "core/share/effective.h"
+#include "core/share/number_comparison.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/trust_arguments.h"
@@ -21,7 +21,7 @@ constexpr int kSame = 0, kDiffer = 1;  // an error is a UsageError: 2
 
 int diff(const std::vector<std::string>& names, bool json) {
   std::vector<std::string> notices;
-  const RunComparison comparison = compare_effective(names[0], names[1], notices);
+  const RunComparison comparison = compare_numbers(names[0], names[1], notices);
   for (const std::string& notice : notices) {
     std::fprintf(stderr, "xrun: %s\n", shown_text(notice).c_str());
   }

@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "core/align/quality.h"
+#include "core/align/alignment_quality.h"
 #include "core/align/token_aligner.h"
 #include "core/base/error.h"
 #include "tools/fuzz/fuzz_target.h"

@@ -1,6 +1,6 @@
 #pragma once
-// The comparison of two runs, or what stands for one (core/share/effective.h): settings, code, data
-// and results.
+// The comparison of two runs, or what stands for one (core/share/number_comparison.h): settings,
+// code, data and results.
 
 #include <algorithm>
 #include <cstdint>

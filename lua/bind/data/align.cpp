@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/align/aligned_rows.h"
+#include "core/align/alignment_quality.h"
 #include "core/align/chat_companions.h"
-#include "core/align/quality.h"
 #include "core/align/retokenizer.h"
 #include "core/align/token_aligner.h"
 #include "core/base/error.h"

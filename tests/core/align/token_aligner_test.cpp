@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <random>
 
-#include "core/align/quality.h"
+#include "core/align/alignment_quality.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 #include "tests/core/align/piece_tokenizer.h"
 #include "tests/tree.h"

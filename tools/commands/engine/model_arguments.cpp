@@ -37,7 +37,7 @@ std::optional<at::ScalarType> option_type(const std::string& name) {
   return from_option([&] { return dtype_from_name(name); });
 }
 
-ModelAndBase named_model_folder(const std::string& name) {
+NamedModelFolders named_model_folder(const std::string& name) {
   const Notice notice = [](const std::string& line) {
     fmt::print(stderr, "xrun: {}\n", shown_text(line));
   };
@@ -50,7 +50,7 @@ std::shared_ptr<Model> open_model(ModelArguments& arguments) {
   const std::optional<at::ScalarType> named = option_type(arguments.dtype);
   warn_of_threads(arguments.threads);
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-  const ModelAndBase folders = named_model_folder(arguments.model);
+  const NamedModelFolders folders = named_model_folder(arguments.model);
   arguments.dir = folders.base;
   const ModelConfig config = read_model_config(arguments.dir);
   LoadOptions options{.dtype = named ? *named : config.dtype};

@@ -29,12 +29,12 @@ void add_model_arguments(CLI::App& app, ModelArguments& arguments);
 
 // The folder that --model names, and the one with its weights and tokenizer; they differ for an
 // adapter.
-struct ModelAndBase {
+struct NamedModelFolders {
   std::filesystem::path named, base;
 };
 
 // Finds them (model_registry.h); a fetch of a missing model is announced on standard error.
-ModelAndBase named_model_folder(const std::string& name);
+NamedModelFolders named_model_folder(const std::string& name);
 
 // Returns the type that an option names; nothing for "". Throws UsageError.
 std::optional<at::ScalarType> option_type(const std::string& name);

@@ -1,5 +1,5 @@
 // Recipes and bundles compared with each other.
-#include "core/share/effective.h"
+#include "core/share/number_comparison.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 #include "tests/scoped_variable.h"
 #include "tests/scratch_folder.h"
 
-namespace xrun::effective_test {
+namespace xrun::number_comparison_test {
 namespace {
 
-class Effective : public testing::Test {
+class NumberComparison : public testing::Test {
  protected:
-  Effective() : cache_("XRUN_CACHE", (folder_ / "cache").string()) {
+  NumberComparison() : cache_("XRUN_CACHE", (folder_ / "cache").string()) {
     rows_ = folder_.write("rows.jsonl", "{}\n");
   }
   std::string recipe(const std::string& name, const std::string& beta,
@@ -25,7 +25,7 @@ class Effective : public testing::Test {
   }
   RunComparison compare(const std::string& a, const std::string& b) {
     notices_.clear();
-    return compare_effective(a, b, notices_);
+    return compare_numbers(a, b, notices_);
   }
 
   ScratchFolder folder_;
@@ -36,7 +36,7 @@ class Effective : public testing::Test {
 
 }  // namespace
 
-TEST_F(Effective, CommentsHaveNoEffect) {
+TEST_F(NumberComparison, CommentsHaveNoEffect) {
   const RunComparison same =
       compare(recipe("a.lua", "0.1"), recipe("b.lua", "0.1", "print(cfg.beta) -- the same"));
   EXPECT_TRUE(same.same());
@@ -44,14 +44,14 @@ TEST_F(Effective, CommentsHaveNoEffect) {
   EXPECT_TRUE(notices_.empty());
 }
 
-TEST_F(Effective, AnotherValueHas) {
+TEST_F(NumberComparison, AnotherValueHas) {
   const RunComparison other = compare(recipe("a.lua", "0.1"), recipe("b.lua", "0.2"));
   ASSERT_EQ(other.settings.size(), 1u);
   EXPECT_EQ(other.settings[0].key, "beta");
   EXPECT_FALSE(other.same());
 }
 
-TEST_F(Effective, ABundleComparesByTheBytesOfItsData) {
+TEST_F(NumberComparison, ABundleComparesByTheBytesOfItsData) {
   const std::string file = recipe("a.lua", "0.1");
   BundleLock lock;
   lock.recipe = "recipe/a.lua";
@@ -74,7 +74,7 @@ TEST_F(Effective, ABundleComparesByTheBytesOfItsData) {
   EXPECT_TRUE(notices_[0].starts_with("the data are not compared: ")) << notices_[0];
 }
 
-TEST_F(Effective, TwoBundlesCompareByModelsTemplatesAndModules) {
+TEST_F(NumberComparison, TwoBundlesCompareByModelsTemplatesAndModules) {
   const auto bundle = [&](const std::string& name, const std::string& model,
                           const std::string& module) {
     BundleLock lock;
@@ -100,4 +100,4 @@ TEST_F(Effective, TwoBundlesCompareByModelsTemplatesAndModules) {
   EXPECT_FALSE(module.data_differ());
 }
 
-}  // namespace xrun::effective_test
+}  // namespace xrun::number_comparison_test

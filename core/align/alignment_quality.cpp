@@ -1,7 +1,7 @@
 // Only correct pairs supervise. A lost run is a stretch of neighbouring pairs without a correct
 // one.
 
-#include "core/align/quality.h"
+#include "core/align/alignment_quality.h"
 
 #include <algorithm>
 #include <utility>

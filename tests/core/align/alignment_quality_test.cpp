@@ -1,12 +1,12 @@
 // The quality report counts what is supervised and shows what is lost.
 
-#include "core/align/quality.h"
+#include "core/align/alignment_quality.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/core/align/piece_tokenizer.h"
 
-namespace xrun::quality_test {
+namespace xrun::alignment_quality_test {
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST_F(Quality, WithoutTokensNothingIsLost) {
 
 }  // namespace
 
-}  // namespace xrun::quality_test
+}  // namespace xrun::alignment_quality_test

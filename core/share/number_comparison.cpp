@@ -1,7 +1,7 @@
 // Recipes and bundles are brought into the form of a run's files; then both sides are cut down to
 // what both have.
 
-#include "core/share/effective.h"
+#include "core/share/number_comparison.h"
 
 #include <algorithm>
 #include <limits>
@@ -236,7 +236,7 @@ bool is_run(const std::string& name) {
   return fs::is_directory(name, none);
 }
 
-RunFiles effective_files(const std::string& name, std::vector<std::string>& notices) {
+RunFiles compared_files(const std::string& name, std::vector<std::string>& notices) {
   if (is_bundle_name(name)) return files_of_bundle(name);
   if (name.ends_with(".lua")) return files_of_recipe(name, notices);
   RunFiles run = read_runs({name})[0];
@@ -246,8 +246,8 @@ RunFiles effective_files(const std::string& name, std::vector<std::string>& noti
 
 }  // namespace
 
-RunComparison compare_effective(const std::string& a, const std::string& b,
-                                std::vector<std::string>& notices) {
+RunComparison compare_numbers(const std::string& a, const std::string& b,
+                              std::vector<std::string>& notices) {
   if (is_run(a) && is_run(b)) {
     const std::vector<RunFiles> runs = read_runs({a, b});
     for (const RunFiles& run : runs) {
@@ -257,7 +257,7 @@ RunComparison compare_effective(const std::string& a, const std::string& b,
     }
     return compare_runs(runs[0], runs[1]);
   }
-  RunFiles first = effective_files(a, notices), second = effective_files(b, notices);
+  RunFiles first = compared_files(a, notices), second = compared_files(b, notices);
   const bool data_known = sort_keys(first, second);
   if (is_run(a)) keep_common_modules(first, second);
   if (is_run(b)) keep_common_modules(second, first);

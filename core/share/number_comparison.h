@@ -12,7 +12,7 @@ namespace xrun {
 // not extracted. Two runs are compared as compare_runs does; otherwise settings, recipe, modules,
 // bytes of data and the steps that both have, and for two bundles also models, templates and
 // projections. Adds what is not compared to `notices`. Throws as reading them does.
-RunComparison compare_effective(const std::string& a, const std::string& b,
-                                std::vector<std::string>& notices);
+RunComparison compare_numbers(const std::string& a, const std::string& b,
+                              std::vector<std::string>& notices);
 
 }  // namespace xrun
