@@ -22,7 +22,8 @@ clean() { rm "$tree/$1"; "$root/tools/check_layers" "$tree" || { echo "$1 was re
 
 plant core/run/ok.h '#include "core/base/error.h"' '#include "core/run/run.h"'
 plant recipes/ok.lua 'local xrun = require "xrun"' 'local x = require("xrun.objectives.dpo")'
-plant core/base/ok.cpp 'snprintf(text, 4, "x");' '_exit(1);  // exits at once'
+plant core/base/ok.cpp 'snprintf(text, 4, "x");' 'call(f);  // exits at once'
+plant core/run/signals.cpp '_exit(1);'
 "$root/tools/check_layers" "$tree"
 
 plant core/base/up.h '' '#include "core/text/tokenizer/tokenizer.h"'; wants core/base/up.h:2; clean core/base/up.h
@@ -36,9 +37,13 @@ plant core/data/rows/files/deep.cpp ''; wants core/data/rows/files/deep.cpp; cle
 plant core/run/lua.cpp '#include <lua.h>'; wants core/run/lua.cpp:1; clean core/run/lua.cpp
 plant core/run/print.cpp 'int f() {' '  std::cerr << 1;'; wants core/run/print.cpp:2; clean core/run/print.cpp
 plant core/run/quit.cpp '  exit(1);'; wants core/run/quit.cpp:1; clean core/run/quit.cpp
+plant core/run/quit.cpp '  ::_exit(1);'; wants core/run/quit.cpp:1; clean core/run/quit.cpp
+plant core/run/put.cpp '  std::fwrite(a, 1, n, f);'; wants core/run/put.cpp:1; clean core/run/put.cpp
+plant core/run/write.cpp '  write(STDERR_FILENO, a, n);'; wants core/run/write.cpp:1; clean core/run/write.cpp
 echo 'int x;' >"$tree/core/run/bare.cpp"; wants core/run/bare.cpp:0; clean core/run/bare.cpp
 plant recipes/other.lua 'local a = require "recipes.dpo"'; wants recipes/other.lua:1; clean recipes/other.lua
 plant core/text/chat/text_util.cpp ''; wants core/text/chat/text_util.cpp; clean core/text/chat/text_util.cpp
+plant core/text/chat/new_text.cpp ''; wants core/text/chat/new_text.cpp; clean core/text/chat/new_text.cpp
 for n in $(seq 46); do plant "core/base/file_$n.cpp" ''; done
 found=$("$root/tools/check_layers" "$tree") && { echo "a room of 46 files passed"; exit 1; }
 [[ $found == "core/base: 4"*" file pairs; a room has at most 45"* ]] || { echo "got: $found"; exit 1; }
