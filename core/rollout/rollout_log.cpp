@@ -11,7 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/json.h"
-#include "core/base/pass_rate.h"
+#include "core/rollout/pass_rate.h"
 
 namespace xrun {
 

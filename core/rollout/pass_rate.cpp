@@ -1,6 +1,6 @@
 // C(n - c, k) / C(n, k) = product over i = n - c + 1 .. n of (1 - k / i), the authors' stable form.
 
-#include "core/base/pass_rate.h"
+#include "core/rollout/pass_rate.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 // pass@k equals the share of subsets of k answers that contain a passing one.
 
-#include "core/base/pass_rate.h"
+#include "core/rollout/pass_rate.h"
 
 #include <gtest/gtest.h>
 
