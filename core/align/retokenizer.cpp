@@ -249,7 +249,7 @@ class Retokenizer::Builder {
     if (a_.table_s_.exact() || a_.student_->decode(ids) == text) {
       const Encoding own{{ids.begin(), ids.end()}, ranges(offset, text.size())};
       return append(end, teacher.ids,
-                    walk_tokens(text, a_.table_s_, own, a_.table_t_, teacher, options));
+                    walk_tokens(text, {a_.table_s_, own}, {a_.table_t_, teacher}, options));
     }
     // The student's pieces do not spell its text (WordPiece), so its encoding finds their ranges.
     const std::string plain = a_.student_->decode(ids);
@@ -258,7 +258,7 @@ class Retokenizer::Builder {
     if (!std::equal(ids.begin(), ids.end(), own.ids.begin(), own.ids.end())) return orphans(end);
     const Encoding read = a_.teacher_->encode(plain);
     append(end, read.ids,
-           walk_tokens(plain, a_.table_s_, own, a_.table_t_, read, a_.options_.walk));
+           walk_tokens(plain, {a_.table_s_, own}, {a_.table_t_, read}, a_.options_.walk));
   }
 
   static bool all_paired(const Alignment& pairs) {

@@ -31,8 +31,8 @@ AlignedTokens TokenAligner::text(std::string_view text, bool add_specials) const
   AlignedTokens out;
   out.replaced = s.replaced;
   out.pairs = is_identity(s.ids, t.ids) ? identity_alignment(int64_t(s.ids.size()))
-                                        : walk_tokens(text, student_table_, s, teacher_table_, t,
-                                                      options_, &out.findings);
+                                        : walk_tokens(text, {student_table_, s},
+                                                      {teacher_table_, t}, options_, &out.findings);
   out.student_ids = std::move(s.ids);
   out.teacher_ids = std::move(t.ids);
   return out;

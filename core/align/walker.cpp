@@ -310,11 +310,10 @@ Alignment walk_tokens(const TokenTable& s, std::span<const int32_t> ids_s, const
   return {pairs.begin(), pairs.end()};
 }
 
-Alignment walk_tokens(std::string_view text, const TokenTable& s, const Encoding& encoding_s,
-                      const TokenTable& t, const Encoding& encoding_t, const WalkOptions& options,
-                      WalkFindings* findings) {
+Alignment walk_tokens(std::string_view text, const EncodedSide& s, const EncodedSide& t,
+                      const WalkOptions& options, WalkFindings* findings) {
   Walker walker(options);
-  const auto pairs = walker.walk(text, s, encoding_s, t, encoding_t);
+  const auto pairs = walker.walk(text, s.table, s.encoding, t.table, t.encoding);
   if (findings != nullptr) *findings = walker.findings();
   return {pairs.begin(), pairs.end()};
 }

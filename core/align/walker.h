@@ -119,8 +119,13 @@ class Walker {
 Alignment walk_tokens(const TokenTable& s, std::span<const int32_t> ids_s, const TokenTable& t,
                       std::span<const int32_t> ids_t, const WalkOptions& options = {},
                       WalkFindings* findings = nullptr);
-Alignment walk_tokens(std::string_view text, const TokenTable& s, const Encoding& encoding_s,
-                      const TokenTable& t, const Encoding& encoding_t,
+
+// An encoding of a text, and the table of its tokenizer.
+struct EncodedSide {
+  const TokenTable& table;
+  const Encoding& encoding;
+};
+Alignment walk_tokens(std::string_view text, const EncodedSide& s, const EncodedSide& t,
                       const WalkOptions& options = {}, WalkFindings* findings = nullptr);
 
 // Returns the alignment of a sequence with itself: one correct pair per token.

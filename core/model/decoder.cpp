@@ -95,9 +95,9 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
   const int64_t first = options.held ? options.held->front().k.size(0) : 0;
   if (state.multiplicity.defined()) state.multiplicity = state.multiplicity.slice(0, first);
   if (config_.positions == Positions::kRotary) {
-    state.angles =
-        rope_angles(config_.rope, config_.head_dim, input.position_ids, state.layout.cu_seqlens,
-                    options_.dtype, options_.device, input.rope_length);
+    state.angles = rope_angles(config_.rope, config_.head_dim,
+                               {input.position_ids, state.layout.cu_seqlens, input.rope_length},
+                               options_.dtype, options_.device);
     state.angles = {state.angles.cos.slice(0, first), state.angles.sin.slice(0, first)};
   }
   at::Tensor x = embed(state, input, first);

@@ -171,9 +171,8 @@ std::vector<KvCache::Slice> KvCache::slices(const std::vector<int64_t>& cu_seqle
 }
 
 template <class T>
-void KvCache::attend_slice(const Slice& slice, int64_t layer, int64_t head, const at::Tensor& q,
-                           const at::Tensor& y, const AttentionLayout& layout, double scale) const {
-  const std::vector<int64_t>& cu = layout.cu_seqlens;
+void KvCache::attend_slice(const LayerAttention& of, const Slice& slice, int64_t head) const {
+  const std::vector<int64_t>& cu = of.layout.cu_seqlens;
   const auto find = std::upper_bound(cu.begin(), cu.end(), slice.first);
   const auto first = static_cast<size_t>(find - cu.begin()) - 1;
   size_t last = first;
@@ -207,22 +206,23 @@ void KvCache::attend_slice(const Slice& slice, int64_t layer, int64_t head, cons
       if (before != nullptr && *before == block) {
         blocks.back().last = stop;
       } else {
-        blocks.push_back({head_of<T>(block, layer, 0, head), head_of<T>(block, layer, 1, head),
-                          position, std::min(kKeyBlock, length - position),
+        blocks.push_back({head_of<T>(block, of.layer, 0, head),
+                          head_of<T>(block, of.layer, 1, head), position,
+                          std::min(kKeyBlock, length - position),
                           std::max(cu[s], slice.first) - slice.first, stop});
       }
       before = &block;
     }
   }
-  const int64_t heads = q.size(1) / groups_, row = q.size(1) * head_dim_;
+  const int64_t heads = of.q.size(1) / groups_, row = of.q.size(1) * head_dim_;
   const int64_t at = slice.first * row + head * heads * head_dim_;
   const int64_t tokens = slice.last - slice.first;
   std::vector<float> scratch(
       static_cast<size_t>(kernels::cached_scratch(tokens * heads, head_dim_)));
   kernels::cpu_kernels().run(kernels::CachedAttention<T>{
-      kernel_data<T>(q) + at, kernel_data<T>(y) + at, positions.data(), blocks.data(),
-      scratch.data(), tokens, static_cast<int64_t>(blocks.size()), row, layout.window, heads,
-      head_dim_, static_cast<float>(scale)});
+      kernel_data<T>(of.q) + at, kernel_data<T>(of.y) + at, positions.data(), blocks.data(),
+      scratch.data(), tokens, static_cast<int64_t>(blocks.size()), row, of.layout.window, heads,
+      head_dim_, static_cast<float>(of.scale)});
 }
 
 at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
@@ -251,11 +251,11 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
     append<T>(layer, k.to(type_).contiguous(), v.to(type_).contiguous(), cu_seqlens);
     if (fresh) return;
     const std::vector<Slice> all = slices(cu_seqlens, q.size(1) / groups_);
+    const LayerAttention of{layer, queries, y, layout, scale};
     at::parallel_for(0, static_cast<int64_t>(all.size()) * groups_, 1,
                      [&](int64_t from, int64_t to) {
                        for (int64_t i = from; i < to; ++i) {
-                         attend_slice<T>(all[static_cast<size_t>(i / groups_)], layer, i % groups_,
-                                         queries, y, layout, scale);
+                         attend_slice<T>(of, all[static_cast<size_t>(i / groups_)], i % groups_);
                        }
                      });
   });

@@ -68,9 +68,16 @@ class KvCache {
   void append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
               const std::vector<int64_t>& cu_seqlens);
   std::vector<Slice> slices(const std::vector<int64_t>& cu_seqlens, int64_t heads) const;
+  // One layer's attention: queries and results, [T, H, K] in the cache's type.
+  struct LayerAttention {
+    int64_t layer;
+    const at::Tensor& q;
+    const at::Tensor& y;
+    const AttentionLayout& layout;
+    double scale;
+  };
   template <class T>
-  void attend_slice(const Slice& slice, int64_t layer, int64_t head, const at::Tensor& q,
-                    const at::Tensor& y, const AttentionLayout& layout, double scale) const;
+  void attend_slice(const LayerAttention& of, const Slice& slice, int64_t head) const;
 
   at::ScalarType type_;
   int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width`

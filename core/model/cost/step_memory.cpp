@@ -127,8 +127,13 @@ class StepPoints {
     const bool matrix = distills && !s_.teacher_support;
     const int64_t kept = matrix ? head_rows_within(s_.head_mb, rows, config.vocab) : 0;
     const int64_t kept_mb = (4 * kept * config.vocab + (int64_t{1} << 20) - 1) >> 20;
-    head_ = head_memory(s_.tokens, rows, reference_rows, config.vocab, config.hidden,
-                        std::max<int64_t>(s_.head_mb - kept_mb, 0), s_.dtype);
+    head_ = head_memory({.tokens = s_.tokens,
+                         .rows = rows,
+                         .other_rows = reference_rows,
+                         .vocab = config.vocab,
+                         .width = config.hidden,
+                         .head_mb = std::max<int64_t>(s_.head_mb - kept_mb, 0),
+                         .dtype = s_.dtype});
     if (distills) add_distillation(rows, kept, config.vocab);
     // Ids in int64 and log-probs wait for the backward; the rest is summed in two copies in fp64.
     head_.scratch += (8 + 4 + 2 * 8) * static_cast<double>(rows * s_.teacher_top);

@@ -56,10 +56,16 @@ struct HeadMemory {
   double weight = 0;    // dweight, [V, D] in fp32
 };
 
+struct HeadSizes {
+  int64_t tokens = 0;
+  int64_t rows = 0;        // with a gradient
+  int64_t other_rows = 0;  // of heads without one, evaluated while softmax rows wait for a backward
+  int64_t vocab = 0, width = 0;
+  int64_t head_mb = 0;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+};
+
 // Returns the memory of a head that gives log-probs of one target per row.
-//   rows        with a gradient
-//   other_rows  of heads without one, evaluated while the softmax rows wait for their backward
-HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,
-                       int64_t width, int64_t head_mb, c10::ScalarType dtype);
+HeadMemory head_memory(const HeadSizes& sizes);
 
 }  // namespace xrun

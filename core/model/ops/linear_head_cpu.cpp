@@ -292,20 +292,20 @@ static_assert(std::is_same_v<decltype(linear_head_backward_cpu), LinearHeadBackw
 }  // namespace
 
 // Mirrors the forward and the backward above; a change there belongs here too.
-HeadMemory head_memory(int64_t tokens, int64_t rows, int64_t other_rows, int64_t vocab,
-                       int64_t width, int64_t head_mb, c10::ScalarType dtype) {
-  const auto wide = static_cast<double>(width), columns = static_cast<double>(vocab);
-  const int64_t saved = head_rows_within(head_mb, rows, vocab);
+HeadMemory head_memory(const HeadSizes& sizes) {
+  const int64_t rows = sizes.rows;
+  const auto wide = static_cast<double>(sizes.width), columns = static_cast<double>(sizes.vocab);
+  const int64_t saved = head_rows_within(sizes.head_mb, rows, sizes.vocab);
   const int64_t spare =
-      std::max(std::min(rows - saved, kHeadBlockRows), std::min(other_rows, kHeadBlockRows));
+      std::max(std::min(rows - saved, kHeadBlockRows), std::min(sizes.other_rows, kHeadBlockRows));
   HeadMemory memory;
   memory.scratch = scratch_bytes(static_cast<double>(saved) * columns) +
                    scratch_bytes(static_cast<double>(spare) * columns);
   memory.saved = 4 * static_cast<double>(rows) * wide;
   memory.weight = 4 * columns * wide;
   // dx, x times its row's factor, and dhidden; below fp32 the weight as well, upcast
-  memory.backward = 2 * memory.saved + 4 * static_cast<double>(tokens) * wide;
-  if (dtype != at::kFloat) memory.backward += memory.weight;
+  memory.backward = 2 * memory.saved + 4 * static_cast<double>(sizes.tokens) * wide;
+  if (sizes.dtype != at::kFloat) memory.backward += memory.weight;
   return memory;
 }
 

@@ -125,11 +125,11 @@ bool rope_by_length(const RopeConfig& rope) {
   return rope.type == RopeConfig::Type::kDynamic || rope.type == RopeConfig::Type::kLongrope;
 }
 
-RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
-                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
-                       c10::Device device, const std::vector<int32_t>& lengths) {
+RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const RopePositions& positions,
+                       at::ScalarType type, c10::Device device) {
+  const std::vector<int64_t>& cu_seqlens = positions.cu_seqlens;
   // Angles in fp32: bf16 has 8 bits, and positions above 256 would collide.
-  const at::Tensor position = on_device(position_ids, device).to(at::kFloat);
+  const at::Tensor position = on_device(positions.ids, device).to(at::kFloat);
   const auto frequencies = [&](int64_t length) {
     return on_device(rope_inverse_frequencies(rope, head_dim, length), device);
   };
@@ -140,8 +140,9 @@ RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tenso
       const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
       if (n == 0) continue;
       // The length that a segment has reached decides its frequencies, as in a forward of it alone.
-      const int64_t length =
-          lengths.empty() ? position_ids[begin + n - 1].item<int64_t>() + 1 : lengths[s];
+      const int64_t length = positions.lengths.empty()
+                                 ? positions.ids[begin + n - 1].item<int64_t>() + 1
+                                 : positions.lengths[s];
       angle.narrow(0, begin, n).copy_(at::outer(position.narrow(0, begin, n), frequencies(length)));
     }
   } else {

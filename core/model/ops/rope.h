@@ -38,15 +38,19 @@ int64_t rope_frequency_class(const RopeConfig& rope, int64_t length);
 // Returns the inverse frequencies of a segment of `length` tokens, [K/2] fp32, as in transformers.
 at::Tensor rope_inverse_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t length);
 
-// Returns the angles of a pack, computed in fp32 whatever the type; cos and sin are scaled by the
-// attention factor, then rounded.
-//   position_ids  [T] int64 on the host; the result is on `device`
-//   cu_seqlens    [N+1] boundaries of segments or nodes, from 0 to T
-//   lengths       [N] the length that chooses the frequencies of a node, where they depend on it;
-//                 empty: its last position plus 1, so that neighbours have no influence
-RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const at::Tensor& position_ids,
-                       const std::vector<int64_t>& cu_seqlens, at::ScalarType type,
-                       c10::Device device = c10::kCPU, const std::vector<int32_t>& lengths = {});
+// The positions of a pack.
+struct RopePositions {
+  at::Tensor ids;                   // [T] int64 on the host
+  std::vector<int64_t> cu_seqlens;  // [N+1] boundaries of segments or nodes, from 0 to T
+  // [N] the length that chooses the frequencies of a node, where they depend on it; empty: its last
+  // position plus 1, so that neighbours have no influence
+  std::vector<int32_t> lengths = {};
+};
+
+// Returns the angles of a pack, on `device`, computed in fp32 whatever the type; cos and sin are
+// scaled by the attention factor, then rounded.
+RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const RopePositions& positions,
+                       at::ScalarType type, c10::Device device = c10::kCPU);
 
 // Rotates the pairs (i, i + K/2) of each head; the op xrun::rope.
 //   x  [T, H, K] floating; fp32 and bf16 have kernels on the CPU

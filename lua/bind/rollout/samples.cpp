@@ -173,24 +173,25 @@ std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, con
   return samples;
 }
 
-std::vector<Sample> converse_with_environment(lua_State* L, int i, Policy& policy, Model* model,
-                                              const DataHandle& data, int64_t count,
-                                              const TextOptions& options) {
+std::vector<Sample> converse_with_environment(lua_State* L, int i, const SampledConversations& of) {
+  const DataHandle& data = of.data;
   std::vector<int64_t> units;
-  for (int64_t u = 0; u < std::min(count, data.set.size()); ++u) units.push_back(data.set.unit(u));
+  for (int64_t u = 0; u < std::min(of.count, data.set.size()); ++u) {
+    units.push_back(data.set.unit(u));
+  }
   if (units.empty()) return {};
   // Every evaluation draws as step 0 does, so that the seed and the row alone decide.
   BatchInfo info;
-  info.seed = options.generate.sampling.seed;
+  info.seed = of.text.generate.sampling.seed;
   info.fold.mode = FoldMode::kNever;
   info.ranks = session_ranks(L);
   // The sampler applies the model's own limit.
   const std::shared_ptr<Batch> prompts =
       data_batch(data.set, *data.extra, units, kNoTokenLimit, std::move(info));
   LuaEnvironment environment(L, i, *prompts);
-  const RolloutOptions asked{.samples = 1, .text = options, .environment = environment.options()};
+  const RolloutOptions asked{.samples = 1, .text = of.text, .environment = environment.options()};
   const auto rollouts =
-      environment.without_aborted(sample_rollouts(policy, model, *prompts, asked));
+      environment.without_aborted(sample_rollouts(of.policy, of.model, *prompts, asked));
   std::vector<Sample> samples;
   for (const auto& one : rollouts->rollouts()) {
     Sample& sample = samples.emplace_back(Sample{.row = one->row,

@@ -46,12 +46,18 @@ TextOptions read_sampling_options(lua_State* L, const Options& given, double tem
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options, Ranks* ranks);
 
-// As answer_prompts for the first `count` prompts, in conversations with the environment in the
-// options at argument i. Those that it aborts are left out under on_error = "mask".
-//   model  computes; null: random turns, of a dry run
-std::vector<Sample> converse_with_environment(lua_State* L, int i, Policy& policy, Model* model,
-                                              const DataHandle& data, int64_t count,
-                                              const TextOptions& options);
+// Conversations of a policy about the first `count` prompts of a set.
+struct SampledConversations {
+  Policy& policy;
+  Model* model;  // computes; null: random turns, of a dry run
+  const DataHandle& data;
+  int64_t count;
+  const TextOptions& text;
+};
+
+// As answer_prompts, in conversations with the environment in the options at argument i. Those that
+// it aborts are left out under on_error = "mask".
+std::vector<Sample> converse_with_environment(lua_State* L, int i, const SampledConversations& of);
 
 // Returns the first `count` prompts of the set with random answers, for a dry run.
 std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle& data,

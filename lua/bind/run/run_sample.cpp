@@ -143,8 +143,8 @@ std::vector<Sample> sample_answers(RunLoop& run, lua_State* L, Policy& policy, M
                                    const TextOptions& text) {
   constexpr int64_t kRandomAnswers = 3;
   if (settings.converses) {
-    return converse_with_environment(L, kSampleOptions, policy, model, data,
-                                     model == nullptr ? kRandomAnswers : data.set.size(), text);
+    const int64_t count = model == nullptr ? kRandomAnswers : data.set.size();
+    return converse_with_environment(L, kSampleOptions, {policy, model, data, count, text});
   }
   if (model != nullptr) {
     return answer_prompts(*model, *policy.tokenizer(), data, text, session_ranks(L));

@@ -131,10 +131,12 @@ TEST_F(Walk, EncodingsAlignByTheirOffsets) {
   // The teacher drops the space, and reads one character as two tokens.
   const Encoding s{{14, 15, 16}, {{0, 1}, {1, 5}, {5, 6}}, 0};
   const Encoding t{{14, 15, 16, 16}, {{0, 1}, {2, 5}, {2, 5}, {5, 6}}, 0};
-  EXPECT_EQ(walk_tokens("a ????c", s_, s, t_, t),
+  EXPECT_EQ(walk_tokens("a ????c", {s_, s}, {t_, t}),
             (Alignment{{0, 1, 0, 1, true}, {1, 2, 1, 3, true}, {2, 3, 3, 4, true}}));
   const Encoding broken{{14, 15}, {{0, 1}}, 0};
-  EXPECT_EQ(error_of([&] { walk_tokens("?", s_, broken, t_, t); }),
+  EXPECT_EQ(error_of([&] {
+              walk_tokens("?", {s_, broken}, {t_, t});
+            }),
             "alignment: 2 ids have 1 offsets");
 }
 
@@ -143,7 +145,7 @@ TEST_F(Walk, APairWithAnUnknownTokenIsNotCorrect) {
   const int32_t special = student_->id_of("{x}").value();
   const Encoding s{{14, special}, {{0, 1}, {1, 4}}, 0};
   const Encoding t{{14, 15}, {{0, 1}, {1, 4}}, 0};
-  EXPECT_EQ(walk_tokens("a???", s_, s, t_, t),
+  EXPECT_EQ(walk_tokens("a???", {s_, s}, {t_, t}),
             (Alignment{{0, 1, 0, 1, true}, {1, 2, 1, 2, false}}));
 }
 

@@ -386,7 +386,7 @@ TEST(AttentionTree, FlatPositionsAreNoticed) {
   const Tree tree = small_tree();
   const Tensors plain = inputs(tree.rows(), 2, 1, 16, 3);
   const auto rotated = [&](const at::Tensor& position) {
-    const RopeAngles angles = rope_angles({}, 16, position, {0, tree.rows()}, at::kFloat);
+    const RopeAngles angles = rope_angles({}, 16, {position, {0, tree.rows()}}, at::kFloat);
     return Tensors{rope(plain[0], angles), rope(plain[1], angles), plain[2]};
   };
   const auto matches = [&](const at::Tensor& position) {
@@ -394,7 +394,7 @@ TEST(AttentionTree, FlatPositionsAreNoticed) {
     for (const Numbers& path : tree.paths) {
       const at::Tensor rows = row_index(path);
       const auto n = static_cast<int64_t>(path.size());
-      const RopeAngles angles = rope_angles({}, 16, at::arange(n, at::kLong), {0, n}, at::kFloat);
+      const RopeAngles angles = rope_angles({}, 16, {at::arange(n, at::kLong), {0, n}}, at::kFloat);
       const at::Tensor one = varlen_attention(rope(plain[0].index_select(0, rows), angles),
                                               rope(plain[1].index_select(0, rows), angles),
                                               plain[2].index_select(0, rows), {{0, n}}, kScale);

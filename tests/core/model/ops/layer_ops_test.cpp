@@ -19,7 +19,7 @@ namespace xrun::layer_ops_test {
 namespace {
 
 RopeAngles some_angles(int64_t T, int64_t head_dim) {
-  return rope_angles({}, head_dim, at::ones({T}, at::kLong).cumsum(0), {0, T}, at::kFloat);
+  return rope_angles({}, head_dim, {at::ones({T}, at::kLong).cumsum(0), {0, T}}, at::kFloat);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ TEST(Rope, AgreesWithFiniteDifferences) {
 TEST(Rope, ComputesAnglesInFp32WhateverTheType) {
   // At position 4099 a bf16 angle would be off by several radians.
   const RopeAngles angles =
-      rope_angles({}, 4, at::tensor({int64_t{4099}}, at::kLong), {0, 1}, at::kBFloat16);
+      rope_angles({}, 4, {at::tensor({int64_t{4099}}, at::kLong), {0, 1}}, at::kBFloat16);
   EXPECT_NEAR(angles.cos[0][0].item<float>(), std::cos(4099.0), 0.005);
   EXPECT_NEAR(angles.sin[0][1].item<float>(), std::sin(40.99), 0.005);
 }

@@ -69,9 +69,10 @@ TEST(Rope, Llama3StretchesLongWavesOnly) {
 TEST(Rope, ASegmentsFrequenciesDoNotDependOnItsNeighbours) {
   const RopeConfig rope = longrope();
   const at::Tensor five = at::arange(5, at::kLong), twelve = at::arange(12, at::kLong);
-  const RopeAngles both = rope_angles(rope, 4, at::cat({five, twelve}), {0, 5, 5, 17}, at::kFloat);
-  const RopeAngles brief = rope_angles(rope, 4, five, {0, 5}, at::kFloat);
-  const RopeAngles longer = rope_angles(rope, 4, twelve, {0, 12}, at::kFloat);
+  const RopeAngles both =
+      rope_angles(rope, 4, {at::cat({five, twelve}), {0, 5, 5, 17}}, at::kFloat);
+  const RopeAngles brief = rope_angles(rope, 4, {five, {0, 5}}, at::kFloat);
+  const RopeAngles longer = rope_angles(rope, 4, {twelve, {0, 12}}, at::kFloat);
   EXPECT_TRUE(both.cos.narrow(0, 0, 5).equal(brief.cos));
   EXPECT_TRUE(both.sin.narrow(0, 5, 12).equal(longer.sin));
   EXPECT_FALSE(longer.sin.narrow(0, 0, 5).equal(brief.sin));
@@ -80,15 +81,15 @@ TEST(Rope, ASegmentsFrequenciesDoNotDependOnItsNeighbours) {
 TEST(Rope, ANodesFrequenciesAreThoseOfTheLengthItIsGiven) {
   const RopeConfig rope = longrope();
   const at::Tensor five = at::arange(5, at::kLong), twelve = at::arange(12, at::kLong);
-  const RopeAngles node = rope_angles(rope, 4, five, {0, 5}, at::kFloat, c10::kCPU, {12});
-  const RopeAngles whole = rope_angles(rope, 4, twelve, {0, 12}, at::kFloat);
+  const RopeAngles node = rope_angles(rope, 4, {five, {0, 5}, {12}}, at::kFloat);
+  const RopeAngles whole = rope_angles(rope, 4, {twelve, {0, 12}}, at::kFloat);
   EXPECT_TRUE(node.cos.equal(whole.cos.narrow(0, 0, 5)));
   EXPECT_TRUE(node.sin.equal(whole.sin.narrow(0, 0, 5)));
 }
 
 TEST(Rope, TheAttentionFactorScalesBothTables) {
   const RopeAngles angles =
-      rope_angles(longrope(), 4, at::arange(3, at::kLong), {0, 3}, at::kFloat);
+      rope_angles(longrope(), 4, {at::arange(3, at::kLong), {0, 3}}, at::kFloat);
   EXPECT_EQ(angles.cos[0][0].item<float>(), 1.25f);
   EXPECT_NEAR(angles.sin[1][0].item<float>(), 1.25 * std::sin(1.0), 1e-6);
 }
