@@ -77,7 +77,7 @@ SECTIONS = [
          "test_lua", "OpenInstructRollouts.Advantages*", "open_instruct.py"),
         ("alignment by dynamic programming: pairs and is_correct", "NeMo-RL 7ea279abf", "test_data",
          "DpGolden.N*:DpGolden.R*:DpGolden.SequencesOf*", "make_dp_alignments.py", EXACT),
-        ("projections under `--nemo`", "NeMo-RL 7ea279abf", "test_rollout", "NemoProjection.HasTheNumbersOfItsTools",
+        ("projections under `--nemo`", "NeMo-RL 7ea279abf", "test_rollout", "NemoProjection.MatchesNemoRlsTools",
          "projection_goldens.py", EXACT),
     ]),
     ("Steps", [

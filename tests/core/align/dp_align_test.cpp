@@ -87,7 +87,7 @@ TEST(DpAlign, PaddingIsAnEmptyTextThatJoinsItsNeighbourOrIsACorrectOrphan) {
   EXPECT_EQ(align("<pad>", ""), (Alignment{{0, 1, -1, -1, true}}));
 }
 
-TEST(DpAlign, SpansAreThoseOfThePiecesNotOfTheCanonicalTokens) {
+TEST(DpAlign, SpansCountPiecesNotCanonicalTokens) {
   EXPECT_EQ(align("Hello ĠâĪ ĳ .", "Hello Ġ∑ ."),
             (Alignment{{0, 1, 0, 1, true}, {1, 3, 1, 2, true}, {3, 4, 2, 3, true}}));
 }

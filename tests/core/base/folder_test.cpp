@@ -31,7 +31,7 @@ TEST(ListFolder, GivesNothingForAMissingFolderAndThrowsForAnUnreadableOne) {
   EXPECT_TRUE(static_cast<bool>(code));
 }
 
-TEST(StepFiles, AreThoseOfAnEndingByTheirStep) {
+TEST(StepFiles, AreFoundByEndingInOrderOfStep) {
   const ScratchFolder folder;
   for (const char* name : {"step_0000010.jsonl", "step_0000002.jsonl", "step_12345678.jsonl",
                            "step_9999999.jsonl", "step_0000003.jsonl.zst", "step_final.jsonl",

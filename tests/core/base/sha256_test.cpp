@@ -50,7 +50,7 @@ TEST(Sha256, PiecesGiveTheDigestOfTheWhole) {
   }
 }
 
-TEST(Sha256, OfAFileIsThatOfItsBytes) {
+TEST(Sha256, AFileHashesLikeItsBytes) {
   const ScratchFolder folder;
   const std::string bytes(3'000'000, 'q');
   EXPECT_EQ(sha256_file(folder.write("file", bytes)), sha256_hex(bytes));

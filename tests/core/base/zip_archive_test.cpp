@@ -29,7 +29,7 @@ TEST(ZipArchive, ReadsWhatItWrites) {
   EXPECT_TRUE(is_plain_zip(bytes, members));
 }
 
-TEST(ZipArchive, TheChecksumIsThatOfZip) {
+TEST(ZipArchive, TheChecksumIsCrc32) {
   EXPECT_EQ(zip_crc32("123456789"), 0xCBF43926u);
   EXPECT_EQ(zip_crc32("6789", zip_crc32("12345")), 0xCBF43926u);
 }

@@ -208,7 +208,7 @@ class KdAlignedPieces : public KdAligned {
 constexpr KdLoss kLosses[] = {KdLoss::kProjected, KdLoss::kGold, KdLoss::kRelaxed, KdLoss::kUld,
                               KdLoss::kHybrid};
 
-TEST_F(KdAligned, TheStepIsThatOfADenseOracle) {
+TEST_F(KdAligned, TheStepMatchesADenseOracle) {
   const auto whole = batch(documents(texts()), 1000);
   for (const KdLoss loss : kLosses) {
     const KdPair given = pair(loss);
@@ -220,7 +220,7 @@ TEST_F(KdAligned, TheStepIsThatOfADenseOracle) {
   EXPECT_GT(chunks_, 20);
 }
 
-TEST_F(KdAlignedPieces, TheStepIsThatOfADenseOracle) {
+TEST_F(KdAlignedPieces, TheStepMatchesADenseOracle) {
   const auto whole = batch(documents(texts()), 1000);
   for (const KdLoss loss : kLosses) {
     const KdPair given = pair(loss);

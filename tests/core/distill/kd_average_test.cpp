@@ -12,7 +12,7 @@ namespace {
 
 class KdAverage : public KdViewFixture {};
 
-TEST_F(KdAverage, AveragedLogitsAreThoseOfTheMeanOfTheTeachers) {
+TEST_F(KdAverage, AveragedLogitsMatchTheMeanOfTheTeachers) {
   const auto one = teacher(random_model(kOwn)), two = teacher(random_model(kOwn, /*padding=*/9));
   const auto some = batch();
   const View view = some->micros()[0]->all();

@@ -96,7 +96,7 @@ at::Tensor log_rows(const std::vector<std::vector<double>>& rows) { return matri
 
 }  // namespace
 
-TEST(KdGolden, LossesAndGradientsAreThoseOfNemoAndTrl) {
+TEST(KdGolden, LossesAndGradientsMatchNemoAndTrl) {
   const Json golden = read_json(source_path("tests/golden/kd_losses.json"));
   const Json& sizes = golden.at("sizes");
   for (const Json& one : golden.at("cases").as_array()) {

@@ -259,7 +259,7 @@ TEST_F(KdView, TheLogprobOfAChunkIsTheSumOverTheTeachersTokens) {
             "the objective's argument");
 }
 
-TEST_F(KdView, WithOneVocabularyTheLogprobsAreThoseOfTheTokens) {
+TEST_F(KdView, WithOneVocabularyLogprobsMatchTheTokens) {
   const auto itself = teacher(kOwn);
   const auto some = batch();
   EXPECT_TRUE(at::equal(itself->chunk_logprob(*some), itself->token_logprob(*some)));

@@ -57,7 +57,7 @@ TEST(BuildProjection, ATokenizerOntoItselfIsTheIdentity) {
   }
 }
 
-TEST(BuildProjection, PairsOfEqualBytesAndOnlyTheyHaveTheWeightOne) {
+TEST(BuildProjection, OnlyPairsOfEqualBytesHaveWeightOne) {
   for (const char* student_name : kNames) {
     for (const char* teacher_name : kNames) {
       const auto student = tokenizer(student_name), teacher = tokenizer(teacher_name);
@@ -77,7 +77,7 @@ TEST(BuildProjection, PairsOfEqualBytesAndOnlyTheyHaveTheWeightOne) {
   }
 }
 
-TEST(BuildProjection, SpacesOfBothSpellingsAreOne) {
+TEST(BuildProjection, BothSpellingsOfASpacePair) {
   const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
   const Projection p = build_projection(*smol, *llama);
   EXPECT_EQ(row_of(p, *llama, *smol->id_of("\u0120the")), "\u2581the 1.0000;");
@@ -197,7 +197,7 @@ ProjectionOptions options_of(const Json& golden) {
   return options;
 }
 
-TEST(NemoProjection, HasTheNumbersOfItsTools) {
+TEST(NemoProjection, MatchesNemoRlsTools) {
   const Json goldens = read_json(source_path("tests/golden/projections.json"));
   for (const Json& golden : goldens.as_array()) {
     const std::string student = golden.at("student").as_string(),
@@ -228,7 +228,7 @@ TEST(NemoProjection, HasTheNumbersOfItsTools) {
 }
 
 // Llama 2 and GPT-2: 32,000 x 50,257, of which the tools make a dense matrix of 3.2 GB.
-TEST(NemoProjection, HasTheNumbersOfItsToolsForRealTokenizers) {
+TEST(NemoProjection, MatchesNemoRlsToolsForRealTokenizers) {
   const char* set = std::getenv("XRUN_TEST_DATA");
   const std::filesystem::path data =
       std::filesystem::path(set != nullptr ? set : source_path("../shared/data")) / "tokenizers";
@@ -265,7 +265,7 @@ TEST(NemoProjection, TheScaleTrickCountsALastColumnTwice) {
 }
 
 // Values of Python 3.11's difflib.
-TEST(SpecialSimilarity, IsThatOfDifflibAndOfWords) {
+TEST(SpecialSimilarity, CombinesDifflibAndWordSimilarity) {
   EXPECT_NEAR(special_similarity("<s>", "</s>"), 0.6 * 6 / 7, 1e-12);
   EXPECT_NEAR(special_similarity("<think>", "<think>"), 1.0, 1e-12);
   EXPECT_NEAR(special_similarity("<|im_start|>", "<|im_end|>"), 0.6 * 14 / 22, 1e-12);

@@ -55,7 +55,7 @@ TEST(FoldSettings, SegmentsShareWithinTheClassesOfTheirLengths) {
   EXPECT_FALSE(fold_where_it_pays(batch, settings));
 }
 
-TEST(SharedPrefixes, AreThoseOfConsecutivePacks) {
+TEST(SharedPrefixes, AreFoundInConsecutivePacks) {
   const auto prefixes = found({pack({sequence(1, 20, 5)}),  // nothing shared
                                pack({sequence(2, 100, 10), sequence(2, 100, 10)}),  // a group
                                pack({sequence(2, 100, 20)}), pack({sequence(2, 100, 30)}),

@@ -181,7 +181,7 @@ TEST_F(Admission, ALongPromptIsComputedInChunksWithTheSameBits) {
   }
 }
 
-TEST_F(Admission, ThePeakOfALongPromptIsThatOfAChunk) {
+TEST_F(Admission, ALongPromptHasThePeakOfAChunk) {
   install_memory_count();
   // The peak above the cache, of the prompt's forward alone.
   const auto peak = [&](int64_t length, int64_t chunk) {

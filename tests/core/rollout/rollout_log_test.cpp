@@ -142,7 +142,7 @@ TEST_F(RolloutLog, TheFileHasRoutesAndTruncatedLogprobsWhereTheyExist) {
   EXPECT_TRUE(plain->rollouts()[0]->logprobs_kept.empty());
 }
 
-TEST_F(RolloutLog, CountsOfAQueueAndRatesAreThoseOfTheBody) {
+TEST_F(RolloutLog, QueueCountsAndRatesCoverTheBody) {
   const auto policy = open("llama");
   BodyRollouts body;
   body.all = sample(*policy, *prompts(), options())->rollouts();

@@ -68,7 +68,7 @@ TEST_P(EveryFamily, TheRatioOfTheFirstUpdateIsExactlyOneAtAnyTemperature) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryFamily, testing::Values("llama", "gpt2", "qwen3_moe", "olmo2"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_F(RolloutsTest, FieldsAreThoseOfPromptsAndSamples) {
+TEST_F(RolloutsTest, FieldsHoldPromptsAndSamples) {
   const auto policy = open("llama");
   const auto rollouts = sample(*policy, *prompts(), options());
   ASSERT_EQ(rollouts->size(), 9);

@@ -31,7 +31,7 @@ TEST(SamplingMemory, AGroupHoldsItsPromptOnceAndItsAnswersEach) {
   EXPECT_FALSE(sampling_memory(config(), at::kFloat, {130}, 6, 3).packs) << "too short to pay";
 }
 
-TEST(SamplingMemory, IsThatOfTheLargestWaveOfSequences) {
+TEST(SamplingMemory, CountsTheLargestWaveOfSequences) {
   const int64_t block = KvCache(config(), at::kFloat).slot_bytes(64);
   const SamplerOptions options{.batch = 4};
   // Waves of four: two prompts of one block with two samples each, then one of eleven.

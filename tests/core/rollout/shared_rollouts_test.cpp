@@ -72,7 +72,7 @@ class SharedRollouts : public testing::Test {
   TemporaryDir folder_{"shared_rollouts"};
 };
 
-TEST_F(SharedRollouts, SlowAreThoseOfOneProcessWithTheirUpdate) {
+TEST_F(SharedRollouts, SlowMatchOneProcessAndSoDoesTheirUpdate) {
   expect_one_process(3, [&](Ranks* ranks) {
     const auto policy = Policy::open(folder_.path() / "model");
     RolloutOptions options{.samples = 3};

@@ -100,7 +100,7 @@ TEST_F(FindResumedRun, ARunThatWasKilledBeforeItBeganIsFound) {
   EXPECT_TRUE(find_resumed_run("toy", "r", "").sets.empty());
 }
 
-TEST(JoinedSets, LaterSettingsReplaceThoseOfTheSameKey) {
+TEST(JoinedSets, LaterSettingsReplaceEarlierOnesOfTheSameKey) {
   EXPECT_EQ(joined_sets({"beta=0.2", "steps=4"}, {"steps=9", "x=1"}),
             (Sets{"beta=0.2", "steps=9", "x=1"}));
   // One of the two decides the length of a run.

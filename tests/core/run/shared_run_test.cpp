@@ -83,7 +83,7 @@ TEST(SharedRun, ASignalAtOneRankSavesAndStopsAllAndAnyNumberResumes) {
   EXPECT_EQ(text_of(folder / "run/metrics.jsonl"), text_of(folder / "one/metrics.jsonl"));
 }
 
-TEST(SharedRun, TheTimeOfOneRankIsThatOfAll) {
+TEST(SharedRun, TheTimeLimitOfOneRankEndsAll) {
   const ScratchFolder folder;
   for (const std::string& text : on_ranks(3, [&](Ranks* ranks) {
          ToyLoop loop = shared(ranks);

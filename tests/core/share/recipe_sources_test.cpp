@@ -59,7 +59,7 @@ TEST_F(Sources, AComputedNameIsReported) {
   EXPECT_NE(sources.notices[0].find("a.lua:2: requires a module whose name"), std::string::npos);
 }
 
-TEST_F(Sources, InputsAreThoseOfTheResolvedConfig) {
+TEST_F(Sources, InputsComeFromTheResolvedConfig) {
   const RecipeSources sources = read(
       "local cfg = xrun.config { model = 'm', teacher = 't', data = { { path = 'old' } },\n"
       "  chats = { { path = 'c*.jsonl' } } }\n"

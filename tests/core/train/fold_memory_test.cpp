@@ -31,7 +31,7 @@ std::vector<TinyPair> pairs_of(int64_t prompt, int64_t answer, int64_t count) {
   return pairs;
 }
 
-TEST(FoldMemory, SlowAPeakIsNeverAboveThatOfTheUnfoldedStep) {
+TEST(FoldMemory, SlowNoPeakExceedsTheUnfoldedStep) {
   install_memory_count();
   const TinyFolder folder;
   init_model(folder.path() / "model_0",

@@ -130,11 +130,11 @@ INSTANTIATE_TEST_SUITE_P(Family, FoldOracle,
 
 }  // namespace
 
-TEST_P(FoldOracle, InFp64EveryGradientOfAFoldedStepIsThatOfTheSequences) {
+TEST_P(FoldOracle, InFp64AFoldedStepMatchesEveryGradientOfTheSequences) {
   expect_folded_is_unfolded(at::kDouble, 1e-13, kExact);
 }
 
-TEST_P(FoldOracle, InFp32EveryGradientOfAFoldedStepIsThatOfTheSequences) {
+TEST_P(FoldOracle, InFp32AFoldedStepMatchesEveryGradientOfTheSequences) {
   expect_folded_is_unfolded(at::kFloat, 1e-6, 1e-5);
 }
 

@@ -112,7 +112,7 @@ TEST(SharedStep, SlowPrefixesThatMicroBatchesShareStayOnOneRank) {
   });
 }
 
-TEST(SharedStep, SlowTermsAndWeightsOfUnitsAreThoseOfOneProcess) {
+TEST(SharedStep, SlowTermsAndUnitWeightsMatchOneProcess) {
   const TinyFolder folder;
   expect_one_process(3, [&](Ranks* ranks) {
     const Trained t = open_trained(folder, {.dist = {ranks, 0}});

@@ -153,7 +153,7 @@ TEST(RankEnvironment, MpiOverMachinesNeedsAnAddress) {
             "MASTER_PORT=29500)");
 }
 
-TEST(GpuOfRank, IsThatOfTheLocalRank) {
+TEST(GpuOfRank, FollowsTheLocalRank) {
   RankEnvironment env;
   env.rank = 5;
   env.world_size = 8;

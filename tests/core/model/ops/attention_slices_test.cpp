@@ -115,7 +115,7 @@ TEST_F(AttentionSlices, OneCallALevelAfterTheNodes) {
   EXPECT_EQ(attention_slices(*layout_paths(kNodes, {}), c10::kCPU)->size(), 1u);
 }
 
-TEST_F(AttentionSlices, MergedOutputsAndGradientsAreThoseOfTheDenseForm) {
+TEST_F(AttentionSlices, MergedOutputsAndGradientsMatchTheDenseForm) {
   const auto [out, lse] = merged_forward(q_, k_, v_, slices_, dense_forward);
   const auto [want, want_lse] = attention_forward_composed(q_, k_, v_, kNodes, kScale, 0, kParent);
   EXPECT_LT(relative_difference(out, want), 1e-13);

@@ -78,7 +78,7 @@ TEST(Rope, ASegmentsFrequenciesDoNotDependOnItsNeighbours) {
   EXPECT_FALSE(longer.sin.narrow(0, 0, 5).equal(brief.sin));
 }
 
-TEST(Rope, ANodesFrequenciesAreThoseOfTheLengthItIsGiven) {
+TEST(Rope, ANodesFrequenciesFollowTheLengthItIsGiven) {
   const RopeConfig rope = longrope();
   const at::Tensor five = at::arange(5, at::kLong), twelve = at::arange(12, at::kLong);
   const RopeAngles node = rope_angles(rope, 4, {five, {0, 5}, {12}}, at::kFloat);

@@ -74,7 +74,7 @@ TEST(TrainedWeights, HaveTheGradientsOfTheWholeModel) {
   }
 }
 
-TEST(TrainedWeights, ElementsAreThoseOfTheMatches) {
+TEST(TrainedWeights, OnlyTheElementsOfMatchesCount) {
   const ModelConfig config = read_model_config(folder());
   double sum = 0;
   const auto model = Model::load(folder(), {.trainable = true, .train = {"*.mlp.*"}});

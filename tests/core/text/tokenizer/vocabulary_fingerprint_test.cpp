@@ -65,7 +65,7 @@ TEST(VocabularyFingerprint, AnExtendedVocabularySharesItsCommonIds) {
   EXPECT_EQ(compare_vocabularies(*load(more), *load(moved)), VocabularyMatch::kDifferent);
 }
 
-TEST(VocabularyFingerprint, IsThatOfTheTokenizerInOtherFiles) {
+TEST(VocabularyFingerprint, IsEqualForTheSameTokenizerInOtherFiles) {
   const char* set = std::getenv("XRUN_TEST_DATA");
   const std::filesystem::path data = set != nullptr ? set : source_path("../shared/data");
   const auto gpt2 = data / "tokenizers/gpt2";

@@ -59,13 +59,13 @@ TEST_F(FoldedBatch, ComputesFewerTokensAndKeepsTheLogicalPack) {
   }
 }
 
-TEST_F(FoldedBatch, LogprobsAreThoseOfTheSeparateSequences) {
+TEST_F(FoldedBatch, LogprobsMatchTheSeparateSequences) {
   const auto whole = batch(FoldMode::kNever), folded = batch(FoldMode::kAlways);
   const at::Tensor want = policy_->token_logprob(*whole), got = policy_->token_logprob(*folded);
   EXPECT_TRUE(got.equal(want)) << got.sub(want).abs().max().item<double>();
 }
 
-TEST_F(FoldedBatch, GradientsAreThoseOfTheSeparateSequences) {
+TEST_F(FoldedBatch, GradientsMatchTheSeparateSequences) {
   EXPECT_LT(gradient_distance(dpo_objective()), 1e-5);
 }
 
@@ -98,7 +98,7 @@ TEST_F(FoldedBatch, AScorerReadsTheLastTokenOfEverySequence) {
 }
 
 // Both round the same products in another order, so neither is further from fp32 than the other.
-TEST_F(FoldedBatch, InBf16FoldingAddsNoErrorToThatOfTheType) {
+TEST_F(FoldedBatch, InBf16FoldingAddsNoErrorBeyondRounding) {
   init_model(folder_.path() / "even", {.scale = 0.05});
   open({}, folder_.path() / "even");
   const auto exact = gradients(*batch(FoldMode::kNever), dpo_objective());

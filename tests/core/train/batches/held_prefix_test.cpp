@@ -149,7 +149,7 @@ TEST_F(HeldPrefixes, LogprobsHaveTheBitsOfTheUnfoldedStepAndOfTheUnsplitFold) {
   }
 }
 
-TEST_F(HeldPrefixes, SlowGradientsAreThoseOfTheUnfoldedStep) {
+TEST_F(HeldPrefixes, SlowGradientsMatchTheUnfoldedStep) {
   for (const MakeObjective& make : {MakeObjective(dpo_of), MakeObjective(nll_of)}) {
     for (const bool recompute : {false, true}) {
       for (const bool lora : {false, true}) {

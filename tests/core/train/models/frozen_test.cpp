@@ -140,7 +140,7 @@ TEST_F(Frozen, WithStoredHiddenStatesOnlyTheHeadLoads) {
 }
 
 // A document longer than the model's context is read window by window.
-TEST_F(Frozen, OfADocumentInWindowsOnlyThoseOfTheBatchAreRead) {
+TEST_F(Frozen, OnlyTheWindowsOfTheBatchAreReadOfADocument) {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "fox " + std::to_string(i) + " ";
   write_file_atomic(folder_.path() / "text.txt", text);

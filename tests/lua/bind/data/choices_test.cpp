@@ -34,7 +34,7 @@ local run = xrun.run(cfg, { policy = policy })
   }
 };
 
-TEST_F(LuaChoices, AccuracyIsThatOfEachChoiceAloneBehindItsPrompt) {
+TEST_F(LuaChoices, AccuracyMatchesEachChoiceAloneBehindItsPrompt) {
   const auto policy = Policy::open("tiny");
   const Tokenizer& tokenizer = *policy->tokenizer();
   const auto chat_template = resolve_template(tokenizer, "chatml").chat_template;

@@ -119,7 +119,7 @@ TEST_F(RolloutSources, InBf16DifferFromTheTrainingForwardByALittleAtMost) {
 
 // Upcast products see each row alone, as fp32 ones do, and attention, norms and the head do so in
 // every type: nothing of a token depends on the tokens beside it.
-TEST_F(RolloutSources, InBf16WithUpcastProductsAreThoseOfTheTrainingForward) {
+TEST_F(RolloutSources, Bf16WithUpcastProductsMatchesTheTrainingForward) {
   ASSERT_EQ(run(recipe(), "r", false, {}, {"dtype=bf16", "gemm=fp32"}), "");
   EXPECT_EQ(values("r", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
   EXPECT_EQ(values("r", "train/ratio_max"), (Values{1, 1, 1, 1, 1}));
