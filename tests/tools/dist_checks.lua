@@ -1,4 +1,4 @@
--- dist_checks.lua: bodies of random work, whose collectives XRUN_DIST_CHECK=1 compares.
+-- dist_checks.lua: bodies of random actions, whose collectives XRUN_DIST_CHECK=1 compares.
 local xrun = require "xrun"
 
 local cfg = xrun.config {
@@ -35,7 +35,7 @@ local function reinforce(r) return -policy:token_logprob(r) * r:spread(r.advanta
 local function reward(s) return s.ids[1] % 5 end
 
 local run = xrun.run(cfg, { policy = policy, adamw = adamw, ema = ema or nil })
-local works = {
+local actions = {
   function() run:log(run:evaluate(held, dpo)) end,
   function() run:log(run:evaluate(other, nll, "chats")) end,
   function()
@@ -55,13 +55,13 @@ local works = {
 local done = 0
 for step, prefs, talk, asked in run:steps({ pairs_, chats, sums }, cfg.batch) do
   if cfg.differs and step == 3 then
-    works[os.getenv("RANK") == "1" and 1 or 4](prefs, talk, asked)
+    actions[os.getenv("RANK") == "1" and 1 or 4](prefs, talk, asked)
   end
   for _ = 1, math.random(0, 3) do
-    works[math.random(#works)](prefs, talk, asked)
+    actions[math.random(#actions)](prefs, talk, asked)
     done = done + 1
   end
   run:log(adamw:step(prefs, dpo))
   done = done + 1
 end
-print("works: " .. done)
+print("actions: " .. done)

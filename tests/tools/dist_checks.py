@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Random steps on random ranks, levels and settings, with every collective compared over ranks.
 
-  dist_checks.py [--works 200] [--seed 1]
+  dist_checks.py [--actions 200] [--seed 1]
 
 XRUN_DIST_CHECK=1 ends a run at the first collective whose name, shapes, dtype or sizes differ between
-ranks. Works are those of dist_checks.lua: updates from pairs, chats, both or answers, evaluations,
+ranks. Actions are those of dist_checks.lua: updates from pairs, chats, both or answers, evaluations,
 scores, the average. One run more, in which a rank makes another collective, must fail.
 """
 import argparse, os, random, re, sys
@@ -45,7 +45,7 @@ def run(random_, bodies, differs=False):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--works", type=int, default=200)
+    parser.add_argument("--actions", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     recipe = os.path.join(runs.ROOT, "tests/tools/dist_checks.lua")
@@ -54,24 +54,24 @@ def main():
     work = runs.prepare("dist_checks")
     os.environ["XRUN_DIST_CHECK"] = "1"
     done = collectives = failed = number = 0
-    while done < options.works and failed < 5:
+    while done < options.actions and failed < 5:
         random_ = random.Random(f"{options.seed} {number}")
         number += 1
-        status, text, what = run(random_, min(BODIES, max(2, (options.works - done) // 3)))
+        status, text, what = run(random_, min(BODIES, max(2, (options.actions - done) // 3)))
         counted = re.search(r"(\d+) collectives had the same arguments", text)
-        works = re.search(r"works: (\d+)", text)
-        if status != 0 or counted is None or works is None:
+        actions = re.search(r"actions: (\d+)", text)
+        if status != 0 or counted is None or actions is None:
             failed += 1
             print(f"FAILED: {what}: status {status}\n{text[-2000:]}", flush=True)
             continue
         collectives += int(counted[1])
-        done += int(works[1])
-        print(f"{what}: {works[1]} works, {counted[1]} collectives", flush=True)
+        done += int(actions[1])
+        print(f"{what}: {actions[1]} actions, {counted[1]} collectives", flush=True)
     status, text, _ = run(random.Random(options.seed), 10, differs=True)
     if status != 1 or "differs between ranks" not in text:
         failed += 1
         print(f"FAILED: a collective that differs is not found: status {status}\n{text}")
-    print(f"{done} works in {number} runs, {collectives} collectives compared, {failed} failed")
+    print(f"{done} actions in {number} runs, {collectives} collectives compared, {failed} failed")
     os.chdir("/")
     runs.clean(work)
     sys.exit(bool(failed))

@@ -6,7 +6,7 @@ check() { python3 "$root/tests/tools/dist_$1.py" "${@:2}" || fail "dist_$1.py ${
 check exact one_pair:3:0 sft:2:2 grpo:2:3 moe:2:3 distill:2:1
 check chains --chains 2
 check kills --kills 1
-check checks --works 30
+check checks --actions 30
 
 # LINE LEVEL: the shipped recipe with a line in the body of step 3, an average, and an error of rank 1.
 with() {
