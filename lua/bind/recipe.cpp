@@ -49,8 +49,8 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   const bool shebang = text.starts_with('#');
   // A comment in its place, so that line numbers stay.
   const std::string body = shebang ? "--" + text : text;
-  if (!options.suffix.empty()) {
-    const std::string longer = body + options.suffix;
+  if (!options.preview.suffix.empty()) {
+    const std::string longer = body + options.preview.suffix;
     if (luaL_loadbuffer(L, longer.data(), longer.size(), chunk.c_str()) == 0) return;
     lua_pop(L, 1);
   }
@@ -192,12 +192,12 @@ void Recipe::start_thread() {
   thread_ref_ = LuaRef(L, -1);
   lua_pop(L, 1);
   context.thread = thread_;
-  const lua_CFunction handler = context.options.on_error;
+  const PreviewText& preview = context.options.preview;
   const int below = lua_gettop(L) - 1;  // the loaded text is on top
   lua_getglobal(L, "xpcall");
   lua_insert(L, -2);
-  lua_pushcfunction(L, handler == nullptr ? message_handler : handler);
-  if (context.options.suffix_call != nullptr) lua_pushcfunction(L, context.options.suffix_call);
+  lua_pushcfunction(L, preview.on_error == nullptr ? message_handler : preview.on_error);
+  if (preview.suffix_call != nullptr) lua_pushcfunction(L, preview.suffix_call);
   lua_xmove(L, thread_, lua_gettop(L) - below);
 }
 

@@ -28,6 +28,13 @@ enum class RecipePurpose { kTrain, kCache, kPreview };
 // The recipe's name in a prompt without a recipe.
 inline constexpr const char* kNoRecipe = "(prompt)";
 
+// The additions of a preview to a recipe's text (lua/prompt/preview.cpp).
+struct PreviewText {
+  lua_CFunction on_error = nullptr;     // the message handler; null: message_handler
+  std::string suffix = {};              // Lua at its end, unless that makes a syntax error
+  lua_CFunction suffix_call = nullptr;  // the suffix gets it as `...`; null: nothing
+};
+
 // The command line.
 struct RecipeOptions {
   std::string recipe;             // the file, as given; "": none, a state for a prompt
@@ -42,11 +49,9 @@ struct RecipeOptions {
   int threads = 0;            // 0: LibTorch's choice, or the run's of a resume
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
-  bool json = false;                 // for a purpose that prints
-  bool profile = false;              // --profile: the run gets a profile.json
-  lua_CFunction on_error = nullptr;  // the recipe's message handler; null: message_handler
-  std::string suffix = {};           // Lua appended to the text, unless that makes a syntax error
-  lua_CFunction suffix_call = nullptr;    // the suffix gets it as `...`; null: nothing
+  bool json = false;     // for a purpose that prints
+  bool profile = false;  // --profile: the run gets a profile.json
+  PreviewText preview = {};
   std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
   // The bundle that the recipe came in, which others may have written; `recipe` is then its name in
   // messages, and `sets` begin with the bundle's. Null: it came in none.
@@ -76,7 +81,6 @@ struct RecipeContext {
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
   bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
-  std::vector<std::string> keys_set;  // by :set of a prompt; in the recipe's state, not in `config`
 };
 
 // Returns how the ranks share models and optimizers: dist.level, and the ranks of the options,

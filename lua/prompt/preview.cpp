@@ -62,9 +62,7 @@ Session& Preview::session() { return session_of(state()); }
 
 void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   options.purpose = RecipePurpose::kPreview;
-  options.on_error = save_names_and_report;
-  options.suffix = kSuffix;
-  options.suffix_call = pause_at_end;
+  options.preview = {save_names_and_report, kSuffix, pause_at_end};
   // Without a recipe, the state is that of an empty one.
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;

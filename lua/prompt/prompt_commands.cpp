@@ -114,8 +114,7 @@ std::string near_key(lua_State* L, const std::string& path) {
 std::string set_key(Prompt& prompt, std::string_view rest) {
   lua_State* L = prompt.lua();
   const StackGuard guard(L);
-  RecipeContext& context = recipe_context(L);
-  const std::string config = context.text.config_name;
+  const std::string config = recipe_context(L).text.config_name;
   XRUN_CHECK(!config.empty(),
              "there is no config: open a recipe that has one, xrun repl RECIPE.lua");
   // Also accepts `:set beta=0.2`.
@@ -143,7 +142,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   push(L, key);
   lua_insert(L, -2);
   lua_rawset(L, -3);
-  std::vector<std::string>& keys = context.keys_set;
+  std::vector<std::string>& keys = prompt.keys_set;
   if (std::find(keys.begin(), keys.end(), path) == keys.end()) keys.push_back(path);
   std::string reply = fmt::format("{}.{} = {}  (was {})", config, path, now, old);
   if (find_config_field(path) != nullptr) {

@@ -227,7 +227,7 @@ void add_step_verbs(Prompt& prompt, const std::shared_ptr<PausedRun>& paused,
               [reload = std::move(reload)](Prompt& at, std::string_view) {
                 std::string text = reload();
                 // The new config comes from the file and --set.
-                std::vector<std::string>& keys = recipe_context(at.state()).keys_set;
+                std::vector<std::string>& keys = at.keys_set;
                 if (!keys.empty()) text += "; :set is undone for " + joined(keys, ", ");
                 keys.clear();
                 return text;
