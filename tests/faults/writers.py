@@ -48,13 +48,27 @@ class Writer:
         found = {}
         for pattern in self.makes:
             for path in sorted(glob.glob(f"{folder}/{pattern}", recursive=True)):
-                if os.path.isfile(path):
+                if os.path.isfile(path) and is_of_teacher(path):
+                    for record in records_of(path):
+                        # Row, side and stamp, which say of what it holds the values.
+                        name = f"{os.path.relpath(path, folder)}#{record[:12].hex()}{record[16:24].hex()}"
+                        found[name] = hashlib.sha256(record).hexdigest()
+                elif os.path.isfile(path):
                     found[os.path.relpath(path, folder)] = digest(path)
         return found
 
 
-def sorted_records(path, data):
-    """The records of a sidecar (docs/cache-format.md) without their order, which is that of writing."""
+def is_of_teacher(path):
+    """A sidecar of teacher values. A pack that is computed stores all its rows, so which rows are
+    there besides those of the run depends on what was there before."""
+    key = os.path.join(os.path.dirname(path), "key.json")
+    return ("/columns/" in path and path.endswith("values.bin")
+            and json.load(open(key)).get("name", "").startswith("teacher"))
+
+
+def records_of(path):
+    """The records of a sidecar (docs/cache-format.md), sorted: their order is that of writing."""
+    data = open(path, "rb").read()
     key = json.load(open(os.path.join(os.path.dirname(path), "key.json")))
     size = {"u8": 1, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}[key["type"]]
     records, at = [], 0
@@ -63,13 +77,13 @@ def sorted_records(path, data):
         end = at + 24 + (count * size + 7) // 8 * 8 + 8
         records.append(data[at:end])
         at = end
-    return b"".join(sorted(records))
+    return sorted(records)
 
 
 def digest(path):
     data = open(path, "rb").read()
     if "/columns/" in path and path.endswith("values.bin"):
-        data = sorted_records(path, data)
+        data = b"".join(records_of(path))
     if path.endswith("metrics.jsonl"):
         lines = [json.loads(line) for line in data.splitlines()]
         data = json.dumps([{key: value for key, value in line.items()
