@@ -235,6 +235,11 @@ class ConfigCheck {
                 fmt::format("`{}.{}` is read, but the config has no `{}`{}", recipe_.config_name,
                             key, key, did_you_mean(key, known, recipe_.config_name + ".")));
     }
+    if (read.assigned) {
+      fail_line(read.line, read.path.back(),
+                fmt::format("`{}` is assigned, but the config is read-only: {}", full,
+                            read_only_hint(joined(read.path, "."), "VALUE")));
+    }
     const ConfigField* field = find_config_field(key);
     // The recipe's own tables may have any member.
     if (read.path.size() < 2 || field == nullptr || field->kind != FieldKind::kTable) return;
@@ -294,6 +299,11 @@ class ConfigCheck {
 };
 
 }  // namespace
+
+std::string read_only_hint(const std::string& path, const std::string& value) {
+  return fmt::format("change the value in xrun.config or with --set {}={}, or use a local variable",
+                     path, value);
+}
 
 // Nothing is run: a recipe with a wrong config fails before any weights load.
 Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::string>& sets) {

@@ -175,6 +175,8 @@ void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
       break;
     }
   }
+  // Signs are single bytes: `==` is two of them.
+  read.assigned = reader.sign("=") && !reader.sign("=", 1);
   // The config passed on as a whole reads no key.
   if (!read.path.empty()) recipe.reads.push_back(std::move(read));
 }

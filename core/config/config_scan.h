@@ -40,6 +40,7 @@ struct Literal::Entry {
 struct ConfigRead {
   std::vector<std::string> path;
   int line = 0;
+  bool assigned = false;  // `cfg.optim.lr = ...`
 };
 
 // A config that the recipe's extends.

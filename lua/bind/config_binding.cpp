@@ -1,5 +1,9 @@
 // xrun.config gives the config that was resolved from the recipe's text, as plain tables: pairs and
-// # work; a key that is neither there nor the engine's raises, and so does a new key.
+// # work; a key that is neither there nor the engine's raises, and so does a new key. Lua cannot
+// guard a key that is there, so the tables are compared with the config when a run begins and after
+// each body.
+
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
@@ -11,6 +15,12 @@
 
 namespace xrun {
 namespace {
+
+// What xrun.config gave.
+struct ConfigTable {
+  LuaRef table;
+  std::vector<std::string> kept;  // keys that a prompt has changed
+};
 
 // A metamethod of a table of the config; n upvalues are on the stack.
 void push_guard(lua_State* L, const char* name, lua_CFunction function, int n = 0) {
@@ -76,6 +86,56 @@ void push_config(lua_State* L, const Json& value, const std::string& path) {
   lua_setmetatable(L, -2);
 }
 
+// A value of the config's table that is not the config's.
+struct ConfigChange {
+  std::string path, is, gave;
+};
+
+// Compares the value on top of the stack, and pops it.
+void find_changes(lua_State* L, const Json& gave, const std::string& path,
+                  std::vector<ConfigChange>& changes) {
+  luaL_checkstack(L, 8, "a config nested too deep");
+  const int value = lua_gettop(L);
+  const bool list = gave.is_array() && lua_istable(L, value) && lua_objlen(L, value) == gave.size();
+  if (list) {
+    for (int i = 1; i <= static_cast<int>(gave.size()); ++i) {
+      lua_rawgeti(L, value, i);
+      find_changes(L, gave.as_array()[static_cast<size_t>(i) - 1], fmt::format("{}.{}", path, i),
+                   changes);
+    }
+  } else if (gave.is_object() && lua_istable(L, value)) {
+    for (const auto& [key, member] : gave.as_object()) {
+      push(L, key);
+      lua_rawget(L, value);
+      find_changes(L, member, path.empty() ? key : path + "." + key, changes);
+    }
+  } else {
+    const bool plain = !gave.is_object() && !gave.is_array();
+    push(L, plain ? gave : Json());
+    if (!plain || lua_rawequal(L, -1, value) == 0) {
+      changes.push_back({path, describe_value(L, value), dump_json(gave)});
+    }
+  }
+  lua_settop(L, value - 1);
+}
+
+// The changes that no prompt made.
+std::vector<ConfigChange> config_changes(lua_State* L) {
+  const ConfigTable& given = LuaState::of(L).service<ConfigTable>();
+  std::vector<ConfigChange> changes;
+  if (!given.table) return changes;
+  const RecipeContext& context = recipe_context(L);
+  given.table.push(L);
+  find_changes(L, context.config.values(), "", changes);
+  std::erase_if(changes, [&](const ConfigChange& change) {
+    return std::any_of(given.kept.begin(), given.kept.end(), [&](const std::string& key) {
+      return change.path == key || change.path.starts_with(key + ".") ||
+             key.starts_with(change.path + ".");
+    });
+  });
+  return changes;
+}
+
 // The user who sets the path of one source may not know that the recipe has another one.
 void note_other_sources(lua_State* L, const Config& config) {
   const Json* const data = config.values().find("data");
@@ -106,10 +166,30 @@ int config(lua_State* L) {
   open_run_dir_early(L);
   note_other_sources(L, context.config);
   push_config(L, context.config.values(), "");
+  LuaState::of(L).service<ConfigTable>() = {LuaRef(L, -1), {}};
   return 1;
 }
 
 }  // namespace
+
+void check_config_unchanged(lua_State* L) {
+  const std::vector<ConfigChange> changes = config_changes(L);
+  if (changes.empty()) return;
+  const ConfigChange& first = changes.front();
+  const std::string& name = recipe_context(L).text.config_name;
+  throw UsageError(fmt::format("{}.{} is {}, xrun.config and --set gave {}: {} is read-only; {}",
+                               name, first.path, first.is, first.gave, name,
+                               read_only_hint(first.path, first.is)));
+}
+
+std::vector<std::string> keep_config_changes(lua_State* L) {
+  std::vector<std::string> keys;
+  for (const ConfigChange& change : config_changes(L)) {
+    keys.push_back(change.path);
+    LuaState::of(L).service<ConfigTable>().kept.push_back(change.path);
+  }
+  return keys;
+}
 
 void open_config(LuaState& state) {
   state.function("config", {{"config", "xrun.Config"}}, {"xrun.Resolved"},

@@ -159,6 +159,12 @@ int64_t config_whole(lua_State* L, const char* path);
 // Returns a number of the resolved configuration ("save.minutes"), with the same defaults.
 double config_number(lua_State* L, const char* path);
 
+// Throws UsageError that names the first key of the table from xrun.config that the recipe has
+// changed: config.json would lack its value.
+void check_config_unchanged(lua_State* L);
+// Accepts what a prompt has changed in that table; returns the keys, of which none was before.
+std::vector<std::string> keep_config_changes(lua_State* L);
+
 // Seeds the generators that a recipe draws from itself, ATen's and math.random, from (seed,
 // position, stream). Position 0 is the recipe's first line.
 void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream);

@@ -13,6 +13,7 @@
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
 #include "core/console/terminal/shown_text.h"
+#include "lua/bind/recipe.h"
 #include "lua/prompt/input_names.h"
 #include "lua/state/args.h"
 #include "lua/state/interruption.h"
@@ -238,6 +239,10 @@ bool Prompt::is_quit_word(std::string_view text) {
   return !push_name(std::string(text));
 }
 
+void Prompt::note_config_changes() {
+  for (std::string& key : keep_config_changes(state_)) keys_set.push_back(std::move(key));
+}
+
 PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk, int first_line) {
   return answer([&] {
     if (first_line > 1 || !chunk.starts_with("@input ")) {
@@ -254,6 +259,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
     const int first = lua_gettop(state_) + 1;
     run_chunk(input, chunk, first_line);
     const std::string shown = show_results(first);
+    note_config_changes();
     // Failed inputs never get here.
     script_inputs_.emplace_back(input);
     return shown;

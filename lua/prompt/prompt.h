@@ -107,8 +107,9 @@ class Prompt {
 
   // Inputs that were evaluated without an error, in order; colon commands only with `in_script`.
   const std::vector<std::string>& script_inputs() const { return script_inputs_; }
-  // Keys of the config that :set has changed in the recipe's state.
+  // Keys of the config that inputs and :set have changed in the recipe's state.
   std::vector<std::string> keys_set;
+  void note_config_changes();
   // Called after each input with whether it failed; may be empty.
   std::function<void(std::string_view input, bool failed)> on_input;
 

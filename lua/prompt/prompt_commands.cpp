@@ -142,8 +142,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   push(L, key);
   lua_insert(L, -2);
   lua_rawset(L, -3);
-  std::vector<std::string>& keys = prompt.keys_set;
-  if (std::find(keys.begin(), keys.end(), path) == keys.end()) keys.push_back(path);
+  prompt.note_config_changes();
   std::string reply = fmt::format("{}.{} = {}  (was {})", config, path, now, old);
   if (find_config_field(path) != nullptr) {
     reply += fmt::format(

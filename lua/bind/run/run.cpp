@@ -129,6 +129,7 @@ int make_run(lua_State* L) {
   const RecipePurpose purpose = options.purpose;
   // xrun cache is done here: the data sets above this line are built.
   if (purpose == RecipePurpose::kCache) return end_recipe(L);
+  check_config_unchanged(L);
   RunModels models;
   // For the memory plan, which counts what xrun.kd holds; the loss reads the config again itself.
   if (const Config& config = recipe_context(L).config; config.find("kd") != nullptr) {

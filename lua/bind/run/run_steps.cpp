@@ -46,6 +46,7 @@ bool inside_another_loop(lua_State* L, const StepLoop& own) {
 // Ends the previous body. Pushes true if the recipe is to pause here.
 int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   RunLoop& run = *session_of(L).run;
+  check_config_unchanged(L);
   XRUN_CHECK(loop->begun || !inside_another_loop(L, *loop),
              "a loop inside a body of another loop; end the first one, or give adamw:step a list "
              "of {{ batch, objective }}");

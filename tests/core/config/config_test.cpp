@@ -161,6 +161,16 @@ TEST(RecipeConfig, NamesAReadOfAMissingKey) {
             "no error");
 }
 
+TEST(RecipeConfig, AssigningToAKeyIsAnErrorAtItsLine) {
+  EXPECT_EQ(resolve_error(config_text("beta = 1", "print(cfg.beta)\ncfg.beta = 5")),
+            "dpo.lua:5: `cfg.beta` is assigned, but the config is read-only: change the value in "
+            "xrun.config or with --set beta=VALUE, or use a local variable");
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 1 }", "cfg.optim['lr'] = 2")),
+            "dpo.lua:4: `cfg.optim.lr` is assigned, but the config is read-only: change the value "
+            "in xrun.config or with --set optim.lr=VALUE, or use a local variable");
+  EXPECT_EQ(resolve_error(config_text("beta = 1", "print(cfg.beta == 1)")), "no error");
+}
+
 TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
   EXPECT_EQ(resolve_error(config_text("optim = { lrr = 1 }")),
             "dpo.lua:2: there is no key `optim.lrr`; did you mean `optim.lr`?");

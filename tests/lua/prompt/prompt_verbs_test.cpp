@@ -28,6 +28,14 @@ TEST_F(Verbs, AgainNamesAMetricThatChangedBesideTheLoss) {
   EXPECT_TRUE(has(said_, "the same loss as before, bit for bit; train/grad_norm was "));
 }
 
+TEST_F(Verbs, AnAssignmentToTheConfigCountsAsSet) {
+  open(head() + loop_);
+  say("step()");
+  say("cfg.beta = 0.3");
+  EXPECT_TRUE(says("step()", "train/loss = "));
+  EXPECT_EQ(say("cfg.beta"), "0.3");
+}
+
 TEST_F(Verbs, TheNextBodyTrainsARedefinedObjective) {
   open(head() + loop_);
   say("step()");

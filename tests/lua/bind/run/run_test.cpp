@@ -181,6 +181,22 @@ assert(run.step == 4)
             "");
 }
 
+TEST_F(RunBinding, AChangedConfigIsAnErrorBeforeAndAfterABody) {
+  std::string text = head() + R"(
+for _, batch in run:steps(train, cfg.batch) do
+  run:log(adamw:step(batch, dpo))
+  local optim = cfg.optim
+  optim.lr = 1e-2
+end
+)";
+  const std::string error = run(text, "body");
+  has(error,
+      "cfg.optim.lr is 0.01, xrun.config and --set gave 0.001: cfg is read-only; change the value "
+      "in xrun.config or with --set optim.lr=0.01, or use a local variable");
+  text.insert(text.find("local run ="), "local own = cfg\nown.beta = 5\n");
+  has(run(text, "before"), "cfg.beta is 5, xrun.config and --set gave 0.1");
+}
+
 TEST_F(RunBinding, StopEndsTheRunAndPrintsTheReason) {
   EXPECT_EQ(run(head() + R"(
 for step, batch in run:steps(train, cfg.batch) do
