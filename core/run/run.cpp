@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
+#include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/dist/ranks.h"
 #include "core/model/ops/device_memory.h"
@@ -306,6 +307,12 @@ RunSummary Run::summary() const {
   summary.peak_rss_mb = static_cast<double>(peak_resident_bytes()) / (1 << 20);
   if (metrics_ != nullptr) summary.nonfinite = metrics_->nonfinite();
   summary.stopped = cut_by_limit() ? fmt::format("--steps {}", settings_.steps_limit) : at_.stopped;
+  if (went_on_ && !at_.stopped.empty()) {
+    summary.stopped += fmt::format(
+        " (the recipe stopped again by its own condition, {} after the "
+        "resume, which brings run.state back too)",
+        counted(step_ - resume_step_, "step"));
+  }
   summary.checkpoint = last_checkpoint_;
   summary.last_train = last_train_;
   summary.last_valid = last_valid_;

@@ -151,7 +151,8 @@ class Run {
   // The line of metrics written last, null before.
   const Json& last_metrics() const { return last_metrics_; }
 
-  // Ends this loop after this body, and starts no later one. A stopped run is finished.
+  // Ends this loop after this body, and starts no later one. A stopped run is finished; a resume
+  // with more steps or, under --force, with other settings trains it further.
   void stop(std::string reason);
   // True if raising an interrupt right now loses nothing that end_body would have kept: no body is
   // open or its update is not done. After 2 s of waiting it is true anyway, except with ranks,
@@ -227,6 +228,7 @@ class Run {
   bool ended_body_ = false;     // the last body was ended, and nothing began since
   MetricList before_body_;      // logged before the last body began, for its line
   std::string stopped_before_;  // the reason to stop when it began
+  bool went_on_ = false;        // this process resumed a run that its recipe had stopped
 };
 
 }  // namespace xrun

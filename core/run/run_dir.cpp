@@ -80,6 +80,7 @@ Json RunDir::opened() const {
                            {"resuming", resuming_},
                            {"force", force_},
                            {"longer", longer_},
+                           {"other_settings", other_settings_},
                            {"begun", begun_}});
 }
 
@@ -91,6 +92,7 @@ RunDir::RunDir(RunIdentity identity, const Json& opened)
       resuming_(opened.at("resuming").as_bool()),
       force_(opened.at("force").as_bool()),
       longer_(opened.at("longer").as_bool()),
+      other_settings_(opened.at("other_settings").as_bool()),
       begun_(opened.at("begun").as_bool()) {}
 
 RunDir::RunDir(RunIdentity identity, const RunDirOptions& options)
@@ -161,7 +163,9 @@ RunDir::RunDir(RunDir&&) noexcept = default;
 
 bool RunDir::finished() const {
   const Json* finished = record_.find("finished");
-  return resuming_ && !longer_ && finished != nullptr && finished->is_bool() && finished->as_bool();
+  const bool stopped = !text_member(record_, "stopped").empty();
+  return resuming_ && !longer_ && !(stopped && other_settings_) && finished != nullptr &&
+         finished->is_bool() && finished->as_bool();
 }
 
 void RunDir::begin() {

@@ -58,8 +58,11 @@ class RunDir {
 
   bool writes() const { return writes_; }      // false on ranks after the first
   bool resuming() const { return resuming_; }  // a begun run is being continued
-  // True if the run has done all its `steps` or `epochs`.
+  // True if the run has done all its `steps` or `epochs`, or its recipe stopped it.
   bool finished() const;
+  // True if a run that its recipe stopped may go on: its length is another one than then, or, under
+  // --force, its recipe or its settings are.
+  bool may_go_on() const { return longer_ || other_settings_; }
   // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
@@ -125,9 +128,10 @@ class RunDir {
   bool writes_ = true;
   bool resuming_ = false;
   bool force_ = false;
-  bool longer_ = false;    // steps or epochs are other numbers than before
-  bool begun_ = false;     // run.json exists
-  bool recorded_ = false;  // by this object
+  bool longer_ = false;          // steps or epochs are other numbers than before
+  bool other_settings_ = false;  // changed_ is not empty
+  bool begun_ = false;           // run.json exists
+  bool recorded_ = false;        // by this object
   bool made_folder_ = false;
   std::filesystem::path metrics_aside_;  // for the metrics of a start that left no checkpoint
 };

@@ -168,6 +168,7 @@ void RunDir::forget_inputs() {
 void RunDir::compare(const RunIdentity& before) {
   changed_ = identity_differences(before, identity_);
   longer_ = lengths_differ(before, identity_);
+  other_settings_ = !changed_.empty();
   if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
   // Reported, since a changed save.every surprises less when it is seen.
   const auto free = free_differences(before, identity_);

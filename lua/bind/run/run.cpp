@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/machine.h"
@@ -123,6 +124,22 @@ void compare_first_steps(lua_State* L, RunLoop& loop) {
   loop.say(loop.first_steps->comparison_notice());
 }
 
+std::string finished_text(const RunDir& dir) {
+  constexpr const char* kLonger = "give it more steps: --resume --set steps=N (or epochs=N)";
+  const std::string stopped = text_member(dir.record(), "stopped");
+  if (stopped.empty()) {
+    return fmt::format("{} is finished, so there is nothing to resume; to train it further, {}",
+                       dir.path().string(), kLonger);
+  }
+  const Json* const steps = dir.record().find("steps");
+  return fmt::format(
+      "{} was stopped by its recipe after {} (run:stop: {}), so there is nothing to resume; to "
+      "train it further, change the keys that the recipe's condition reads: --resume --force --set "
+      "KEY=VALUE (as in patience=10), or {}",
+      dir.path().string(),
+      counted(steps != nullptr && steps->is_int() ? steps->as_int() : 0, "step"), stopped, kLonger);
+}
+
 int make_run(lua_State* L) {
   Session& session = session_of(L);
   const RecipeOptions& options = recipe_context(L).options;
@@ -145,10 +162,7 @@ int make_run(lua_State* L) {
   // Moved from: the run owns the folder now.
   session.folder.dir.reset();
   if (dir.finished()) {
-    session.console->print_escaped(fmt::format(
-        "{} is finished, so there is nothing to resume; to train it further, give it more steps: "
-        "--resume --set steps=N (or epochs=N)",
-        dir.path().string()));
+    session.console->print_escaped(finished_text(dir));
     return end_recipe(L);
   }
   // Weights that do not load are an error before the folder holds a run; a preview needs none.

@@ -103,6 +103,29 @@ TEST(RunLimits, StopEndsTheRunAfterItsBody) {
   EXPECT_TRUE(RunDir::open(toy_identity(), options).finished());
 }
 
+TEST(RunLimits, AStoppedRunGoesOnWithMoreStepsOrOtherSettings) {
+  const ScratchFolder folder;
+  ToyLoop loop = saving(0, {6, 5});
+  loop.at = [](const char* event, int64_t step, xrun::Run& run) {
+    if (std::string(event) == "logged" && (step == 2 || step == 4)) run.stop("good enough");
+  };
+  EXPECT_EQ(toy_run(folder / "run", loop).run->step(), 3);
+  loop.resume = true;
+  loop.phases = {8, 5};
+  {
+    const ToyResult again = toy_run(folder / "run", loop, toy_identity(2));
+    EXPECT_EQ(again.run->step(), 5);
+    EXPECT_EQ(again.run->summary().stopped,
+              "good enough (the recipe stopped again by its own condition, 2 steps after the "
+              "resume, which brings run.state back too)");
+  }
+  RunIdentity other = toy_identity(2);
+  other.config.set("beta", 0.3);
+  const RunDirOptions options{folder / "run", /*resume=*/true, /*force=*/true};
+  EXPECT_FALSE(RunDir::open(other, options).finished());
+  EXPECT_TRUE(RunDir::open(toy_identity(2), options).finished());
+}
+
 TEST(RunLimits, ABreakEndsItsLoopForGood) {
   const ScratchFolder folder;
   auto weights = std::make_shared<ToyWeights>();
