@@ -39,6 +39,14 @@ void SessionModels::add(std::shared_ptr<FrozenModel> frozen) {
 
 void SessionModels::add(const std::shared_ptr<AdamW>& adamw) { optimizers_.push_back(adamw); }
 
+std::vector<std::shared_ptr<Policy>> SessionModels::policies() const {
+  std::vector<std::shared_ptr<Policy>> alive;
+  for (const KnownPolicy& known : policies_) {
+    if (auto policy = known.policy.lock()) alive.push_back(std::move(policy));
+  }
+  return alive;
+}
+
 std::vector<std::shared_ptr<AdamW>> SessionModels::optimizers() const {
   std::vector<std::shared_ptr<AdamW>> alive;
   for (const std::weak_ptr<AdamW>& optimizer : optimizers_) {

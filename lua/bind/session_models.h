@@ -26,7 +26,8 @@ class SessionModels {
 
   const std::vector<std::shared_ptr<Reference>>& references() const { return references_; }
   const std::vector<std::shared_ptr<FrozenModel>>& frozen_models() const { return frozen_; }
-  // All optimizers still alive, given to xrun.run or not.
+  // All policies and optimizers still alive, given to xrun.run or not.
+  std::vector<std::shared_ptr<Policy>> policies() const;
   std::vector<std::shared_ptr<AdamW>> optimizers() const;
 
   // The name by which the stand-in knows a model. Throws Error if the recipe did not open it.

@@ -9,6 +9,7 @@
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/model/cost/memory_remedy.h"
+#include "core/model/cost/step_memory.h"
 #include "core/model/ops/device_memory.h"
 #include "core/rollout/sampling_memory.h"
 #include "core/train/adamw.h"
@@ -19,6 +20,7 @@
 #include "core/train/models/scorer.h"
 #include "lua/bind/run/step_loop.h"
 #include "lua/bind/run/step_sizes.h"
+#include "lua/bind/session_models.h"
 
 namespace xrun {
 
@@ -34,8 +36,7 @@ Json to_object(const std::vector<MemoryKind>& kinds, int64_t total) {
 // The optimizers of one policy.
 struct Training {
   int64_t first_optimizer = -1;  // index of the first one that trains it; -1: none
-  int64_t optimizers_with_state = 0;
-  int64_t optimizers_to_come = 0;  // their moments are made at their first update
+  int64_t optimizers = 0;
   int64_t averages = 0;
   bool scores = false;
 };
@@ -60,7 +61,7 @@ Trainings trainings_of(const RunModels& models) {
       if (policy == nullptr) continue;
       Training& training = training_of(all, policy);
       if (training.first_optimizer < 0) training.first_optimizer = static_cast<int64_t>(i);
-      ++(adamw.update_count() > 0 ? training.optimizers_with_state : training.optimizers_to_come);
+      ++training.optimizers;
       training.averages += adamw.average_count();
       training.scores = scorer != nullptr;
     }
@@ -123,8 +124,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.several_items = sizes.items > 1;
   add_sampling(policy, sizes, shape);
   shape.trains = training.first_optimizer >= 0;
-  // If several have the same weights, one is used in this loop, the others in later ones.
-  shape.optimizers = training.optimizers_with_state + (training.optimizers_to_come > 0 ? 1 : 0);
+  shape.optimizers = training.optimizers;
   shape.averages = training.averages;
   shape.scores = training.scores;
   return shape;
@@ -244,7 +244,38 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
   return planned;
 }
 
+// The copy of the state that a body with several updates begins with (Run::begin_update). A run
+// makes none where there is no room, so no check counts it. That one optimizer makes several
+// updates in a body is not known before.
+void add_copy(const RunModels& models, const std::vector<PlannedModel>& planned,
+              std::vector<MemoryKind>& kinds) {
+  if (models.optimizers.size() < 2) return;
+  double bytes = 0;
+  for (const PlannedModel& model : planned) {
+    if (!model.shape.trains || model.shape.frozen) continue;
+    const ResidentBytes held = step_memory(model.config, model.shape).held;
+    // Of each optimizer two moments; beside them the weights once.
+    bytes +=
+        held.average + held.optimizer +
+        held.optimizer / (2 * static_cast<double>(std::max<int64_t>(model.shape.optimizers, 1)));
+  }
+  if (bytes > 0) kinds.push_back({"copy", static_cast<int64_t>(bytes)});
+}
+
 }  // namespace
+
+RunModels with_session_models(RunModels models, const SessionModels& session) {
+  const auto add = [](const auto& from, auto& to) {
+    for (const auto& one : from) {
+      if (std::find(to.begin(), to.end(), one) == to.end()) to.push_back(one);
+    }
+  };
+  add(session.policies(), models.policies);
+  add(session.optimizers(), models.optimizers);
+  models.references = session.references();
+  models.frozen = session.frozen_models();
+  return models;
+}
 
 c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies) {
   return policies.empty() ? c10::Device(c10::kCPU) : policies.front()->options().device;
@@ -270,9 +301,12 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   const DeviceMemory memory = device_memory(report.device_);
   check_memory(planned_models(models, sizes, report.device_, is_loaded, counts_in_check),
                sizes.longest, memory.held, memory.available);
-  report.planned_ = memory_plan(planned_models(
+  const std::vector<PlannedModel> planned = planned_models(
       models, sizes, report.device_,
-      [&](Reference& reference) { return !needs_no_twin(reference, loop); }, counts_in_plan));
+      [&](Reference& reference) { return !needs_no_twin(reference, loop); }, counts_in_plan);
+  report.planned_ = memory_plan(planned);
+  // In the host's memory.
+  if (report.device_.is_cpu()) add_copy(models, planned, report.planned_);
   const std::vector<MemoryKind> shared = memory_plan(planned_models(
       models, sizes, report.device_, [](Reference&) { return false; },
       [](const FrozenModel&) { return false; }));

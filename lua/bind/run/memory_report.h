@@ -18,11 +18,12 @@ class AdamW;
 class FrozenModel;
 class Policy;
 class Reference;
+class SessionModels;
 struct StepLoop;
 
 // The models of a run.
 struct RunModels {
-  std::vector<std::shared_ptr<Policy>> policies;  // those it saves, each once
+  std::vector<std::shared_ptr<Policy>> policies;  // each once; first those it saves
   std::vector<std::shared_ptr<AdamW>> optimizers;
   std::vector<std::shared_ptr<Reference>> references = {};
   std::vector<std::shared_ptr<FrozenModel>> frozen = {};
@@ -30,6 +31,9 @@ struct RunModels {
   std::optional<std::string> kd_loss = {};
   bool kd_support = false;  // it keeps gradients of the logits at a few columns alone
 };
+
+// Returns the models with all that the recipe has opened, saved by the run or not.
+RunModels with_session_models(RunModels models, const SessionModels& session);
 
 // The device of the first; the CPU without one. All models of a run are on one device.
 c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
@@ -44,8 +48,8 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop
                                          c10::Device device);
 
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
-// rows: of every step, or of a sample if there are too many. Of the optimizers of one policy each
-// that has made an update counts, and one of those that have not: their loops follow each other. A
+// rows: of every step, or of a sample if there are too many. Every optimizer counts, whichever loop
+// uses it, and with several the copy of the state that a body with several updates begins with. A
 // reference's twin counts in the reported plan if it is loaded or its sidecar lacks a value that
 // the steps will need, and in the check only if it is loaded. A frozen model counts in the plan,
 // and in the check unless stored rows may take its place. With settings of xrun.kd it is taken for

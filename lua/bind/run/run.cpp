@@ -167,7 +167,9 @@ int make_run(lua_State* L) {
   }
   // Weights that do not load are an error before the folder holds a run; a preview needs none.
   if (purpose != RecipePurpose::kPreview) {
-    if (!models.optimizers.empty()) check_before_load(models);
+    if (!models.optimizers.empty()) {
+      check_before_load(with_session_models(models, session.models));
+    }
     for (const auto& policy : models.policies) policy->model();
   }
   if (!session.data.date.empty()) dir.record().set("date", session.data.date);

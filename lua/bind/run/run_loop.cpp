@@ -66,11 +66,8 @@ RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique
 }
 
 RunModels RunLoop::models() const {
-  RunModels models = models_;
   // Asked now: a recipe may take references after xrun.run.
-  models.references = session_.models.references();
-  models.frozen = session_.models.frozen_models();
-  return models;
+  return with_session_models(models_, session_.models);
 }
 
 c10::Device RunLoop::device() const { return device_of(models_.policies); }

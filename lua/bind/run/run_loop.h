@@ -39,7 +39,7 @@ class RunLoop {
   RunMemory& memory() { return memory_; }
   const std::string& recipe() const { return recipe_; }  // the file, as the user gave it
   uint64_t seed() const { return seed_; }
-  RunModels models() const;  // with the references that the recipe has taken
+  RunModels models() const;  // with all that the recipe has opened
   const std::vector<std::shared_ptr<Policy>>& policies() const { return models_.policies; }
   c10::Device device() const;  // of the first policy; the CPU without one
   // The batch sizes of the latest loop; nothing before one.
