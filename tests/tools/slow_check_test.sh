@@ -108,8 +108,16 @@ changed logits.lua 's/return -margin:log_sigmoid()/return of(p.rejected) - of(p.
 sed -i 's/^local function dpo(p).*/local function of(view)\n  local logits = policy:logits(view)\n  return view:mean((logits:softmax(-1) * logits:log_softmax(-1)):sum(-1))\nend\n\n&/' logits.lua
 wants 0 'logits.lua would train' check logits.lua
 grep -qE '^(ok|note) +gradient +the gradient at' out.txt || { cat out.txt; fail "logits are not checked"; }
-# A field that nothing has made yet: not a verdict on the recipe.
+# A field that nothing makes, one that the first row lacks, and one that a later step makes.
 changed field.lua 's/return -margin:log_sigmoid()/return -(margin * p.gap):log_sigmoid()/'
+wants 2 'no line assigns the field gap' check field.lua
+{
+  head -n 8 "$root/tests/data/pairs.jsonl"
+  echo '{"prompt":"a","chosen":"b","rejected":"c","gap":1}'
+} >gaps.jsonl
+wants 2 'so `keep` leaves the column out; 1 of 9 rows have it' check field.lua \
+  --set data.1.path=gaps.jsonl --set 'data.1.keep={"gap"}'
+sed -i 's/^  run:log(adamw:step/  if step > 5 then batch.gap = nil end\n&/' field.lua
 wants 0 'could not be checked: field gap is made by the recipe at run time' check field.lua
 changed slip.lua 's/return -margin:log_sigmoid()/return -(margin * p.weigth):log_sigmoid()/'
 wants 2 'did you mean "weight"' check slip.lua

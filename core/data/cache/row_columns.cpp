@@ -79,6 +79,13 @@ void RowColumns::fix_extra_types(StoredRow& row) {
     const auto is_of_reader = [&](const std::string& note) { return note.starts_with(prefix); };
     if (extra_types_[k] == "absent") {
       std::erase_if(row.notes, is_of_reader);  // one note for a column is enough
+      if (!row.extra[k].is_null()) {
+        note_first(
+            fmt::format("keep: the \"{}\" of these rows is left out, since the first row has "
+                        "none",
+                        keep[k]));
+        continue;
+      }
       note_first(fmt::format(
           "keep: no field \"{}\", since the first row has neither text nor a number in this column",
           keep[k]));

@@ -6,6 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/config/lua_lexer.h"
+#include "core/data/rows/ledger.h"
 #include "core/run/record/metrics_file.h"
 #include "core/train/batches/batch.h"
 #include "core/train/batches/micro_batch.h"
@@ -199,11 +201,90 @@ Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   return finding;
 }
 
+// True if a line of the text may assign to the field: `.gap =`, `.gap, x.other =`, or its name as a
+// string.
+bool may_assign(std::string_view text, const std::string& field) {
+  const std::vector<LuaToken> tokens = lex_lua(text);
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    if (tokens[i].text != field) continue;
+    if (tokens[i].kind == LuaTokenKind::kString) return true;
+    if (tokens[i].kind != LuaTokenKind::kName || !is_sign(tokens[i - 1], ".")) continue;
+    size_t at = i + 1;
+    // The rest of a list of targets.
+    const auto in_list = [&] {
+      const bool name = tokens[at].kind == LuaTokenKind::kName && tokens[at].text != "local";
+      return name || is_sign(tokens[at], ",") || is_sign(tokens[at], ".");
+    };
+    if (is_sign(tokens[at], ",")) {
+      while (in_list()) ++at;
+    }
+    // Signs are single bytes: `==` is two of them.
+    if (is_sign(tokens[at], "=") && !is_sign(tokens[at + 1], "=")) return true;
+  }
+  return false;
+}
+
+// True if the field may be made by what a dry step leaves out: rollouts, a module of the recipe, a
+// line that another step runs.
+bool may_be_made(const RecipeContext& context, const StepLoop& loop, const std::string& field) {
+  const bool rollouts =
+      std::any_of(loop.sources.begin(), loop.sources.end(), [](const StepSource& source) {
+        return source.rollouts != nullptr || source.data->set.kind() == RowKind::kPrompts;
+      });
+  const bool modules =
+      std::any_of(context.modules.begin(), context.modules.end(),
+                  [](const LoadedModule& module) { return module.path != "xrun"; });
+  return rollouts || modules || may_assign(context.text.text, field);
+}
+
+// "" or, for a column of the data that the first row lacks, how many rows have it.
+std::string lacking_column(const Ledger& ledger, const std::string& field) {
+  for (const SourceLedger& source : ledger.sources) {
+    const auto rows_of = [&](const char* text) -> int64_t {
+      const auto found = source.notes.find(fmt::format(fmt::runtime(text), field));
+      return found == source.notes.end() ? 0 : found->second;
+    };
+    const int64_t without = rows_of(
+        "keep: no field \"{}\", since the first row has neither text nor a number in this column");
+    if (without == 0) continue;
+    return fmt::format(
+        "the first row of {} has no \"{}\", so `keep` leaves the column out; {} of {} have it",
+        source.name, field,
+        count_text(rows_of("keep: the \"{}\" of these rows is left out, since the first row has "
+                           "none")),
+        counted(source.rows, "row"));
+  }
+  return "";
+}
+
+bool is_unused_column(const Ledger& ledger, const std::string& field) {
+  const std::string note = fmt::format("the column \"{}\" is not used", field);
+  return std::any_of(ledger.sources.begin(), ledger.sources.end(),
+                     [&](const SourceLedger& source) { return source.notes.contains(note); });
+}
+
 // The error of a dry step. A field that the recipe makes only in a real run (from rollouts, say) is
-// missing here, which says nothing about the recipe.
-Finding dry_step_error(const ErrorReport& report) {
+// missing here, which says nothing about the recipe; one that nothing makes is wrong.
+Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport& report) {
   const std::string field = report.missing_field;
   if (field.empty()) return error_finding("dry step", report);
+  const Ledger& ledger = preview.session().data.ledger;
+  if (!may_be_made(preview.recipe().context(), loop, field)) {
+    const std::string lacking = lacking_column(ledger, field);
+    if (!lacking.empty()) {
+      return {Verdict::kWrong, "dry step", lacking,
+              "give every row the column, or put a row that has it first", report.position()};
+    }
+    return {
+        Verdict::kWrong, "dry step",
+        fmt::format("no line assigns the field {}, and no `keep` of the data names it", field),
+        is_unused_column(ledger, field)
+            ? fmt::format("the data have the column: data = {{{{ path = ..., keep = {{ \"{}\" }} "
+                          "}}}} keeps it",
+                          field)
+            : fmt::format("assign it in the loop: batch.{} = tensor", field),
+        report.position()};
+  }
   return {Verdict::kNote, "dry step",
           fmt::format("could not be checked: field {} is made by the recipe at run time", field),
           fmt::format("if nothing makes it, assign it in the loop: batch.{} = tensor", field),
@@ -244,7 +325,7 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
   preview.resume();
   preview.hooks().on_dry_step = {};
   if (preview.error() != nullptr) {
-    findings.push_back(dry_step_error(*preview.error()));
+    findings.push_back(dry_step_error(preview, *pause.loop, *preview.error()));
   } else {
     findings.insert(findings.begin(), step_finding(*pause.run, pause.step, stepped));
   }

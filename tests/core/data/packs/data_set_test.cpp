@@ -248,7 +248,10 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   EXPECT_EQ(
       set.ledger().sources[0].notes.at(
           "keep: no field \"k\", since the first row has neither text nor a number in this column"),
-      2);
+      1);
+  EXPECT_EQ(set.ledger().sources[0].notes.at(
+                "keep: the \"k\" of these rows is left out, since the first row has none"),
+            1);
 }
 
 TEST_F(DataSets, AnExtraColumnThatHoldsListsHasOneNote) {
