@@ -62,11 +62,24 @@ std::string counted_unit_name(int64_t count, MicroBatch& micro, bool& by_token) 
   return "";
 }
 
+// The fix for a loss of the tokens of one side, where all tokens of the pairs are wanted; or "".
+std::string side_hint(int64_t count, MicroBatch& micro) {
+  if (micro.pair_count() == 0) return "";
+  const bool chosen = count == micro.chosen().row_count();
+  if (!chosen && count != micro.rejected().row_count()) return "";
+  const char* const side = chosen ? "chosen" : "rejected";
+  return fmt::format(
+      "{} is one per trained token of the {} side; use p.all, or add it per pair: loss + w * "
+      "p.{}:mean(x)",
+      count_text(count), side, side);
+}
+
 // The fix for a plain return of xrun.kd on aligned data, and for values per token.
 std::string unit_hint(const at::Tensor& loss, Unit unit, MicroBatch& micro) {
   const bool per_chunk = micro.info().aligned && loss.numel() == micro.unit_count(Unit::kChunk);
   if (per_chunk) return "; for one per chunk return { chunk = loss }";
-  const std::string hint = unit_mismatch_hint(loss.numel(), micro.unit_count(unit), micro);
+  std::string hint = unit == Unit::kToken ? side_hint(loss.numel(), micro) : "";
+  if (hint.empty()) hint = unit_mismatch_hint(loss.numel(), micro.unit_count(unit), micro);
   return hint.empty() ? "" : "\nhint: " + hint;
 }
 

@@ -49,6 +49,16 @@ TEST(Objective, ALossPerTokenIsExplained) {
   EXPECT_EQ(unit_mismatch_hint(8, 8000, micro), "");
 }
 
+TEST(Objective, ATokenLossOfOneSideIsExplained) {
+  const auto batch = tiny_batch(tiny_pairs(8), 8);
+  const int64_t chosen = batch->micros()[0]->chosen().row_count();
+  EXPECT_NE(breach({{Unit::kToken, at::ones({chosen})}})
+                .find(fmt::format("\nhint: {} is one per trained token of the chosen side; use "
+                                  "p.all, or add it per pair: loss + w * p.chosen:mean(x)",
+                                  chosen)),
+            std::string::npos);
+}
+
 TEST(Objective, AReducedLossIsRefused) {
   EXPECT_EQ(breach({{Unit::kPair, at::ones({})}}),
             "the loss is a single number, wanted 8 elements (one per pair of this micro-batch); "
