@@ -145,7 +145,9 @@ void RunReport::report_resume(const StepLoop& loop) {
     text += fmt::format("{} has {} steps now and had {}",
                         single ? "the run" : fmt::format("loop {}", loop.phase + 1), loop.steps,
                         before);
-    for (const auto& adamw : models_.optimizers) {
+    for (const auto& [name, object] : run_.saved()) {
+      const auto* const adamw = dynamic_cast<const AdamW*>(object.get());
+      if (adamw == nullptr) continue;
       // Schedules may agree at first, as in the warmup.
       int64_t changed = step;
       while (changed + 1 < before && adamw->lr(changed, loop.steps) == adamw->lr(changed, before)) {
@@ -153,11 +155,14 @@ void RunReport::report_resume(const StepLoop& loop) {
       }
       const double now = adamw->lr(changed, loop.steps);
       const double then = adamw->lr(changed, before);
-      text += now == then ? "; the learning rate does not change"
-                          : fmt::format(
-                                "; its learning rate follows the schedule of {} steps: {:.3g} "
-                                "at step {}, {:.3g} on the old schedule",
-                                loop.steps, now, changed, then);
+      const bool alone = models_.optimizers.size() == 1;
+      text += now == then
+                  ? fmt::format("; the learning rate{} does not change", alone ? "" : " of " + name)
+                  : fmt::format(
+                        "; {} follows the schedule of {} steps: {:.3g} at step {}, {:.3g} "
+                        "on the old schedule",
+                        alone ? "its learning rate" : "the learning rate of " + name, loop.steps,
+                        now, changed, then);
     }
     text += '\n';
   }

@@ -72,17 +72,45 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
   return saved;
 }
 
+// The recipe's local variable that holds an optimizer: "second"; "" if none does.
+std::string local_name_of(lua_State* L, const AdamW& adamw) {
+  const StackGuard guard(L);
+  lua_Debug frame{};
+  for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
+    int n = 1;
+    while (const char* name = lua_getlocal(L, &frame, n++)) {
+      const int value = lua_gettop(L);
+      const bool found = name[0] != '(' && class_of(L, value) == &class_info<AdamW> &&
+                         arg<std::shared_ptr<AdamW>>(L, value).get() == &adamw;
+      lua_pop(L, 1);
+      if (found) return name;
+    }
+  }
+  return "";
+}
+
+// "policy = policy, adamw = adamw" of the objects that xrun.run was given, then `more`.
+std::string objects_with(const SavedObjects& saved, const std::string& more) {
+  std::string text;
+  for (const auto& one : saved) add_item(text, fmt::format("{0} = {0}", one.first));
+  add_item(text, fmt::format("{0} = {0}", more));
+  return text;
+}
+
 // A resume begins again what is not saved, and no metric would show it.
-void report_unsaved(Session& session, const SavedObjects& saved) {
+void report_unsaved(lua_State* L, Session& session, const SavedObjects& saved) {
   const auto is_saved = [&](const Saveable* object) {
     return std::any_of(saved.begin(), saved.end(),
                        [&](const auto& one) { return one.second.get() == object; });
   };
   for (const std::shared_ptr<AdamW>& adamw : session.models.optimizers()) {
     if (!is_saved(adamw.get())) {
-      session.notices.add(
-          "warning: an optimizer of xrun.adamw is not given to xrun.run, so a resume begins its "
-          "moments again: write xrun.run(cfg, { policy = policy, adamw = adamw })");
+      const std::string name = local_name_of(L, *adamw);
+      session.notices.add(fmt::format(
+          "warning: {} is not given to xrun.run, so a resume begins its moments again: write "
+          "xrun.run(cfg, {{ {} }})",
+          name.empty() ? "an optimizer of xrun.adamw" : "the optimizer `" + name + "`",
+          objects_with(saved, name.empty() ? "optimizer" : name)));
     }
     for (const std::shared_ptr<Ema>& average : adamw->averages()) {
       if (is_saved(average.get())) continue;
@@ -157,7 +185,7 @@ int make_run(lua_State* L) {
         models.kd_loss == "topk" && (mean == nullptr || *mean != Json("arithmetic"));
   }
   SavedObjects saved = read_objects(L, 2, models);
-  report_unsaved(session, saved);
+  report_unsaved(L, session, saved);
   RunDir dir = session.folder.dir ? std::move(*session.folder.dir) : open_run_dir(L);
   // Moved from: the run owns the folder now.
   session.folder.dir.reset();

@@ -82,8 +82,8 @@ TEST_F(EmaBinding, AnAverageOrOptimizerThatIsNotSavedIsReported) {
       "warning: an average of xrun.ema is not given to xrun.run, so a resume begins it again: "
       "write xrun.run(cfg, { policy = policy, adamw = adamw, ema = ema })";
   const std::string optimizer =
-      "warning: an optimizer of xrun.adamw is not given to xrun.run, so a resume begins its "
-      "moments again: write xrun.run(cfg, { policy = policy, adamw = adamw })";
+      "warning: the optimizer `adamw` is not given to xrun.run, so a resume begins its moments "
+      "again: write xrun.run(cfg, { policy = policy, adamw = adamw })";
   ASSERT_EQ(run(averaged(head()) + loop, "a"), "");
   EXPECT_EQ(output_.find("not given"), std::string::npos) << output_;
   std::string text = head();
@@ -97,6 +97,12 @@ TEST_F(EmaBinding, AnAverageOrOptimizerThatIsNotSavedIsReported) {
   ASSERT_EQ(run(text + loop, "c"), "");
   has(output_, optimizer);
   has(output_, average);
+  text = head();
+  text.insert(text.find(made), "local second = xrun.adamw(policy, cfg.optim)\n");
+  ASSERT_EQ(run(text + loop, "d"), "");
+  has(output_,
+      "warning: the optimizer `second` is not given to xrun.run, so a resume begins its moments "
+      "again: write xrun.run(cfg, { adamw = adamw, policy = policy, second = second })");
 }
 
 }  // namespace xrun::ema_binding_test
