@@ -298,4 +298,37 @@ std::string non_separable_row(MicroBatch& micro, const Objective& objective,
   return "";
 }
 
+std::optional<NonFiniteRow> non_finite_row(MicroBatch& micro, const Objective& objective,
+                                           const LogprobLeaves& leaves) {
+  const RandomScope random;
+  at::manual_seed(0);
+  const at::AutoGradMode gradients_on(true);
+  const ObjectiveResult result = objective(micro);
+  check_result(result, micro);
+  // The first value that is not finite, or -1.
+  const auto first_bad = [](const at::Tensor& values) {
+    const at::Tensor flat = values.detach().to(at::kCPU, at::kDouble).flatten().contiguous();
+    const double* const begin = flat.const_data_ptr<double>();
+    const double* const end = begin + flat.numel();
+    const double* const bad =
+        std::find_if(begin, end, [](double value) { return !std::isfinite(value); });
+    return bad == end ? int64_t{-1} : static_cast<int64_t>(bad - begin);
+  };
+  for (const auto& [unit, loss] : result.losses) {
+    if (const int64_t i = first_bad(loss); i >= 0) {
+      return NonFiniteRow{micro.row_name(micro.unit_row(unit, i)), false};
+    }
+  }
+  bool narrow = false;
+  const at::Tensor total = weighted_losses(result, micro, &narrow).total();
+  if (total.requires_grad()) total.backward();
+  for (const at::Tensor& leaf : leaves(micro)) {
+    const int64_t r = leaf.grad().defined() ? first_bad(leaf.grad()) : -1;
+    if (r < 0) continue;
+    const auto segment = static_cast<size_t>(micro.pack().rows.segment[static_cast<size_t>(r)]);
+    return NonFiniteRow{micro.row_name(micro.pack().row_id[segment]), true};
+  }
+  return std::nullopt;
+}
+
 }  // namespace xrun

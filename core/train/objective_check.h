@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,5 +53,16 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
 // checked. Throws what the objective throws.
 std::string non_separable_row(MicroBatch& micro, const Objective& objective,
                               const LogprobLeaves& leaves);
+
+// A row whose loss is not finite, or else its gradient.
+struct NonFiniteRow {
+  std::string row;  // "pairs.jsonl:17"
+  bool gradient = false;
+};
+
+// Returns the first such row at the log-probs as they are; nothing if all are finite. Throws what
+// the objective throws.
+std::optional<NonFiniteRow> non_finite_row(MicroBatch& micro, const Objective& objective,
+                                           const LogprobLeaves& leaves);
 
 }  // namespace xrun

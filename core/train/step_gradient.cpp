@@ -75,7 +75,8 @@ NonFiniteLoss bad_gradient(double norm, const std::vector<StepTerm>& terms) {
   return NonFiniteLoss(
       fmt::format("the gradient norm is {} at step {} although every loss is finite; look for a "
                   "0/0 in the objective's gradient, or lower optim.lr",
-                  norm, terms.front().batch->step()),
+                  std::isnan(norm) ? std::fabs(norm) : norm,  // the sign of a NaN means nothing
+                  terms.front().batch->step()),
       0, -1, std::move(rows));
 }
 

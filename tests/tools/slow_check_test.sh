@@ -101,6 +101,12 @@ changed constant.lua 's/return -margin:log_sigmoid()/return -(0 * margin):log_si
 wants 2 'does not depend on the log-probs' check constant.lua
 changed infinite.lua 's/return -margin:log_sigmoid()/return (margin - margin):log()/'
 wants 2 'is -inf' check infinite.lua
+changed root.lua 's/return -margin:log_sigmoid()/return (margin * margin):sqrt()/'
+wants 2 'in step 0, where policy and reference are equal, the gradient of the loss is not finite' check root.lua
+grep -qE 'root.lua:[0-9]+: ' out.txt || { cat out.txt; fail "no line of the step"; }
+changed zero.lua 's/return -margin:log_sigmoid()/return -margin:log_sigmoid() + margin \/ margin/'
+wants 2 'policy and reference are equal, the loss is not finite' check zero.lua
+wants 2 'is -inf' check infinite.lua
 ! grep -q 'is saved in' out.txt || { cat out.txt; fail "it names a removed file"; }
 
 # An objective over policy:logits gets seeded logits; its gradient is checked like any other.

@@ -78,6 +78,25 @@ TEST_F(NonSeparableRow, RestoresTheLogprobs) {
   EXPECT_TRUE(before.allclose(margin(micro).detach(), 1e-12, 1e-12));
 }
 
+TEST_F(NonSeparableRow, NamesARowWhoseLossOrGradientIsNotFinite) {
+  const auto bad = [&](const std::function<at::Tensor(MicroBatch&)>& loss) {
+    return non_finite_row(
+        *batch_->micros().front(),
+        [&](MicroBatch& micro) {
+          return ObjectiveResult{{{Unit::kPair, loss(micro)}}, {}};
+        },
+        [&](MicroBatch& micro) { return stand_in_.leaves_of(micro); });
+  };
+  EXPECT_FALSE(bad([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); }));
+  const auto loss = bad([&](MicroBatch& m) { return 0 * margin(m) / (0 * margin(m)); });
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->row, "pairs.jsonl:10");
+  EXPECT_FALSE(loss->gradient);
+  const auto gradient = bad([&](MicroBatch& m) { return (0 * margin(m)).sqrt(); });
+  ASSERT_TRUE(gradient);
+  EXPECT_TRUE(gradient->gradient);
+}
+
 TEST(LogprobCheck, AllowsMoreErrorInAFloat32Loss) {
   LogprobCheck check;
   EXPECT_TRUE(check.agrees({.error = 1e-6}));

@@ -11,6 +11,7 @@
 #include "core/run/record/metrics_file.h"
 #include "core/train/batches/batch.h"
 #include "core/train/batches/micro_batch.h"
+#include "core/train/models/reference.h"
 #include "core/train/objective_check.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
@@ -176,6 +177,46 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   return finding;
 }
 
+// Stand-ins that give a reference the values of its policy, as before the first update.
+std::shared_ptr<LogprobStandIn> equal_stand_in(const SessionModels& models) {
+  std::vector<std::pair<std::string, std::string>> twins;
+  for (const auto& reference : models.references()) {
+    twins.emplace_back(models.name_of(*reference), models.name_of(*reference->policy()));
+  }
+  const auto values = [twins, seeded = LogprobStandIn::seeded(kDrySeed)](MicroBatch& micro,
+                                                                         const std::string& model) {
+    for (const auto& [reference, policy] : twins) {
+      // "reference 1 entropy" is an output of that model.
+      if (model != reference && !model.starts_with(reference + " ")) continue;
+      return seeded(micro, policy + model.substr(reference.size()));
+    }
+    return seeded(micro, model);
+  };
+  return std::make_shared<LogprobStandIn>(values, at::kDouble);
+}
+
+// Step 0 of a real run: policy and reference are equal, and margins are 0. Throws Error, which gets
+// the line of the step, if a loss or a gradient is not finite there.
+void check_equal(SessionModels& models, MicroBatch& micro, const Objective& objective) {
+  if (models.references().empty()) return;
+  const auto equal = equal_stand_in(models);
+  const auto before = models.stand_in(equal);
+  std::optional<NonFiniteRow> bad;
+  try {
+    bad = non_finite_row(micro, objective, [&](MicroBatch& of) { return equal->leaves_of(of); });
+  } catch (...) {
+    models.stand_in(before);
+    throw;
+  }
+  models.stand_in(before);
+  if (!bad) return;
+  throw Error(
+      fmt::format("{}: in step 0, where policy and reference are equal, the {} is not "
+                  "finite\nhint: a margin is 0 there: look for a square root or a "
+                  "logarithm of 0, or a division by it",
+                  bad->row, bad->gradient ? "gradient of the loss" : "loss"));
+}
+
 // The metrics that the body logged, from the temporary run's file.
 Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   const std::filesystem::path file = run.run().dir().path() / "metrics.jsonl";
@@ -318,6 +359,8 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
       findings.push_back(
           gradient_finding(*micro, parts[i].objective, *stand_in, subject, detaches));
       stand_in->clear();
+      if (findings.back().verdict == Verdict::kWrong) continue;
+      check_equal(preview.session().models, *micro, parts[i].objective);
     }
   };
   preview.hooks().plan.bodies = 1;
