@@ -80,13 +80,55 @@ class RecipeScanner {
     if (sign("#") && at > 0 && !is_sign(tokens_[at - 1], "=")) {
       fail("#", "a comment in Lua begins with --");
     }
+    const std::string habit = habit_hint();
+    if (!habit.empty()) fail(path, habit);
     const std::string got = now().kind == LuaTokenKind::kEnd   ? "the end of the file"
                             : now().kind == LuaTokenKind::kBad ? now().text
                                                                : "`" + now().text + "`";
     fail(path,
          "config values are literals (a number, text, true, false, a table of them), so that "
          "they can be read without running the recipe; got " +
-             got);
+             got + quotes_hint());
+  }
+
+  // "`，` is a full-width character; write ,", or "" for another token.
+  std::string full_width(size_t ahead) const {
+    constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
+        {"，", ","}, {"；", ";"}, {"：", "="}, {"＝", "="}, {"（", "("}, {"）", ")"},
+        {"“", "\""}, {"”", "\""}, {"‘", "'"},  {"’", "'"},  {"｛", "{"}, {"｝", "}"}};
+    const std::string_view rest = std::string_view(recipe_.text).substr(now(ahead).begin);
+    for (const auto& [wide, plain] : kTwins) {
+      if (!rest.starts_with(wide)) continue;
+      return fmt::format("`{}` is a full-width or curly character; write {}", wide, plain);
+    }
+    return "";
+  }
+
+  // The fix for a config written as in Python or JSON, or with the signs of another keyboard.
+  std::string habit_hint() const {
+    for (const size_t ahead : {size_t{0}, size_t{1}}) {
+      if (std::string hint = full_width(ahead); !hint.empty()) return hint;
+    }
+    if (name("True") || name("False")) {
+      return name("True") ? "Lua writes true" : "Lua writes false";
+    }
+    if (name("None") || name("null")) return "leave a key out instead of setting it to nothing";
+    if (sign("[")) return "a list is written with braces: { 0.9, 0.999 }";
+    const bool key = now().kind == LuaTokenKind::kName && sign(":", 1);
+    if (key) return fmt::format("write {} = VALUE, not {}: VALUE", now().text, now().text);
+    if (sign(":") && at > 0 && tokens_[at - 1].kind == LuaTokenKind::kString) {
+      return fmt::format("write {0} = VALUE, not \"{0}\": VALUE", tokens_[at - 1].text);
+    }
+    return "";
+  }
+
+  // For a name that is not called and belongs to no expression: text without its quotes, probably.
+  std::string quotes_hint() const {
+    if (now().kind != LuaTokenKind::kName) return "";
+    const bool alone = sign(",", 1) || sign(";", 1) || sign("}", 1);
+    const bool path = sign("/", 1) || sign("-", 1);
+    if (alone) return fmt::format("; text needs quotes: \"{}\"", now().text);
+    return path ? "; text needs quotes" : "";
   }
 
   // After a value: a separator or the end of the table. A token that could begin the next entry

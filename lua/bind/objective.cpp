@@ -182,13 +182,16 @@ std::optional<std::pair<int64_t, int64_t>> unequal_sizes(const std::string& mess
 }
 
 // Calls the function below its argument for two results. An error of unequal sizes gets the units
-// that the sizes count.
+// that the sizes count, one of a backward that the step makes.
 void call_objective(lua_State* L, MicroBatch& micro) {
   try {
     protected_call(L, 1, 2);
   } catch (const LuaError& error) {
     const auto sizes = unequal_sizes(error.message());
     std::string hint = sizes ? unit_mismatch_hint(sizes->first, sizes->second, micro) : "";
+    if (error.report().operation == "Tensor:backward") {
+      hint = "the step calls backward itself; return the loss";
+    }
     if (hint.empty()) throw;
     auto report = std::make_shared<ErrorReport>(error.report());
     report->hint = std::move(hint);

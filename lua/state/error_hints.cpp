@@ -1,8 +1,13 @@
 // One row per known message of Lua or LibTorch without a fix: a piece of the message, then the fix.
+// Where the message alone does not tell, the tokens of its line do.
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
+#include <vector>
 
+#include "core/config/lua_lexer.h"
 #include "lua/state/error_report.h"
 
 namespace xrun {
@@ -24,7 +29,7 @@ constexpr std::array kHints = {
          "detaches?"},
     Hint{"objective failed: Trying to backward through the graph",
          "it uses a tensor of an earlier backward: compute it inside the objective, or detach it "
-         "with xrun.keep"},
+         "with xrun.keep; an objective calls no :backward(), since the step does"},
     Hint{"backward through the graph a second time",
          "the first backward freed the graph; pass { retain_graph = true } to it"},
     Hint{"modified by an inplace operation",
@@ -45,11 +50,166 @@ constexpr std::array kHints = {
     Hint{"tensors used as indices must be", "convert the index with :long() or :bool()"},
     Hint{"near 'repeat'", "`repeat` is a keyword of Lua; the method is :tile(...)"},
     Hint{"near '#'", "a comment in Lua begins with --"},
+    Hint{"`None` is not defined", "Lua writes nil"},
+    Hint{"`True` is not defined", "Lua writes true"},
+    Hint{"`False` is not defined", "Lua writes false"},
     Hint{"Dimension out of range", "dimensions count from 0, or from -1 at the end"},
     Hint{"stack overflow", "a function calls itself without a limit"},
 };
 
+using Tokens = std::vector<LuaToken>;
+
+// True if the signs stand side by side from `at` on; each is one byte.
+bool signs_at(const Tokens& tokens, size_t at, std::string_view signs) {
+  for (size_t k = 0; k < signs.size(); ++k) {
+    if (at + k >= tokens.size() || !is_sign(tokens[at + k], signs.substr(k, 1))) return false;
+    if (k > 0 && tokens[at + k].begin != tokens[at + k - 1].end) return false;
+  }
+  return true;
+}
+
+bool is_name(const LuaToken& token, std::string_view text) {
+  return token.kind == LuaTokenKind::kName && token.text == text;
+}
+
+bool has_name(const Tokens& tokens, std::string_view text) {
+  return std::any_of(tokens.begin(), tokens.end(),
+                     [&](const LuaToken& token) { return is_name(token, text); });
+}
+
+// f"...": a string right behind the name.
+bool has_f_string(const Tokens& tokens) {
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    if (!is_name(tokens[i], "f") || tokens[i].end != tokens[i + 1].begin) continue;
+    if (tokens[i + 1].kind == LuaTokenKind::kString) return true;
+  }
+  return false;
+}
+
+constexpr std::string_view kFString =
+    "Lua has no f\"...\"; join with .., as in \"loss \" .. x, or use string.format(\"%g\", x)";
+
+// What people write by habit, by the words and signs of a line that Lua cannot read.
+constexpr std::array kHabitSigns = {
+    Hint{"!=", "Lua writes ~= for not equal"},
+    Hint{"&&", "Lua writes `and`"},
+    Hint{"||", "Lua writes `or`"},
+    Hint{"++", "Lua has no ++; write x = x + 1"},
+    Hint{"+=", "Lua has no +=; write x = x + y"},
+    Hint{"-=", "Lua has no -=; write x = x - y"},
+    Hint{"*=", "Lua has no *=; write x = x * y"},
+    Hint{"/=", "Lua has no /=; write x = x / y"},
+};
+constexpr std::array kHabitWords = {
+    Hint{"def", "a function in Lua: local function name(x) ... end"},
+    Hint{"import", "Lua loads a module by local xrun = require \"xrun\""},
+    Hint{"elif", "Lua writes elseif ... then"},
+    Hint{"lambda", "a function without a name in Lua: function(x) return x end"},
+    Hint{"None", "Lua writes nil, and x == nil"},
+    Hint{"True", "Lua writes true"},
+    Hint{"False", "Lua writes false"},
+};
+
+std::string habit_hint(std::string_view message, const Tokens& tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    for (const auto& [signs, hint] : kHabitSigns) {
+      if (signs_at(tokens, i, signs)) return std::string(hint);
+    }
+  }
+  for (const auto& [word, hint] : kHabitWords) {
+    if (has_name(tokens, word)) return std::string(hint);
+  }
+  if (has_f_string(tokens)) return std::string(kFString);
+  // x = a if c else b
+  const bool choice = has_name(tokens, "if") && has_name(tokens, "else") &&
+                      !has_name(tokens, "then") && !is_name(tokens.front(), "if");
+  if (choice)
+    return "Lua writes `c and a or b` for a if c else b, where a is neither nil nor false";
+  if (message.starts_with("')' expected near '='")) {
+    return "Lua has no named arguments; a method takes them in a table: x:sum({ dim = -1 })";
+  }
+  return "";
+}
+
+// "call it with a colon: margin:log_sigmoid()" where the line calls the method that failed with a
+// dot.
+std::string colon_hint(const ErrorReport& report, const Tokens& tokens) {
+  const size_t colon = report.operation.find(':');
+  const bool of_self = report.message.find("argument `self`") != std::string::npos ||
+                       report.message.starts_with("argument 1: ");
+  if (colon == std::string::npos || !of_self) return "";
+  const std::string method = report.operation.substr(colon + 1);
+  for (size_t i = 2; i + 2 < tokens.size(); ++i) {
+    if (!is_name(tokens[i], method) || !is_sign(tokens[i - 1], ".")) continue;
+    if (tokens[i - 2].kind != LuaTokenKind::kName || !is_sign(tokens[i + 1], "(")) continue;
+    return fmt::format("call it with a colon: {}:{}({})", tokens[i - 2].text, method,
+                       is_sign(tokens[i + 2], ")") ? "" : "...");
+  }
+  return "";
+}
+
+// math.exp(x) and string.format("%.2f", x) of an object of C++, which is a tensor nearly always.
+std::string library_hint(std::string_view message) {
+  constexpr std::string_view kTo = " to '";
+  const size_t at = message.find(kTo);
+  if (!message.starts_with("bad argument #") || at == std::string_view::npos ||
+      message.find("expected, got userdata") == std::string_view::npos) {
+    return "";
+  }
+  const size_t begin = at + kTo.size();
+  const std::string_view name = message.substr(begin, message.find('\'', begin) - begin);
+  constexpr std::string_view kMethods[] = {"abs", "acos", "asin", "atan",  "ceil",
+                                           "cos", "cosh", "exp",  "floor", "log",
+                                           "sin", "sinh", "sqrt", "tan",   "tanh"};
+  if (std::find(std::begin(kMethods), std::end(kMethods), name) != std::end(kMethods)) {
+    return fmt::format("of a tensor it is a method: x:{}()", name);
+  }
+  if (name == "max" || name == "min") return "of tensors: x:maximum(y), x:minimum(y), x:clamp(0)";
+  return "x:item() is the number of a tensor with one element";
+}
+
+// "cfg.beta is text (line 7); write beta = 0.1" where a value of the line is a number in quotes.
+std::string quoted_number_hint(const ErrorReport& report, std::string_view text) {
+  const bool wants_number = report.message.find("wanted Scalar") != std::string::npos ||
+                            report.message.starts_with("attempt to perform arithmetic");
+  if (!wants_number) return "";
+  for (const std::string& value : report.values) {
+    const size_t equals = value.find(" = \"");
+    if (equals == std::string::npos || !value.ends_with('"')) continue;
+    const std::string name = value.substr(0, equals);
+    const std::string number = value.substr(equals + 4, value.size() - equals - 5);
+    char* end = nullptr;
+    std::strtod(number.c_str(), &end);
+    if (number.empty() || *end != 0) continue;
+    const std::string key = name.substr(name.rfind('.') + 1);
+    // Where the text is written.
+    std::string line;
+    const Tokens tokens = lex_lua(text);
+    for (size_t i = 0; i + 2 < tokens.size() && line.empty(); ++i) {
+      if (!is_name(tokens[i], key) || !is_sign(tokens[i + 1], "=")) continue;
+      if (tokens[i + 2].kind == LuaTokenKind::kString && tokens[i + 2].text == number) {
+        line = fmt::format(" (line {})", tokens[i].line);
+      }
+    }
+    return fmt::format("{} is text{}; write {} = {}", name, line, key, number);
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string line_hint(const ErrorReport& report, std::string_view text) {
+  const Tokens tokens = lex_lua(report.source_line);
+  const bool syntax = report.message.find(" near '") != std::string::npos;
+  if (syntax) return habit_hint(report.message, tokens);
+  if (report.message.starts_with("`f` is not defined") && has_f_string(tokens)) {
+    return std::string(kFString);
+  }
+  for (std::string hint : {colon_hint(report, tokens), library_hint(report.message)}) {
+    if (!hint.empty()) return hint;
+  }
+  return quoted_number_hint(report, text);
+}
 
 std::string hint_for(std::string_view message) {
   for (const auto& [piece, hint] : kHints) {

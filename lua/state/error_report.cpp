@@ -223,6 +223,7 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   if (!report.file.empty()) {
     report.source_line = source_line(L, "@" + report.file, report.line);
     mark_source(report);
+    if (report.hint.empty()) report.hint = line_hint(report, source_text(L, "@" + report.file));
   }
   report.traceback = traceback_of(L, L);
 }
@@ -273,6 +274,7 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
     const LuaToken open = open_bracket_before(source_text(L, "@" + report->file), report->line);
     if (is_sign(open, "(")) report->hint = fmt::format("the ( of line {} is not closed", open.line);
   }
+  if (report->hint.empty()) report->hint = line_hint(*report, "");
   if (near != std::string::npos) {
     const std::string word = report->message.substr(near + 6, report->message.size() - near - 7);
     const size_t at = report->source_line.find(word);

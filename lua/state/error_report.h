@@ -102,6 +102,10 @@ std::string source_line(lua_State* L, const std::string& chunk_name, int line);
 // The fix for an error of Lua or LibTorch whose message has none, or "".
 std::string hint_for(std::string_view message);
 
+// The fix that the erring line shows for an error whose message has none, or "": a dot in place of
+// a colon, a habit from another language. `text` is the whole of its file.
+std::string line_hint(const ErrorReport& report, std::string_view text);
+
 // One short phrase for the value at index i: "f32[2,3] cpu", "nil", "\"text\"", "table of 3".
 std::string describe_value(lua_State* L, int i);
 

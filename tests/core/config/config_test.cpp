@@ -54,6 +54,25 @@ TEST(RecipeConfig, RejectsExpressions) {
   EXPECT_NE(resolve_error("local a = xrun.config { b = {"), "no error");
 }
 
+TEST(RecipeConfig, HabitsOfOtherLanguagesAreExplained) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"shuffle = True", "`shuffle`: Lua writes true"},
+      {"template = None", "`template`: leave a key out instead of setting it to nothing"},
+      {"\"beta\": 0.1", "write beta = VALUE, not \"beta\": VALUE"},
+      {"beta: 0.1", "write beta = VALUE, not beta: VALUE"},
+      {"betas = [0.9, 0.99]", "`betas`: a list is written with braces: { 0.9, 0.999 }"},
+      {"model = smollm2", "got `smollm2`; text needs quotes: \"smollm2\""},
+      {"model = runs/x/hf", "got `runs`; text needs quotes"},
+      {"epochs = 1，steps = 2", "`，` is a full-width or curly character; write ,"},
+      {"epochs = 1, steps＝2", "`＝` is a full-width or curly character; write ="},
+      {"model = “tiny”", "`“` is a full-width or curly character; write \""},
+  };
+  for (const auto& [text, hint] : cases) {
+    EXPECT_NE(resolve_error(config_text(text)).find(hint), std::string::npos)
+        << resolve_error(config_text(text));
+  }
+}
+
 TEST(RecipeConfig, AMissingCommaIsNamedAfterThePrecedingValue) {
   try {
     read_config(config_text("  model = 'm'\n  beta = 0.1,", "print(cfg.beta)"));

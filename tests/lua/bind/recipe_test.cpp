@@ -127,6 +127,37 @@ TEST_F(RecipeRun, ASyntaxErrorPointsAtItsLine) {
             "       |         ^");
 }
 
+TEST_F(RecipeRun, HabitsOfOtherLanguagesAreExplained) {
+  const std::vector<std::pair<std::string, std::string>> hints = {
+      {"if 1 != 2 then print(1) end", "Lua writes ~= for not equal"},
+      {"local x = 1\nx += 1", "Lua has no +=; write x = x + y"},
+      {"def f(x):\n  return x", "a function in Lua: local function name(x) ... end"},
+      {"import torch", "Lua loads a module by local xrun = require \"xrun\""},
+      {"local x = None", "Lua writes nil"},
+      {"local x = True", "Lua writes true"},
+      {"local x = 1 if 2 else 3", "Lua writes `c and a or b` for a if c else b"},
+      {"local x = f\"loss {x}\"", "Lua has no f\"...\""},
+      {"local y = xrun.ones(2):sum(dim=-1)", "in a table: x:sum({ dim = -1 })"},
+  };
+  for (const auto& [line, hint] : hints) has(run(kHead + line), "\n  hint: " + hint);
+  EXPECT_EQ(run("local a = '!= += def' = 2").find("hint"), std::string::npos);
+}
+
+TEST_F(RecipeRun, CallsThatATensorTakesAnotherWayAreExplained) {
+  const std::string x = std::string(kHead) + "local x = xrun.ones(2)\n";
+  has(run(x + "local y = x.log_sigmoid()"), "hint: call it with a colon: x:log_sigmoid()");
+  has(run(x + "local y = x.sum(0)"), "hint: call it with a colon: x:sum(...)");
+  has(run(x + "local y = math.exp(x)"), "hint: of a tensor it is a method: x:exp()");
+  has(run(x + "print(string.format('%.2f', x))"),
+      "hint: x:item() is the number of a tensor with one element");
+}
+
+TEST_F(RecipeRun, ANumberInQuotesIsNamedWithItsLine) {
+  has(run(std::string(kHead) +
+          "local cfg = xrun.config {\n  beta = \"0.1\",\n}\nlocal y = cfg.beta * xrun.ones(2)"),
+      "hint: cfg.beta is text (line 3); write beta = 0.1");
+}
+
 TEST_F(RecipeRun, ACommentThatBeginsWithANumberSignIsExplained) {
   has(run("local a = 1 # one\n"), "hint: a comment in Lua begins with --");
 }
