@@ -8,6 +8,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/bundle_fixture.sh"
 (cd maker && "$xrun" bundle dpo.lua --run run -o again.xrb >/dev/null)
 cmp maker/dpo.xrb maker/again.xrb || fail "two bundles of one recipe differ"
 
+# A run in place of its recipe, and a recipe in place of its bundle.
+(cd maker && wants 2 'bundle dpo.lua --run run' "$xrun" bundle run) || fail "no recipe is named"
+(cd maker && wants 2 'verify takes a bundle, or the folder of a run' "$xrun" verify dpo.lua) ||
+  fail "verify takes a recipe"
+
 # In another folder, with nothing but the file: the same bits, and the run says so.
 mkdir other && cp maker/whole.xrb other/dpo.xrb && cp maker/dpo.xrb other/lean.xrb && cd other
 export XRUN_CACHE=$work/other_cache

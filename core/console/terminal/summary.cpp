@@ -92,15 +92,19 @@ std::string score_text(const ScoreRange& score) {
   return text;
 }
 
-// One line per validation set: "valid", "valid/other".
-void add_valid(Facts& facts, const Json& object) {
+// One line per validation set: "valid", "valid/other". A value of an earlier state than the last of
+// `steps` says so.
+void add_valid(Facts& facts, const Json& object, int64_t steps) {
   if (!object.is_object()) return;
+  const Json* const step = object.find("step");
+  const bool earlier = step != nullptr && step->is_int() && step->as_int() < steps;
   constexpr std::string_view kEnd = "/loss";
   for (const auto& [key, value] : object.as_object()) {
     // A set's loss names it; its other metrics follow by name.
     if (!key.starts_with("valid/") || !key.ends_with(kEnd)) continue;
     const std::string set = key.substr(0, key.size() - kEnd.size());
-    facts.add(set, metric_text(object, set + "/"));
+    facts.add(set, metric_text(object, set + "/") +
+                       (earlier ? fmt::format(" (step {})", count_text(step->as_int())) : ""));
   }
 }
 
@@ -206,7 +210,7 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   facts.add("train",
             summary.last_train.is_object() ? metric_text(summary.last_train, "train/") : "");
   for (const ScoreRange& score : summary.scores) facts.add(score.name, score_text(score));
-  add_valid(facts, summary.last_valid);
+  add_valid(facts, summary.last_valid, summary.steps);
   std::string time = format_duration(summary.seconds);
   if (summary.first_step > 0) time += " since the resume";
   if (summary.tokens > 0 && summary.seconds > 0) {

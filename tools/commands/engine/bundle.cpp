@@ -6,8 +6,10 @@
 #include <string>
 
 #include "core/base/called_as.h"
+#include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/run/record/run_files.h"
 #include "core/run/resume.h"
 #include "core/run/resumed_run.h"
 #include "core/share/bundle_maker.h"
@@ -88,6 +90,17 @@ int command_bundle(int argc, char** argv) {
   if (is_bundle_name(request.recipe)) {
     throw UsageError(fmt::format("{}: is a bundle already; xrun init --from {} copies its recipe",
                                  request.recipe, shell_word(request.recipe)));
+  }
+  std::error_code none;
+  if (std::filesystem::is_directory(request.recipe, none)) {
+    throw UsageError(fmt::format(
+        "{0}: is a folder; a bundle is made of a recipe, with the run's settings and first steps: "
+        "{1} bundle {2}.lua --run {3}",
+        request.recipe, called_as(),
+        is_file(std::filesystem::path(request.recipe) / "run.json")
+            ? text_member(read_run_record(request.recipe), "recipe")
+            : "RECIPE",
+        shell_word(request.recipe)));
   }
   request.run_given = !run.empty();
   if (request.run_given) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
@@ -87,6 +88,12 @@ int command_verify(int argc, char** argv) {
   add_trust_arguments(app);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   std::error_code none;
+  if (name.ends_with(".lua") && is_file(name)) {
+    throw UsageError(fmt::format(
+        "{0}: is a recipe; verify takes a bundle, or the folder of a run: {1} verify RUN. {1} check "
+        "{2} checks a recipe",
+        name, called_as(), shell_word(name)));
+  }
   return std::filesystem::is_directory(name, none) ? verify_run(name) : verify_bundle(name);
 }
 

@@ -42,6 +42,14 @@ TEST(ClosingSummary, ReportsResultsAndTheirFolders) {
             "model        runs/dpo-1a2b3c4d/hf (bfloat16)\n");
 }
 
+TEST(ClosingSummary, AnEvaluationOfAnEarlierStepSaysSo) {
+  RunSummary summary;
+  summary.steps = summary.total_steps = 12;
+  summary.last_valid = parse_json(R"({"step":8,"valid/loss":0.2})", "v");
+  EXPECT_NE(closing_summary(summary, plain()).find("valid        loss 0.2000 (step 8)\n"),
+            std::string::npos);
+}
+
 TEST(ClosingSummary, HasTheCommandThatContinuesARunEndedBySteps) {
   RunSummary summary;
   summary.recipe = "dpo.lua";
