@@ -55,6 +55,7 @@ void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_v
   note_unmatched_results(messages, row.notes);
   note_lost_turns(messages, kwargs, *encoding.chat_template, encoding.settings.lost_turns,
                   row.notes);
+  note_lost_reasoning(messages, kwargs, *encoding.chat_template, row.notes);
   if (is_trained(out.streams[0])) note_plain_turns(*encoding.tokenizer, out, row.notes);
   static_cast<RowExtras&>(out) = std::move(row);
   fit_length(encoding, names, out);
@@ -78,6 +79,7 @@ class PreferenceEncoder : public RowEncoder {
       throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained",
                                                  s == 0 ? "chosen" : "rejected"));
     }
+    note_lost_reasoning(row.rejected, row.kwargs, *encoding_.chat_template, row.notes);
     finish_row(encoding_, {"the chosen side", "the rejected side"}, row.chosen, row.kwargs, row,
                out);
   }

@@ -20,6 +20,7 @@ namespace xrun {
 namespace {
 
 constexpr const char* kDeveloper = "developer";
+constexpr std::string_view kContentKey = "content";
 
 // The content of a message, or the text of each of its parts.
 template <typename Message>
@@ -48,6 +49,37 @@ std::string_view shown_text(const Json& message, const std::string& text) {
   const size_t end = is_assistant(message) ? text.rfind(kEnd) : std::string::npos;
   return trimmed(end == std::string::npos ? std::string_view(text)
                                           : std::string_view(text).substr(end + kEnd.size()));
+}
+
+// The reasoning of an answer, and the key of the message that holds it.
+struct Reasoning {
+  std::string_view text;  // "": none
+  std::string_view key;
+};
+
+Reasoning reasoning_of(const Json& message) {
+  if (!is_assistant(message)) return {};
+  for (const char* key : {"reasoning_content", "thinking", "reasoning"}) {
+    const Json* value = message.find(key);
+    if (value == nullptr || !value->is_string()) continue;
+    if (const auto text = trimmed(value->as_string()); !text.empty()) return {text, key};
+  }
+  const Json* content = message.find("content");
+  if (content == nullptr || !content->is_string()) return {};
+  constexpr std::string_view kBegin = "<think>";
+  const std::string_view text = content->as_string();
+  const size_t end = text.rfind("</think>");
+  if (end == std::string_view::npos) return {};
+  const size_t begin = text.rfind(kBegin, end);
+  const size_t from = begin == std::string_view::npos ? 0 : begin + kBegin.size();
+  return {trimmed(text.substr(from, end - from)), kContentKey};
+}
+
+// A row counts once under a note.
+void add_note(std::vector<std::string>& notes, std::string note) {
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) {
+    notes.push_back(std::move(note));
+  }
 }
 
 // True if all texts are found in their order. A lost text that happens to be part of a later one
@@ -144,15 +176,38 @@ void note_lost_turns(const Json& messages, const Json& kwargs, const ChatTemplat
   const Rendering rendering = chat_template.render(messages, kwargs);
   for (const size_t m : lost_turns(messages, kwargs, chat_template, rendering)) {
     const Json& message = messages.as_array()[m];
-    std::string note =
-        makes_calls(message)
-            ? fmt::format("{}the template leaves out the text beside a tool call", kLostNote)
-            : fmt::format("{}the template leaves out turns of role \"{}\"", kLostNote,
-                          message_role(message));
-    // A row counts once under a note.
-    if (std::find(notes.begin(), notes.end(), note) == notes.end()) {
-      notes.push_back(std::move(note));
-    }
+    add_note(notes,
+             makes_calls(message)
+                 ? fmt::format("{}the template leaves out the text beside a tool call", kLostNote)
+                 : fmt::format("{}the template leaves out turns of role \"{}\"", kLostNote,
+                               message_role(message)));
+  }
+}
+
+void note_lost_reasoning(const Json& messages, const Json& kwargs,
+                         const ChatTemplate& chat_template, std::vector<std::string>& notes) {
+  const Json::Array& list = messages.as_array();
+  // Most conversations need no further rendering.
+  if (std::none_of(list.begin(), list.end(),
+                   [](const Json& message) { return !reasoning_of(message).text.empty(); })) {
+    return;
+  }
+  const std::string rendered = chat_template.render(messages, kwargs).text;
+  bool earlier = false;     // a user turn follows
+  bool renders_all = true;  // the reasoning after the last user turn
+  for (size_t m = list.size(); m-- > 0;) {
+    if (message_role(list[m]) == "user") earlier = true;
+    const Reasoning reasoning = reasoning_of(list[m]);
+    if (reasoning.text.empty() || rendered.find(reasoning.text) != std::string::npos) continue;
+    if (!earlier) renders_all = false;
+    // Templates that render reasoning leave out that of earlier turns; others leave out all of it.
+    add_note(
+        notes,
+        earlier && renders_all
+            ? fmt::format("{}the template leaves out the reasoning of earlier turns", kLostNote)
+        : reasoning.key == kContentKey
+            ? fmt::format("{}the template leaves out the text before </think>", kLostNote)
+            : fmt::format("{}the template does not render \"{}\"", kLostNote, reasoning.key));
   }
 }
 

@@ -25,6 +25,11 @@ void require_turns(const Json& messages, const Json& kwargs, const ChatTemplate&
 void note_lost_turns(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                      bool may_be_lost, std::vector<std::string>& notes);
 
+// Notes reasoning that the template leaves out: of a message's "reasoning_content", "thinking" or
+// "reasoning", or of its content before </think>. Qwen3 leaves out that of earlier turns by design.
+void note_lost_reasoning(const Json& messages, const Json& kwargs,
+                         const ChatTemplate& chat_template, std::vector<std::string>& notes);
+
 // Turns of the role "developer" become "system", OpenAI's older name for it, if the template
 // refuses them or leaves them out, and renders them as "system". Noted.
 void map_developer_turns(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,

@@ -75,6 +75,40 @@ TEST_F(LostTurns, AnEndOfTurnThatTheTokenizerCallsOrdinaryTextIsNoted) {
   EXPECT_FALSE(plain_);
 }
 
+TEST_F(LostTurns, ReasoningThatTheTemplateLeavesOutIsNoted) {
+  const auto answer = [](const std::string& key, const std::string& text) {
+    return R"({"role":"assistant","content":"Four.",")" + key + "\":\"" + text + "\"}";
+  };
+  const std::string asks = user_turn("2 + 2?");
+  for (const std::string key : {"reasoning_content", "thinking", "reasoning"}) {
+    const std::string row = R"({"messages":[)" + asks + "," + answer(key, "add them") + "]}";
+    const Notes lost = {"LOST: the template does not render \"" + key + "\""};
+    EXPECT_EQ(encode_with("chatml", row).notes, lost);
+    EXPECT_EQ(encode_with("qwen2.5", row).notes, lost);
+    EXPECT_EQ(encode_with("qwen3", row).notes, Notes{}) << key;
+  }
+  const std::string twice = R"({"messages":[)" + asks + "," +
+                            answer("reasoning_content", "add them") + "," + asks + "," +
+                            answer("reasoning_content", "once more") + "]}";
+  const Notes earlier = {"LOST: the template leaves out the reasoning of earlier turns"};
+  EXPECT_EQ(encode_with("qwen3", twice).notes, earlier);
+  EXPECT_EQ(encode_with("chatml", twice).notes,
+            Notes{"LOST: the template does not render \"reasoning_content\""});
+  const std::string within = R"({"messages":[)" + asks + "," +
+                             assistant_turn("<think>add them</think>Four.") + "," + asks + "," +
+                             assistant_turn("<think>once more</think>Four.") + "]}";
+  EXPECT_EQ(encode_with("qwen3", within).notes, earlier);
+  EXPECT_EQ(encode_with("chatml", within).notes, Notes{});
+}
+
+TEST_F(LostTurns, LostReasoningOfTheRejectedSideIsNoted) {
+  const std::string row = R"({"prompt":"2 + 2?","chosen":[)" + assistant_turn("Four.") +
+                          R"(],"rejected":[{"role":"assistant","content":"Five.",
+                          "reasoning_content":"guess"}]})";
+  EXPECT_EQ(encode_with("chatml", row, RowKind::kPreference).notes,
+            Notes{"LOST: the template does not render \"reasoning_content\""});
+}
+
 TEST_F(LostTurns, DeveloperIsReadAsSystemWhereTheTemplateDoesNotRenderIt) {
   const Notes mapped = {
       "the role \"developer\" is read as \"system\", since the template does not render it"};
