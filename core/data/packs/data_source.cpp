@@ -24,7 +24,7 @@ namespace xrun {
 namespace {
 
 // Raised when the same input gives other bytes, for example when an encoder changes. 15: lost
-// reasoning is noted.
+// reasoning is noted, and pairs of equal tokens are dropped.
 constexpr int64_t kRowVersion = 15;
 constexpr size_t kLawRows = 64;           // rows on which the laws are checked
 constexpr int64_t kLawLines = 1000;       // lines of each file from which they are taken

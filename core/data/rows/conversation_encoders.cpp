@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/strings.h"
 #include "core/data/rows/conversation_row.h"
 #include "core/data/rows/conversation_tokens.h"
 #include "core/data/rows/lost_turns.h"
@@ -61,6 +62,12 @@ void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_v
   fit_length(encoding, names, out);
 }
 
+// Equal tokens express no preference, whatever the texts were.
+void require_different_sides(const EncodedRow& row, const std::string& cause) {
+  if (row.streams[0].ids != row.streams[1].ids) return;
+  throw RowRefusal("same_answers", "chosen and rejected become the same tokens: " + cause);
+}
+
 class PreferenceEncoder : public RowEncoder {
  public:
   explicit PreferenceEncoder(const RowEncoding& encoding)
@@ -79,9 +86,12 @@ class PreferenceEncoder : public RowEncoder {
       throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained",
                                                  s == 0 ? "chosen" : "rejected"));
     }
+    require_different_sides(out, "the template or the tokenizer leaves out what differs");
     note_lost_reasoning(row.rejected, row.kwargs, *encoding_.chat_template, row.notes);
     finish_row(encoding_, {"the chosen side", "the rejected side"}, row.chosen, row.kwargs, row,
                out);
+    require_different_sides(out, fmt::format("they differ only beyond max_length = {}",
+                                             count_text(encoding_.settings.max_length)));
   }
 
   LawSample law_sample(const Json& value) const override {

@@ -105,6 +105,27 @@ TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedRefusesTheRow) {
   }
 }
 
+TEST_F(PreferenceEncoders, SidesOfTheSameTokensAreRefused) {
+  const auto refused = [&](const std::string& row, int64_t max_length) -> std::string {
+    try {
+      encode(row, max_length, OverLength::kCut, TrainOn::kAssistant);
+      return "";
+    } catch (const RowRefusal& refusal) {
+      return refusal.reason() + ": " + refusal.what();
+    }
+  };
+  const std::string late = pair_row("q", "yyyyyyyyyy", "yyyyyyyyyz");
+  EXPECT_EQ(refused(late, 0), "");
+  EXPECT_EQ(refused(late, 24),
+            "same_answers: chosen and rejected become the same tokens: they differ only beyond "
+            "max_length = 24");
+  const std::string unseen = R"({"prompt":"q","chosen":[{"role":"assistant","content":"a"}],
+      "rejected":[{"role":"assistant","content":"a","mood":"b"}]})";
+  EXPECT_EQ(refused(unseen, 0),
+            "same_answers: chosen and rejected become the same tokens: the template or the "
+            "tokenizer leaves out what differs");
+}
+
 TEST_F(PreferenceEncoders, ARowThatTheTemplateRefusesIsBad) {
   const std::string row = R"({"prompt":[{"role":"refused","content":"x"}],"chosen":"a",
                               "rejected":"b"})";
