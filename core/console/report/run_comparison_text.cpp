@@ -54,8 +54,7 @@ class ComparisonText {
   std::string text() {
     config();
     code();
-    facts("data", one_.data,
-          one_.data_known ? "the same rows, tokens and order" : "of the files not compared");
+    facts("data", one_.data, same_data());
     results();
     history();
     if (one_.machine_known) {
@@ -155,7 +154,18 @@ class ComparisonText {
     values("", rows);
   }
 
-  void facts(const char* name, const std::vector<FactDifference>& facts, const char* same) {
+  // Recipes are compared by their files: their settings decide what becomes of them.
+  std::string same_data() const {
+    if (!one_.data_known) return "of the files not compared";
+    if (one_.rows_known) return "the same rows, tokens and order";
+    std::vector<std::string> keys;
+    for (const std::string& key : one_.data_settings()) keys.push_back(shown(key));
+    if (keys.empty()) return "the same files, read by the same settings";
+    return fmt::format("the same files; rows, tokens or order may differ by {}",
+                       listed(keys, kListedNames));
+  }
+
+  void facts(const char* name, const std::vector<FactDifference>& facts, const std::string& same) {
     section(name, facts.empty() ? same : "");
     list(facts);
   }

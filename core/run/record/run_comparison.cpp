@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/config/config_field.h"
 #include "core/config/lua_source.h"
 #include "core/run/record/difference.h"
 #include "core/run/record/metrics_file.h"
@@ -281,6 +282,18 @@ bool RunComparison::settings_differ() const {
   // A setting with a note does not change the result.
   return std::any_of(settings.begin(), settings.end(),
                      [](const SettingDifference& one) { return one.note.empty(); });
+}
+
+std::vector<std::string> RunComparison::data_settings() const {
+  std::vector<std::string> keys;
+  for (const SettingDifference& one : settings) {
+    const std::string top = one.key.substr(0, one.key.find('.'));
+    const ConfigField* field = find_config_field(top);
+    const bool decides = top == "data" || top == "valid" || top == "batch" || top == "model" ||
+                         (field != nullptr && field->of_data_set);
+    if (decides && one.note.empty()) keys.push_back(one.key);
+  }
+  return keys;
 }
 
 bool RunComparison::results_differ() const {

@@ -49,6 +49,7 @@ struct RunComparison {
   std::vector<DiffLine> recipe;         // empty if the recipes are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
   bool data_known = true;               // both say which files they read
+  bool rows_known = true;               // false: of the data only the files were compared
   std::vector<FactDifference> data;     // digests, and the fields and rows they cover
   bool machine_known = true;            // both ran
   std::vector<FactDifference> machine;  // shown only: same() ignores them
@@ -65,6 +66,8 @@ struct RunComparison {
 
   int64_t common_steps() const { return std::min(steps_a, steps_b); }
   bool settings_differ() const;
+  // The keys of differing settings that decide rows, tokens or their order.
+  std::vector<std::string> data_settings() const;
   bool code_differs() const { return !recipe_same || !program.empty(); }
   bool data_differ() const { return !data.empty(); }
   bool results_differ() const;

@@ -41,6 +41,7 @@ TEST_F(NumberComparison, CommentsHaveNoEffect) {
       compare(recipe("a.lua", "0.1"), recipe("b.lua", "0.1", "print(cfg.beta) -- the same"));
   EXPECT_TRUE(same.same());
   EXPECT_FALSE(same.results_known);
+  EXPECT_FALSE(same.rows_known);
   EXPECT_TRUE(notices_.empty());
 }
 

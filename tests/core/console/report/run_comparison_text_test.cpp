@@ -55,6 +55,24 @@ TEST(RunComparisonText, EqualRunsTakeOneLinePerSection) {
             "machine   the same kind of machine and settings\n");
 }
 
+TEST(RunComparisonText, RecipesAreComparedByTheirFilesAndSettings) {
+  RunComparison comparison;
+  comparison.rows_known = false;
+  comparison.settings = {{"beta", "0.1", "0.2", "", "", ""},
+                         {"data.1.path", "x", "y", "", "", "the same bytes"}};
+  EXPECT_NE(text_of(comparison).find("data      the same files, read by the same settings\n"),
+            std::string::npos);
+  for (const char* key : {"data.1.weight", "max_length", "seed", "shuffle.block"}) {
+    comparison.settings.push_back({key, "1", "2", "", "", ""});
+  }
+  EXPECT_NE(
+      text_of(comparison)
+          .find("data      the same files; rows, tokens or order may differ by data.1.weight, "
+                "max_length, seed, shuffle.block\n"),
+      std::string::npos)
+      << text_of(comparison);
+}
+
 TEST(RunComparisonText, ShowsWhatDiffers) {
   RunComparison comparison;
   comparison.name_a = "a";
