@@ -15,6 +15,7 @@
 #include <numbers>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/model/model.h"
 #include "core/train/adamw_state.h"
 #include "core/train/element_runs.h"
@@ -142,6 +143,19 @@ double AdamW::lr(int64_t step, int64_t total_steps) const {
              "schedule needs; set optim.schedule = \"constant\" or pass lr to the step");
   return options_.lr * schedule_factor(options_.schedule, step,
                                        warmup_steps(options_.warmup, total_steps), total_steps);
+}
+
+std::string AdamW::short_run_text(int64_t total_steps) const {
+  const int64_t warmup = warmup_steps(options_.warmup, total_steps);
+  if (total_steps <= 0 || warmup < total_steps) return "";
+  if (total_steps == 1) {
+    return "optim.warmup covers the only step, whose learning rate is 0; nothing is trained: set "
+           "optim.warmup=0";
+  }
+  return fmt::format(
+      "optim.warmup is {} steps and the run has {}, so the learning rate reaches {:.3g} at most and "
+      "never optim.lr = {:.3g}; a number below 1 is a share of the steps: --set optim.warmup=0.1",
+      count_text(warmup), count_text(total_steps), lr(total_steps - 1, total_steps), options_.lr);
 }
 
 // Late, because weights load at the first forward; a dry run never makes it.

@@ -64,6 +64,8 @@ class AdamW : public Saveable {
 
   // Returns the learning rate of update `step` of `total_steps`.
   double lr(int64_t step, int64_t total_steps) const;
+  // Says how far the learning rate rises if the warmup is not shorter than the run; "" if it is.
+  std::string short_run_text(int64_t total_steps) const;
 
   // Around the items that the ranks compute at a time. In one process they are optional, and make
   // the gradient of an item of several backwards be summed by itself before it is added to that of

@@ -58,6 +58,7 @@ grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23:' out.txt ||
 ! grep -q 'reasons.jsonl:22 ' out.txt || { cat out.txt; fail "a reason with two rows"; }
 wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
 [ "$(grep -c -- '--set batch.max_tokens=' out.txt)" = 1 ] || { cat out.txt; fail "no setting that helps"; }
+wants 0 'note     warmup' check "$dpo" --set optim.warmup=100
 cp "$dpo" $'\e[32mgreen.lua'
 wants 0 'green.lua would train' check $'\e[32mgreen.lua'
 ! grep -q $'\e' out.txt || fail "a name sends escapes to the terminal"

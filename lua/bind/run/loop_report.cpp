@@ -107,10 +107,8 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
     session_.notices.add(one_label_text(source.data->set));
   }
   for (const auto& adamw : models_.optimizers) {
-    if (loop.steps != 1 || adamw->lr(0, 1) > 0) continue;
-    session_.notices.add(
-        "warning: optim.warmup covers the only step, whose learning rate is 0; nothing is trained: "
-        "set optim.warmup=0");
+    const std::string text = adamw->short_run_text(loop.steps);
+    if (!text.empty()) session_.notices.add("warning: " + text);
   }
   for (const StepSource& source : loop.sources) {
     if (const std::string text = describe_rollouts(source); !text.empty()) {

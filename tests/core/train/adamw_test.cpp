@@ -213,6 +213,26 @@ TEST(AdamW, NamesAnOptionOutOfRange) {
   EXPECT_THROW(AdamW({weights}, options), UsageError);
 }
 
+TEST(AdamW, SaysThatAWarmupIsNotShorterThanTheRun) {
+  const auto text = [](double warmup, int64_t steps) {
+    AdamWOptions options;
+    options.lr = 1e-5;
+    options.warmup = warmup;
+    return AdamW({std::make_shared<StubTrainable>()}, options).short_run_text(steps);
+  };
+  EXPECT_EQ(text(100, 16),
+            "optim.warmup is 100 steps and the run has 16, so the learning rate reaches 1.5e-06 at "
+            "most and never optim.lr = 1e-05; a number below 1 is a share of the steps: --set "
+            "optim.warmup=0.1");
+  EXPECT_NE(text(16, 16), "");
+  EXPECT_EQ(text(15, 16), "");
+  EXPECT_EQ(text(0.1, 16), "");
+  EXPECT_EQ(text(0, 1), "");
+  EXPECT_EQ(text(0.1, 1),
+            "optim.warmup covers the only step, whose learning rate is 0; nothing is trained: set "
+            "optim.warmup=0");
+}
+
 TEST(AdamW, TheKernelGivesTheSameBitsHoweverTheRangeIsSplit) {
   const int64_t n = 100003;
   const at::Tensor g = at::randn({n}), p0 = at::randn({n});

@@ -13,6 +13,7 @@
 #include "core/model/weights/hf_config.h"
 #include "core/prefix/folded_pack.h"
 #include "core/prefix/shared_prefix.h"
+#include "core/train/adamw.h"
 #include "core/train/batches/held_prefix.h"
 #include "core/train/models/policy.h"
 #include "lua/bind/run/run_loop.h"
@@ -200,6 +201,10 @@ std::vector<Finding> loop_findings(const LoopPause& pause) {
   for (size_t i = 0; i < steps.size(); ++i) {
     findings.push_back(packs_finding(pause, i, steps[i]));
     if (auto prefixes = prefix_finding(steps[i])) findings.push_back(*std::move(prefixes));
+  }
+  for (const auto& adamw : pause.run->models().optimizers) {
+    const std::string text = adamw->short_run_text(pause.loop->steps);
+    if (!text.empty()) findings.push_back({Verdict::kNote, "warmup", text});
   }
   return findings;
 }
