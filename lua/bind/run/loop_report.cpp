@@ -105,6 +105,7 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));
     session_.notices.add(one_label_text(source.data->set));
+    session_.notices.add(source.lone_answer_text(loop.steps));
   }
   for (const auto& adamw : models_.optimizers) {
     const std::string text = adamw->short_run_text(loop.steps);

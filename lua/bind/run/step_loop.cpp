@@ -75,6 +75,12 @@ double StepSource::epochs(int64_t steps) const {
   return static_cast<double>(plan.units_before(steps)) / static_cast<double>(data->set.size());
 }
 
+std::string StepSource::lone_answer_text(int64_t steps) const {
+  if (data->set.kind() != RowKind::kFeedback || plan.most_units(steps) != 1) return "";
+  return "a step has one answer, so KTO's baseline z stays 0: it is the mean over the answers of "
+         "other prompts; raise the batch: --set batch.sequences=16";
+}
+
 std::string StepSource::lower_batch_text(int64_t steps) const {
   const DataSet& set = data->set;
   const int64_t window = set.window_length();

@@ -34,6 +34,8 @@ struct StepSource {
   // "lower the batch to at most 3: --set batch.pairs=3", so that none of that many steps repeats
   // a row; names batch.schedule where its sizes are too large.
   std::string lower_batch_text(int64_t steps) const;
+  // Says that KTO's baseline stays 0 if no step has a second labelled answer; "" if one has.
+  std::string lone_answer_text(int64_t steps) const;
 };
 
 // "16 from step 100 on, 32 from step 300 on": the changes within that many steps.

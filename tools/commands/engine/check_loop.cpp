@@ -202,6 +202,10 @@ std::vector<Finding> loop_findings(const LoopPause& pause) {
     findings.push_back(packs_finding(pause, i, steps[i]));
     if (auto prefixes = prefix_finding(steps[i])) findings.push_back(*std::move(prefixes));
   }
+  for (const StepSource& source : pause.loop->sources) {
+    const std::string text = source.lone_answer_text(pause.loop->steps);
+    if (!text.empty()) findings.push_back({Verdict::kNote, "baseline", text});
+  }
   for (const auto& adamw : pause.run->models().optimizers) {
     const std::string text = adamw->short_run_text(pause.loop->steps);
     if (!text.empty()) findings.push_back({Verdict::kNote, "warmup", text});

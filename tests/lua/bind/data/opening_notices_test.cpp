@@ -35,13 +35,14 @@ TEST_F(OpeningNotices, AHeadStoredBesideItsTiedEmbeddingIsReported) {
 
 // Half of KTO's loss would be missing, and a training of good answers alone looks as if it worked.
 TEST_F(OpeningNotices, AnswersOfOneLabelAreReported) {
-  const auto feedback = [&](const char* second) {
+  const auto feedback = [&](const char* second, const std::string& sequences = "4") {
     write_file_atomic("f.jsonl", std::string(R"({"prompt":"a","completion":"b","label":true})") +
                                      "\n" + R"({"prompt":"c","completion":"d","label":)" + second +
                                      "}\n");
     EXPECT_EQ(run(R"(local xrun = require "xrun"
 local cfg = xrun.config { model = "tiny", data = { { path = "f.jsonl" } }, template = "chatml",
-  optim = { lr = 1e-3 }, batch = { sequences = 4 }, steps = 1 }
+  optim = { lr = 1e-3 }, batch = { sequences = )" +
+                      sequences + R"( }, steps = 1 }
 local policy = xrun.policy(cfg.model)
 local data   = xrun.feedback(cfg.data, policy, { template = cfg.template })
 local adamw  = xrun.adamw(policy, cfg.optim)
@@ -50,13 +51,15 @@ for step, batch in run:steps(data, cfg.batch) do
   adamw:step(batch, function(f) return { sequence = -policy:logprob(f) } end)
 end
 )",
-                  std::string("r_") + second),
+                  std::string("r_") + second + sequences),
               "");
     return output_;
   };
   has(feedback("true"), "warning: all 2 sequences are labelled good and none bad");
   has(output_, "lower the batch to at most 2: --set batch.sequences=2");
   EXPECT_EQ(feedback("false").find("are labelled"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("baseline"), std::string::npos) << output_;
+  has(feedback("false", "1"), "a step has one answer, so KTO's baseline z stays 0");
 }
 
 }  // namespace xrun::opening_notices_test
