@@ -91,7 +91,19 @@ wants 1 'holds 1.5, wanted whole numbers from 0 to' "$xrun" score --model tiny -
 # An unknown option that means a config key gives the --set.
 wants 2 '--lr is not an option; config keys are set with --set optim.lr=1e-5' dpo --lr 1e-5
 wants 2 '--set optim.lr=1e-5' dpo --learning-rate=1e-5
-wants 2 '--set batch.pairs=4' dpo --per_device_train_batch_size 4
+wants 2 'the size of a whole step: per_device_train_batch_size x gradient_accumulation_steps' dpo \
+  --per_device_train_batch_size 4
+wants 2 'is the size of a whole step, per_device_train_batch_size x' dpo --gradient_accumulation_steps 4
+# One of another library is explained unless a --set of its value is all there is to say.
+wants 2 "--output_dir is not an option; the run's folder is the option --run DIR" dpo --output_dir out
+wants 2 'dtype=bf16' dpo --bf16 True
+wants 2 'config keys are set with --set recompute=true' dpo --gradient_checkpointing True
+wants 2 'it is the first of `optim.betas`: --set optim.betas.1=0.9' dpo --adam_beta1 0.9
+wants 2 '`valid.every` is the number of steps between evaluations' dpo --eval_strategy steps
+wants 2 'here it is `optim.schedule` (xrun explain optim.schedule)' dpo --lr_scheduler_type polynomial
+wants 2 '`optim` is a table of the config: xrun explain optim' dpo --optim adamw_torch
+wants 2 'there is no option --xyzzy; xrun explain lists the config keys' dpo --xyzzy 4
+wants 2 'did you mean --set beta=0.2?' dpo --betta 0.2
 wants 2 '--step is not an option; did you mean --steps?' dpo --step 4
 wants 2 '--set answers=0' dpo --answers 0
 # A list of tables is set by a key of its first one.

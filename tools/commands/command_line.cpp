@@ -40,20 +40,13 @@ CLI::Validator whole_number_within(int64_t lowest, int64_t highest, const std::s
       "");
 }
 
-// The engine's key of an option: "optim.lr" for lr, learning-rate or optim.lr; "" if there is
-// none or there are several.
-std::string key_of_option(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
+// The engine's key of an option: "optim.lr" for lr or optim.lr; "" if there is none or there are
+// several.
+std::string key_of_option(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
     // A list of tables stands for the first key of its first element: --data FILE.
     const std::vector<std::string> keys = config_field_names(name + ".1");
     return field->kind == FieldKind::kList && !keys.empty() ? name + ".1." + keys[0] : name;
-  }
-  std::string path;
-  if (!foreign_name_hint(name, &path).empty() && !path.empty()) {
-    // A table stands for its first key.
-    const bool table = find_config_field(path)->kind == FieldKind::kTable;
-    return table ? path + "." + config_field_names(path).front() : path;
   }
   std::vector<std::string> found;
   // The last part of a path, if no other path ends in it.
@@ -65,21 +58,61 @@ std::string key_of_option(std::string name) {
   return found.size() == 1 ? found[0] : "";
 }
 
-// Returns the key of the command line's recipe that an option is named after, "" if it has none or
-// the engine has it.
-std::string key_of_recipe(std::string name, int argc, char** argv) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  if (find_config_field(name) != nullptr) return "";
+// Returns the top-level config keys of the command line's recipe.
+std::vector<std::string> keys_of_recipe(int argc, char** argv) {
+  std::vector<std::string> keys;
   for (int i = 1; i < argc; ++i) {
     if (!std::string_view(argv[i]).ends_with(".lua")) continue;
     try {
       const ScannedRecipe recipe = scan_with_bases(argv[i], read_file(argv[i], kMostScannedBytes));
-      return recipe.config.find(name) == nullptr ? "" : name;
+      for (const Literal::Entry& entry : recipe.config.entries) keys.push_back(entry.key);
     } catch (const Error&) {
-      return "";  // the recipe's own error is reported when it runs
+      // The recipe's own error is reported when it runs.
     }
+    break;
   }
-  return "";
+  return keys;
+}
+
+// Returns the value of an option as --set takes it for a field ("true" for the True of Python and
+// for a flag without a value), or "" if the field does not take it. An option without a value has
+// VALUE in its place.
+std::string value_for(const ConfigField& field, const std::string& given) {
+  if (field.kind == FieldKind::kFlag) {
+    const bool on = given.empty() || given == "True" || given == "true";
+    return on ? "true" : given == "False" || given == "false" ? "false" : "";
+  }
+  const auto literal = parse_literal(given);
+  const Json text(given);
+  if (given.empty()) {
+    const bool scalar = field.kind == FieldKind::kText || field.kind == FieldKind::kTextOrTable ||
+                        field.kind == FieldKind::kWhole || field.kind == FieldKind::kNumber;
+    return scalar ? "VALUE" : "";
+  }
+  const bool taken = fits(field, text) || (literal && fits(field, literal_json(*literal)));
+  return taken ? given : "";
+}
+
+std::string set_instead_text(const std::string& option, const std::string& key,
+                             const std::string& value) {
+  return fmt::format("{} is not an option; config keys are set with --set {}={}", option, key,
+                     shell_word(value));
+}
+
+// Returns the answer to an option named as in TRL, Transformers or Axolotl, "" for another name:
+// the --set, or the sentence about the name if no value or not this one fits a single key.
+std::string foreign_option_text(const std::string& option, const std::string& name,
+                                const std::string& given) {
+  std::string path;
+  const std::string hint = foreign_name_hint(name, &path);
+  if (hint.empty()) return "";
+  // A name with a sentence of its own needs more than its key.
+  if (hint != "here it is `" + path + "`")
+    return fmt::format("{} is not an option; {}", option, hint);
+  const std::string value = value_for(*find_config_field(path), given);
+  return value.empty()
+             ? fmt::format("{} is not an option; {} (xrun explain {})", option, hint, path)
+             : set_instead_text(option, path, value);
 }
 
 // The options' names, as they are typed.
@@ -110,13 +143,6 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
     return "--config is not an option: a recipe has its settings in its Lua file; --set key=value "
            "changes one";
   }
-  std::string key = key_of_recipe(option.substr(2), argc, argv);
-  if (key.empty()) key = key_of_option(option.substr(2));
-  if (const std::string near = nearest_name(option, option_names(app));
-      key.empty() && !near.empty()) {
-    return fmt::format("{} is not an option; did you mean {}?", option, near);
-  }
-  if (key.empty()) key = option.substr(2);  // a key of the recipe
   // The word after it on the command line; it may have been taken for the recipe.
   std::string after;
   for (int i = 1; i + 1 < argc; ++i) {
@@ -125,11 +151,40 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
       after = argv[i + 1];
     }
   }
-  const std::string value = equals < found->size() ? found->substr(equals + 1)
-                            : !after.empty()       ? after
-                                                   : "VALUE";
-  return fmt::format("{} is not an option; config keys are set with --set {}={}", option, key,
-                     shell_word(value));
+  const std::string given = equals < found->size() ? found->substr(equals + 1) : after;
+  const std::string value = given.empty() ? "VALUE" : given;
+  std::string name = option.substr(2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  // A key of the recipe, then of the engine, then of another library.
+  std::vector<std::string> keys = keys_of_recipe(argc, argv);
+  const bool is_engine = find_config_field(name) != nullptr;
+  const bool is_recipe =
+      std::find(keys.begin(), keys.end(), name.substr(0, name.find('.'))) != keys.end();
+  if (!is_engine && is_recipe) return set_instead_text(option, name, value);
+  if (!is_engine) {
+    if (std::string text = foreign_option_text(option, name, given); !text.empty()) return text;
+  }
+  const std::string key = key_of_option(name);
+  const ConfigField* const field = find_config_field(key);
+  if (field != nullptr && field->kind == FieldKind::kTable) {
+    const auto literal = parse_literal(given);
+    const std::string member = meant_member(*field, literal ? literal_json(*literal) : Json(given));
+    if (!member.empty()) return set_instead_text(option, member, value);
+    return fmt::format("{0} is not an option; `{1}` is a table of the config: xrun explain {1}",
+                       option, key);
+  }
+  if (!key.empty()) return set_instead_text(option, key, value);
+  std::string near = nearest_name(option, option_names(app));
+  if (near.empty()) {
+    for (const std::string& known : config_field_names("")) keys.push_back(known);
+    near = nearest_name(name, keys);
+    if (!near.empty()) near = fmt::format("--set {}={}", near, shell_word(value));
+  }
+  return near.empty() ? fmt::format(
+                            "there is no option {}; xrun explain lists the config keys, "
+                            "which --set key=value sets",
+                            option)
+                      : fmt::format("{} is not an option; did you mean {}?", option, near);
 }
 
 // Names the first extra word, and suggests what the user may have meant.

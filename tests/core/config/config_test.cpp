@@ -120,17 +120,17 @@ TEST(RecipeConfig, ANameOfAnotherLibraryIsNotTakenForAMisspelling) {
   EXPECT_EQ(resolve_error(lora, {"fp16=true"}),
             "--set fp16=true: there is no key `fp16`; it is `dtype`, which is fp32 or bf16; "
             "nothing trains in fp16");
+  EXPECT_EQ(resolve_error(config_text("per_device_train_batch_size = 8")),
+            "dpo.lua:2: `per_device_train_batch_size` is never read: no line says "
+            "`cfg.per_device_train_batch_size`; it is `batch.pairs`, `batch.sequences` or "
+            "`batch.prompts`, the size of a whole step: per_device_train_batch_size x "
+            "gradient_accumulation_steps x devices; `batch.max_tokens` bounds a micro-batch");
   EXPECT_EQ(
-      resolve_error(config_text("per_device_train_batch_size = 8")),
-      "dpo.lua:2: `per_device_train_batch_size` is never read: no line says "
-      "`cfg.per_device_train_batch_size`; it is `batch.pairs`, `batch.sequences` or "
-      "`batch.prompts`: the size of a whole step, on all devices; `batch.max_tokens` bounds a "
-      "micro-batch");
-  EXPECT_EQ(resolve_error(lora, {"gradient_accumulation_steps=4"}),
-            "--set gradient_accumulation_steps=4: there is no key `gradient_accumulation_steps`; "
-            "nothing accumulates: `batch` has the size of a whole step (`batch.pairs`, "
-            "`batch.sequences` or `batch.prompts`), which is cut into micro-batches of "
-            "`batch.max_tokens` tokens");
+      resolve_error(lora, {"gradient_accumulation_steps=4"}),
+      "--set gradient_accumulation_steps=4: there is no key `gradient_accumulation_steps`; "
+      "nothing accumulates: `batch.pairs`, `batch.sequences` or `batch.prompts` is the size of "
+      "a whole step, per_device_train_batch_size x gradient_accumulation_steps x devices, "
+      "which is cut into micro-batches of `batch.max_tokens` tokens");
 }
 
 TEST(RecipeConfig, ANumberInPlaceOfATableNamesTheMemberThatWasMeant) {
