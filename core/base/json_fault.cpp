@@ -30,7 +30,9 @@ class JsonGrammar {
   void document() {
     value(0);
     blank();
-    if (at_ < text_.size()) fail("unexpected text after the value");
+    if (at_ >= text_.size()) return;
+    const bool last = text_.find_first_not_of(", \t\r\n", at_) == std::string_view::npos;
+    fail(last ? "a comma after the value; remove it" : "unexpected text after the value");
   }
 
  private:
@@ -57,6 +59,11 @@ class JsonGrammar {
     // Bounds the recursion, and so the stack.
     if (depth > kMaxJsonDepth) fail(fmt::format("nested deeper than {}", kMaxJsonDepth));
     const char c = peek();
+    // As Python and JavaScript write them.
+    for (std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (text_.substr(at_).starts_with(word))
+        fail(fmt::format("{} is not JSON; write null", word));
+    }
     if (c == '{') return object(depth);
     if (c == '[') return array(depth);
     if (c == '"') return string();

@@ -32,6 +32,12 @@ TEST(Json, NamesLineAndColumnOfTheFirstFault) {
             "f.json:2:7: is not valid JSON: expected a value");
   EXPECT_EQ(parse_error("{\"a\": 1"),
             "f.json:1:8: is not valid JSON: the text ends inside a value");
+  EXPECT_EQ(parse_error("{\"a\": 1}, "),
+            "f.json:1:9: is not valid JSON: a comma after the value; remove it");
+  for (const std::string word : {"NaN", "Infinity", "-Infinity"}) {
+    EXPECT_EQ(parse_error("{\"a\": " + word + "}"),
+              "f.json:1:7: is not valid JSON: " + word + " is not JSON; write null");
+  }
   EXPECT_EQ(parse_error("{\"a\" 1}"), "f.json:1:6: is not valid JSON: expected ':'");
   EXPECT_EQ(parse_error("[1,2] x"),
             "f.json:1:7: is not valid JSON: unexpected text after the value");
