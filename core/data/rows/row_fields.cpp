@@ -116,6 +116,11 @@ std::string RowFields::spelled(const std::string& ours) const {
 
 const Json* RowFields::find(const Json& row, const std::string& ours) const {
   const std::string name = spelled(ours);
+  const bool taken =
+      name == ours && std::any_of(fields_.begin(), fields_.end(), [&](const auto& one) {
+        return one.second == ours && one.first != ours;
+      });
+  if (taken) return nullptr;
   const Json* value = name.empty() ? nullptr : row.find(name);
   // Columns of tables are null in rows that have no value.
   return value == nullptr || value->is_null() ? nullptr : value;
@@ -133,11 +138,15 @@ std::string RowFields::text(const Json& row, const std::string& ours) const {
 
 void RowFields::require_object(const Json& row) {
   if (row.is_object()) return;
+  std::string hint;
+  if (row.is_array() && row.size() > 0 && row.as_array()[0].is_object()) {
+    const Json& first = row.as_array()[0];
+    const bool message = first.find("role") != nullptr || first.find("from") != nullptr;
+    hint = message ? "; its elements are messages, so wrap it: {\"messages\": [...]}"
+                   : "; a file that is one array is named .json";
+  }
   throw RowRefusal("not_an_object",
-                   fmt::format("the row is {}, wanted an object{}", kind_text(row),
-                               row.is_array() && row.size() > 0 && row.as_array()[0].is_object()
-                                   ? "; a file that is one array is named .json"
-                                   : ""));
+                   fmt::format("the row is {}, wanted an object{}", kind_text(row), hint));
 }
 
 // Explains a wrong `fields` table: for each of its columns that the row lacks, a hint.
@@ -158,9 +167,12 @@ std::string RowFields::missing_fields(const Json& row) const {
 void RowFields::refuse_format(const Json& row) const {
   std::vector<std::string> seen;
   std::vector<std::string> columns;  // those that are not null
+  size_t texts = 0, lists = 0;
   for (const Json::Member& member : row.as_object()) {
     seen.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
     if (!member.second.is_null()) columns.push_back(member.first);
+    texts += member.second.is_string() ? 1 : 0;
+    lists += member.second.is_array() || member.second.is_object() ? 1 : 0;
   }
   std::string text =
       seen.empty() ? "the row has no columns" : fmt::format("its columns: {}", name_list(seen));
@@ -171,7 +183,19 @@ void RowFields::refuse_format(const Json& row) const {
   if (!missing.empty() && (none || has_any_format(kind_, columns))) {
     throw RowRefusal("unknown_format", text);
   }
-  const RowFormat& wanted = nearest_format(kind_, with_our_names(columns));
+  const bool is_chat = has_name(ours_, "completion");
+  // Only instruction rows have them under these names.
+  if (is_chat && has_name(columns, "input") && has_name(columns, "output") &&
+      find(row, "prompt") == nullptr) {
+    throw RowRefusal(
+        "unknown_format",
+        text + "; name them: " + naming(row, {{"prompt", "input"}, {"completion", "output"}}));
+  }
+  // Two texts that no name explains are a question and its answer.
+  static const RowFormat two_texts = {RowKind::kChat, {"prompt", "completion"}};
+  const bool two = kind_ == RowKind::kChat && none && texts == 2 && lists == 0 &&
+                   !has_name(columns, "text") && other_format(kind_, columns) == nullptr;
+  const RowFormat& wanted = two ? two_texts : nearest_format(kind_, with_our_names(columns));
   const Names guess = guessed_fields(row, wanted, columns);
   const bool usual = std::all_of(guess.begin(), guess.end(), [](const auto& name) {
     return is_other_name(name.second, name.first);

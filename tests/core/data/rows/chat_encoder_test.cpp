@@ -94,9 +94,23 @@ TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"question":"a","reply":"b"})")
                   .ends_with("; wanted: prompt, completion; name them, for example fields = { "
                              "prompt = \"question\", completion = \"reply\" }"));
-  // A text is not a list of messages.
-  EXPECT_TRUE(refusal(RowKind::kChat, R"({"x":"a","y":"b"})")
+  // A text is not a list of messages; two are taken for a prompt and its answer.
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"x":"a","y":1})")
                   .ends_with("; name them, for example fields = { messages = \"...\" }"));
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"问题":"a","id":7,"回答":"b"})")
+                  .ends_with("; wanted: prompt, completion; name them, for example fields = { "
+                             "prompt = \"问题\", completion = \"回答\" }"));
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"input":"a","output":"b"})"),
+            "unknown_format: its columns: input, output; name them: fields = { prompt = \"input\", "
+            "completion = \"output\" }");
+}
+
+TEST_F(ChatEncoder, AColumnThatFieldsGivesToAnotherNameIsReadUnderThatNameAlone) {
+  settings_.fields = {{"prompt", "input"}, {"completion", "output"}};
+  const EncodedRow row = chat(R"({"input":"a","output":"b"})");
+  EXPECT_EQ(row.notes, std::vector<std::string>{"read as prompt and completion"});
+  settings_.fields = {{"instruction", "input"}};
+  EXPECT_EQ(text(chat(R"({"input":"a","output":"b"})")), text(row));
 }
 
 TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
@@ -142,6 +156,9 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
            {R"([{"messages":1}])",
             "not_an_object: the row is an array, wanted an object; a file that is one array is "
             "named .json"},
+           {"[" + user_turn("a") + "," + assistant_turn("b") + "]",
+            "not_an_object: the row is an array, wanted an object; its elements are messages, so "
+            "wrap it: {\"messages\": [...]}"},
            {"{}", "unknown_format: the row has no columns; wanted: messages"},
            {R"({"prompt":"a","chosen":"b","rejected":"c"})",
             "unknown_format: its columns: prompt, chosen, rejected; wanted: prompt, completion; "
