@@ -180,6 +180,7 @@ class Build {
     // Encoded on another thread, where it was refused.
     if (!outcome.reason.empty()) {
       drop(at, outcome.reason, outcome.detail);
+      ledger.longest_dropped = std::max(ledger.longest_dropped, outcome.tokens_above);
       return;
     }
     try {

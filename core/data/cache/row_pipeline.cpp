@@ -265,6 +265,7 @@ void RowPipeline::encode_row(RowEncoder& encoder, EncodedBlock& block, size_t ro
   RowOutcome& outcome = block.outcomes[row];
   outcome.reason.clear();
   outcome.detail.clear();
+  outcome.tokens_above = 0;
   EncodedRow encoded;
   try {
     encoder.encode(raw, location, encoded);
@@ -274,6 +275,8 @@ void RowPipeline::encode_row(RowEncoder& encoder, EncodedBlock& block, size_t ro
     outcome.row.repairs = encoded.repairs;
     outcome.reason = refusal.reason();
     outcome.detail = refusal.what();
+    const auto* above = dynamic_cast<const AboveMaxLength*>(&refusal);
+    if (above != nullptr) outcome.tokens_above = above->tokens();
   }
 }
 

@@ -27,6 +27,7 @@ class TooLongError;
 struct RowOutcome {
   StoredRow row;               // repairs count even if the row is refused
   std::string reason, detail;  // of the refusal; reason "": the row is used
+  int64_t tokens_above = 0;    // tokens of a row that is refused for max_length, else 0
 };
 
 // A block of encoded rows.

@@ -229,7 +229,8 @@ std::shared_ptr<const RowCache> open_data_source(
   const SourceLedger& ledger = cache->ledger();
   const bool unread = ledger.rows > 0 && ledger.kept == 0;
   if (options.strict) check_strict(ledger, false);
-  check_kept(ledger, options.max_bad, unread ? row_form_hint(build.files[0].name) : "");
+  check_kept(ledger, options.max_bad, unread ? row_form_hint(build.files[0].name) : "",
+             options.settings.model_length);
   // Not part of the key: two models of one tokenizer share the cache.
   check_vocabulary(*cache, options.vocab_limit);
   return cache;

@@ -179,6 +179,7 @@ Json SourceLedger::to_json() const {
   for (const std::string& file : files) names.push_back(file);
   value.set("files", std::move(names));
   for (const CountField& count : kCounts) value.set(count.name, this->*count.field);
+  if (longest_dropped > 0) value.set("longest_dropped", longest_dropped);
   // std::map: reasons are in one order in every file.
   value.set("dropped", count_object(dropped));
   value.set("notes", count_object(notes));
@@ -206,6 +207,9 @@ SourceLedger SourceLedger::from_json(const Json& value) {
   ledger.name = value.at("name").as_string();
   for (const Json& file : value.at("files").as_array()) ledger.files.push_back(file.as_string());
   for (const CountField& count : kCounts) ledger.*count.field = value.at(count.name).as_int();
+  if (const Json* longest = value.find("longest_dropped")) {
+    ledger.longest_dropped = longest->as_int();
+  }
   ledger.dropped = read_counts(value.at("dropped"));
   ledger.notes = read_counts(value.at("notes"));
   if (const Json* lines = value.find("noted_at")) {  // older caches have none

@@ -92,6 +92,7 @@ struct SourceLedger {
   std::string cut_kept, cut_lost;        // the text before and after the first cut
   std::map<std::string, int64_t> notes;  // columns recognised or ignored -> rows
   int64_t more_notes = 0;                // rows under further notes
+  int64_t longest_dropped = 0;           // tokens of the longest row that max_length drops; 0: none
   std::map<std::string, std::vector<SourceLine>> noted_at;  // the first kNotedRows of each note
   std::string bad_rows_file;  // lists all bad rows; "": none is known; not stored
 
@@ -148,8 +149,10 @@ void check_strict(const SourceLedger& ledger, bool building);
 
 // Throws Error with the first bad rows if there are no rows, if none is kept, or if a larger share
 // than `max_bad` is bad or is not UTF-8; rows left out by a filter or by over_length do not count.
-// `hint` ends the sentence about a source without a kept row.
-void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint = "");
+// `hint` ends the sentence about a source without a kept row. A max_length above `model_length` is
+// not offered; 0: no limit is known.
+void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint = "",
+                int64_t model_length = 0);
 
 // Returns the part of a bad row's detail that is stored: at most 400 bytes.
 std::string short_detail(const std::string& detail);

@@ -67,12 +67,20 @@ bool is_about_length(const std::string& reason) {
 }
 
 // Settings to continue with if every row is dropped for its length.
-std::vector<PastedSetting> too_long_settings(const SourceLedger& ledger) {
+std::vector<PastedSetting> too_long_settings(const SourceLedger& ledger, int64_t model_length) {
   for (const auto& [reason, rows] : ledger.dropped) {
     if (!is_about_length(reason)) return {};
   }
-  return {
+  std::vector<PastedSetting> settings = {
       {"over_length=raise", "stop at the first row, with its length and the max_length it needs"}};
+  // A max_length beyond the model's own limit would not help.
+  const int64_t longest = ledger.longest_dropped;
+  if (longest > 0 && (model_length == 0 || longest <= model_length)) {
+    settings.insert(settings.begin(),
+                    {fmt::format("max_length={}", longest),
+                     "train on the longest of them too, if the memory allows it"});
+  }
+  return settings;
 }
 
 bool is_most(const SourceLedger& ledger, const char* reason) {
@@ -255,7 +263,8 @@ void check_strict(const SourceLedger& ledger, bool building) {
       {{"strict=false", "drop, cut or repair such rows; the ledger counts them"}});
 }
 
-void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint) {
+void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint,
+                int64_t model_length) {
   if (ledger.rows == 0) {
     throw data_error(fmt::format("{}: has no rows{}", name_and_file(ledger),
                                  ledger.lines > 0 ? ": every line is blank" : ": it is empty"),
@@ -265,9 +274,14 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
     const std::string rows =
         ledger.rows == 1 ? "its only row cannot be used"
                          : fmt::format("none of its {} can be used", counted(ledger.rows, "row"));
-    throw data_error(
-        fmt::format("{}: {}{}{}", name_and_file(ledger), rows, hint, bad_rows_text(ledger)),
-        first_bad_row(ledger), settings_with_laws(ledger, too_long_settings(ledger)));
+    const std::string longest =
+        ledger.longest_dropped == 0
+            ? ""
+            : fmt::format("; the longest has {} tokens", count_text(ledger.longest_dropped));
+    throw data_error(fmt::format("{}: {}{}{}{}", name_and_file(ledger), rows, longest, hint,
+                                 bad_rows_text(ledger)),
+                     first_bad_row(ledger),
+                     settings_with_laws(ledger, too_long_settings(ledger, model_length)));
   }
   check_encoding(ledger, max_bad);
   // Rows that over_length leaves out do not mean that the columns are read wrongly.

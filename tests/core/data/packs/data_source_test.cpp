@@ -186,6 +186,25 @@ TEST_F(DataSources, SlowRowsThatCannotBeRenderedRaiseOrAreDropped) {
   EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1) << "it cannot be cut";
 }
 
+TEST_F(DataSources, AMaxLengthThatDropsEveryRowIsRefusedWithTheLongest) {
+  DataOptions some = options(pair_row("q", std::string(100, 'y'), "no") +
+                             pair_row("q", std::string(80, 'y'), "no"));
+  some.settings.max_length = 60;
+  some.settings.over_length = OverLength::kDrop;
+  const std::string message = error_of([&] { open(some); });
+  EXPECT_NE(message.find("none of its 2 rows can be used; the longest has 122 tokens"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("--set max_length=122"), std::string::npos) << message;
+  // From the finished cache too.
+  EXPECT_EQ(error_of([&] { open(some); }), message);
+  some.settings.model_length = 100;
+  EXPECT_EQ(error_of([&] { open(some); }).find("max_length=122"), std::string::npos);
+  some.settings.model_length = 0;
+  some.settings.max_length = 122;
+  EXPECT_EQ(open(some).size(), 2);
+}
+
 TEST_F(DataSources, ARowWhosePromptFillsMaxLengthIsDroppedByACut) {
   DataOptions some =
       options(pair_row("q", "yes", "no") + pair_row(std::string(100, 'q'), "yes", "no") +
