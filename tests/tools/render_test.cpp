@@ -73,6 +73,17 @@ TEST_F(Render, NotesOnceThatTrainingReadsArgumentsAsObjects) {
   EXPECT_EQ(out().find("training differs"), out().rfind("training differs")) << out();
 }
 
+TEST_F(Render, ARowOfOtherColumnsNamesTheCommandThatShowsIt) {
+  const std::string rows =
+      folder_.write("rows.jsonl", R"({"prompt": "q", "chosen": "a", "rejected": "b"})");
+  EXPECT_EQ(xrun({rows}), 1);
+  EXPECT_NE(out().find(":1: the row has no \"messages\", which is all that render reads; xrun "
+                       "inspect RECIPE.lua --set data.1.path=FILE shows how a row with \"chosen\" "
+                       "trains"),
+            std::string::npos)
+      << out();
+}
+
 TEST_F(Render, PrintsOnlyTheTextWithoutJson) {
   const std::string rows = folder_.write("rows.jsonl", kRow);
   ASSERT_EQ(xrun({rows}), 0);
@@ -115,7 +126,7 @@ TEST_F(Render, ContentMayBeAListOfParts) {
 TEST_F(Render, BadRowsBecomeErrorLinesAndStatusOne) {
   const std::string rows = folder_.write(
       "rows.jsonl",
-      std::string("{\"messages\": []}\n{\"text\": 1}\n{\"messages\": [\n") + kRow + "\n");
+      std::string("{\"messages\": []}\n{\"n\": 1}\n{\"messages\": [\n") + kRow + "\n");
   EXPECT_EQ(xrun({"--json", rows}), 1);
   EXPECT_EQ(row(0).at("error").as_string(),
             rows + ":1: the conversation is empty; wanted at least one message");

@@ -44,13 +44,26 @@ Json number_array(const auto& values) {
   return Json(std::move(out));
 }
 
+// Names the command for rows that training reads from other columns.
+std::string other_columns_hint(const Json& row) {
+  for (const char* column :
+       {"chosen", "prompt", "completion", "instruction", "conversations", "text"}) {
+    if (row.find(column) == nullptr) continue;
+    return fmt::format(
+        ", which is all that render reads; xrun inspect RECIPE.lua --set data.1.path=FILE shows how "
+        "a row with \"{}\" trains",
+        column);
+  }
+  return "";
+}
+
 // Renders one row: its messages, with every other key as an argument of the template. Adds what
 // training would change in them to `notes`.
 ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
                       const ChatTemplate& chat_template, std::vector<std::string>& notes) {
   XRUN_CHECK(row.is_object(), "the row is {}, wanted an object with \"messages\"", row.kind_name());
   const Json* messages = row.find("messages");
-  XRUN_CHECK(messages != nullptr, "the row has no \"messages\"");
+  XRUN_CHECK(messages != nullptr, "the row has no \"messages\"{}", other_columns_hint(row));
   Json kwargs = Json::object();
   for (const auto& [key, value] : row.as_object()) {
     if (key != "messages") kwargs.set(key, value);
