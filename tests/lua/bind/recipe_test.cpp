@@ -137,7 +137,8 @@ TEST_F(RecipeRun, HabitsOfOtherLanguagesAreExplained) {
       {"local x = True", "Lua writes true"},
       {"local x = 1 if 2 else 3", "Lua writes `c and a or b` for a if c else b"},
       {"local x = f\"loss {x}\"", "Lua has no f\"...\""},
-      {"local y = xrun.ones(2):sum(dim=-1)", "in a table: x:sum({ dim = -1 })"},
+      {"local y = xrun.ones(2):sum(dim=-1)",
+       "Lua has no named arguments; a method takes them in a table: x:sum({ dim = -1 })"},
   };
   for (const auto& [line, hint] : hints) has(run(kHead + line), "\n  hint: " + hint);
   EXPECT_EQ(run("local a = '!= += def' = 2").find("hint"), std::string::npos);
