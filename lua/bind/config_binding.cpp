@@ -16,7 +16,7 @@
 namespace xrun {
 namespace {
 
-// What xrun.config gave.
+// The table that xrun.config returned.
 struct ConfigTable {
   LuaRef table;
   std::vector<std::string> kept;  // keys that a prompt has changed

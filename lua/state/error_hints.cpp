@@ -1,5 +1,5 @@
 // One row per known message of Lua or LibTorch without a fix: a piece of the message, then the fix.
-// Where the message alone does not tell, the tokens of its line do.
+// The tokens of the line tell what the message alone does not.
 
 #include <algorithm>
 #include <array>
@@ -89,7 +89,7 @@ bool has_f_string(const Tokens& tokens) {
 constexpr std::string_view kFString =
     "Lua has no f\"...\"; join with .., as in \"loss \" .. x, or use string.format(\"%g\", x)";
 
-// What people write by habit, by the words and signs of a line that Lua cannot read.
+// Habits from other languages, found by the words and signs of a line that Lua cannot read.
 constexpr std::array kHabitSigns = {
     Hint{"!=", "Lua writes ~= for not equal"},
     Hint{"&&", "Lua writes `and`"},
@@ -182,7 +182,7 @@ std::string quoted_number_hint(const ErrorReport& report, std::string_view text)
     std::strtod(number.c_str(), &end);
     if (number.empty() || *end != 0) continue;
     const std::string key = name.substr(name.rfind('.') + 1);
-    // Where the text is written.
+    // Find the line that writes the text.
     std::string line;
     const Tokens tokens = lex_lua(text);
     for (size_t i = 0; i + 2 < tokens.size() && line.empty(); ++i) {

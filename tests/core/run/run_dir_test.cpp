@@ -137,7 +137,7 @@ TEST(RunDir, AStartThatFailedBeforeItsFirstBodyLeavesNothing) {
   };
   fail_in("run", "");
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
-  // What a body wrote stays with the run, and a folder of the user's stays a folder.
+  // The output of a body stays with the run, and a folder of the user's stays.
   fail_in("logged", "metrics.jsonl");
   EXPECT_TRUE(std::filesystem::exists(folder / "logged/run.json"));
   fail_in("saved", "checkpoints/step_0000001");
