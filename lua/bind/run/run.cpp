@@ -21,6 +21,7 @@
 #include "lua/bind/run/run_state.h"
 #include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
+#include "lua/state/frame_locals.h"
 #include "lua/tensor/tensor.h"
 
 namespace xrun {
@@ -74,19 +75,14 @@ SavedObjects read_objects(lua_State* L, int i, RunModels& models) {
 
 // The recipe's local variable that holds an optimizer: "second"; "" if none does.
 std::string local_name_of(lua_State* L, const AdamW& adamw) {
-  const StackGuard guard(L);
-  lua_Debug frame{};
-  for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
-    int n = 1;
-    while (const char* name = lua_getlocal(L, &frame, n++)) {
-      const int value = lua_gettop(L);
-      const bool found = name[0] != '(' && class_of(L, value) == &class_info<AdamW> &&
-                         arg<std::shared_ptr<AdamW>>(L, value).get() == &adamw;
-      lua_pop(L, 1);
-      if (found) return name;
-    }
-  }
-  return "";
+  std::string found;
+  any_local(L, [&](std::string_view name, int value) {
+    if (name[0] == '(' || class_of(L, value) != &class_info<AdamW>) return false;
+    if (arg<std::shared_ptr<AdamW>>(L, value).get() != &adamw) return false;
+    found = name;
+    return true;
+  });
+  return found;
 }
 
 // "policy = policy, adamw = adamw" of the objects that xrun.run was given, then `more`.

@@ -11,6 +11,7 @@
 #include "lua/bind/run/run_loop.h"
 #include "lua/bind/run/step_units.h"
 #include "lua/state/args.h"
+#include "lua/state/frame_locals.h"
 
 namespace xrun {
 
@@ -21,20 +22,10 @@ namespace {
 // body runs.
 template <typename Each>
 bool any_local_loop(lua_State* L, const Each& each) {
-  const StackGuard guard(L);
-  lua_Debug frame{};
-  for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
-    int n = 1;
-    while (const char* name = lua_getlocal(L, &frame, n++)) {
-      const int value = lua_gettop(L);
-      const bool loop = class_of(L, value) == &class_info<StepLoop>;
-      if (loop && each(std::string_view(name), *arg<std::shared_ptr<StepLoop>>(L, value))) {
-        return true;
-      }
-      lua_pop(L, 1);
-    }
-  }
-  return false;
+  return any_local(L, [&](std::string_view name, int value) {
+    return class_of(L, value) == &class_info<StepLoop> &&
+           each(name, *arg<std::shared_ptr<StepLoop>>(L, value));
+  });
 }
 
 bool inside_another_loop(lua_State* L, const StepLoop& own) {
