@@ -307,7 +307,7 @@ RunSummary Run::summary() const {
   summary.peak_rss_mb = static_cast<double>(peak_resident_bytes()) / (1 << 20);
   if (metrics_ != nullptr) summary.nonfinite = metrics_->nonfinite();
   summary.stopped = cut_by_limit() ? fmt::format("--steps {}", settings_.steps_limit) : at_.stopped;
-  if (went_on_ && !at_.stopped.empty()) {
+  if (continues_stopped_ && !at_.stopped.empty()) {
     summary.stopped += fmt::format(
         " (the recipe stopped again by its own condition, {} after the "
         "resume, which brings run.state back too)",

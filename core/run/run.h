@@ -225,10 +225,10 @@ class Run {
   double seconds_ = 0;
   int64_t tokens_ = 0;
   Json last_train_, last_valid_, last_metrics_;
-  bool ended_body_ = false;     // the last body was ended, and nothing began since
-  MetricList before_body_;      // logged before the last body began, for its line
-  std::string stopped_before_;  // the reason to stop when it began
-  bool went_on_ = false;        // this process resumed a run that its recipe had stopped
+  bool ended_body_ = false;         // the last body was ended, and nothing began since
+  MetricList before_body_;          // logged before the last body began, for its line
+  std::string stopped_before_;      // the reason to stop when it began
+  bool continues_stopped_ = false;  // this process resumed a run that its recipe had stopped
 };
 
 }  // namespace xrun

@@ -195,7 +195,7 @@ void RunDir::begin() {
   if (!ledger_.is_null()) write_ledger(ledger_);
 }
 
-void RunDir::take_begin_back() {
+void RunDir::undo_begin() {
   if (!begun_ || !made_folder_) return;
   std::error_code code;
   for (std::filesystem::directory_iterator at(path_, code), end; !code && at != end;

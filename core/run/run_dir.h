@@ -62,7 +62,7 @@ class RunDir {
   bool finished() const;
   // True if a run that its recipe stopped may go on: its length is another one than then, or, under
   // --force, its recipe or its settings are.
-  bool may_go_on() const { return longer_ || other_settings_; }
+  bool may_continue() const { return longer_ || other_settings_; }
   // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
@@ -80,7 +80,7 @@ class RunDir {
   // After an error or interruption before the first body: takes begin() back, so that the
   // destructor removes the folder. Does nothing if opening did not make the folder, or if it holds
   // more than the description of the run.
-  void take_begin_back();
+  void undo_begin();
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",

@@ -24,8 +24,8 @@ void Run::restore() {
                             (checkpoint->path() / "run.json").string(), error.what()));
   }
   resume_step_ = checkpoint->step();
-  if (!at_.stopped.empty() && dir_.may_go_on()) {
-    went_on_ = true;
+  if (!at_.stopped.empty() && dir_.may_continue()) {
+    continues_stopped_ = true;
     at_.stopped.clear();
     // Loops behind the stop began without a body; the one that it ended is not over.
     while (at_.phases.size() > 1 && at_.phases.back().done == 0) at_.phases.pop_back();

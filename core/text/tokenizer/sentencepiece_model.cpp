@@ -191,7 +191,7 @@ class SentencePieceStage : public DecodeStage {
     while (at < run_.size()) {
       const CodePoint point = read_utf8(run_, at);
       // At most three bytes may wait for the rest of their character.
-      if (!point.valid && !ended && run_.size() - at < 4 && may_go_on(at)) break;
+      if (!point.valid && !ended && run_.size() - at < 4 && may_continue(at)) break;
       append_utf8(text, point.value);
       at += point.size;
     }
@@ -201,7 +201,7 @@ class SentencePieceStage : public DecodeStage {
     next_.push(text);
   }
   // True if more bytes may complete the character of the run at `at`.
-  bool may_go_on(size_t at) const {
+  bool may_continue(size_t at) const {
     const auto lead = static_cast<unsigned char>(run_[at]);
     // Lead bytes in UTF-8 (RFC 3629): C2 to DF of two bytes, E0 to EF of three, F0 to F4 of four.
     const size_t size = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;

@@ -148,7 +148,7 @@ void save_after_error(lua_State* L, bool interrupted) {
   try {
     save_after_error(L, interrupted);
     // A start that trained nothing would be the newest run, which --resume takes.
-    if (RunDir* dir = run_dir_of(session)) dir->take_begin_back();
+    if (RunDir* dir = run_dir_of(session)) dir->undo_begin();
   } catch (const std::exception& error) {
     // The same failure at another file ("a/latest.tmp1: cannot be written: No space left ...").
     const std::string text = error.what();

@@ -133,7 +133,7 @@ TEST(RunDir, AStartThatFailedBeforeItsFirstBodyLeavesNothing) {
     dir.log_line("x");
     std::filesystem::create_directory(dir.checkpoints());
     if (*more != 0) put_text(folder / name / more, "");
-    dir.take_begin_back();
+    dir.undo_begin();
   };
   fail_in("run", "");
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
