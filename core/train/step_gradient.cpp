@@ -96,27 +96,36 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
   const std::vector<WorkItem> items = work_items(terms, adamw_ != nullptr);
   const size_t size = ranks_ == nullptr ? 1 : static_cast<size_t>(ranks_->size());
   const size_t rank = ranks_ == nullptr ? 0 : static_cast<size_t>(ranks_->rank());
-  for (size_t first = 0; first < items.size(); first += size) {
-    const size_t own = first + rank;
-    // The last ranks may have no item; they still take part in the collectives.
-    const bool works = own < items.size();
-    const auto compute = [&] {
-      if (works) accumulate_item(items[own], terms, totals);
-    };
-    // A dry run: losses and metrics, without an update or an exchange.
-    if (adamw_ == nullptr) {
-      compute();
-      continue;
+  std::exception_ptr failure;
+  const auto compute = [&](const WorkItem& item) {
+    try {
+      if (!failure) accumulate_item(item, terms, totals);
+    } catch (...) {
+      if (ranks_ == nullptr) throw;
+      failure = std::current_exception();
     }
-    const ExchangedItems exchanged{
-        .count = static_cast<int64_t>(std::min(size, items.size() - first)),
-        // A single item on a single process needs no separate sum.
-        .one_backward =
-            !works || items[own].prefix == nullptr || (items.size() == 1 && ranks_ == nullptr),
-        .last = first + size >= items.size()};
-    agree(ranks_, fmt::format("items {} of the step", first / size),
-          [&] { add_items(exchanged, compute); });
-  }
+  };
+  // Ranks meet once a step, not once an item, so one that failed still takes part in the exchanges
+  // of the others' items.
+  agree(ranks_, "the items of a step", [&] {
+    for (size_t first = 0; first < items.size(); first += size) {
+      // The last ranks may have no item; they still take part in the collectives.
+      const WorkItem* const own = first + rank < items.size() ? &items[first + rank] : nullptr;
+      // A dry run: losses and metrics, without an update or an exchange.
+      if (adamw_ != nullptr) {
+        adamw_->begin_exchange({
+            .count = static_cast<int64_t>(std::min(size, items.size() - first)),
+            // A single item on a single process needs no separate sum.
+            .one_backward = own == nullptr || own->prefix == nullptr ||
+                            (items.size() == 1 && ranks_ == nullptr),
+            .last = first + size >= items.size(),
+        });
+      }
+      if (own != nullptr) compute(*own);
+      if (adamw_ != nullptr) adamw_->end_exchange();
+    }
+    if (failure) std::rethrow_exception(failure);
+  });
 }
 
 MetricSums::ReadSums StepGradient::read(const std::vector<StepTerm>& terms,
@@ -186,19 +195,6 @@ void StepGradient::check_own_loss(int64_t number) const {
   for (const MicroLosses& own : losses_) {
     if (own.number == number) check_finite(own.losses, *own.micro, own.term, own.micro_count);
   }
-}
-
-// An item that fails still ends its exchange: other ranks wait for its part of the collectives.
-void StepGradient::add_items(const ExchangedItems& items, const std::function<void()>& compute) {
-  adamw_->begin_exchange(items);
-  std::exception_ptr failure;
-  try {
-    compute();
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  if (ranks_ != nullptr || !failure) adamw_->end_exchange();
-  if (failure) std::rethrow_exception(failure);
 }
 
 // Computes a shared prefix with the first of its micro-batches, and its gradient after the last.

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "core/train/expert_balance.h"
@@ -14,7 +13,6 @@
 
 namespace xrun {
 
-struct ExchangedItems;
 struct WorkItem;
 
 // Values of a step that are summed over ranks.
@@ -55,7 +53,6 @@ class StepGradient {
   MetricSums::ReadSums checked(MetricSums::ReadSums read, const std::vector<StepTerm>& terms) const;
   void check_loss(const MetricSums::MicroLoss& loss) const;
   void check_own_loss(int64_t number) const;
-  void add_items(const ExchangedItems& items, const std::function<void()>& compute);
   void accumulate_item(const WorkItem& item, const std::vector<StepTerm>& terms,
                        const std::vector<UnitTotals>& totals);
   void add(MicroBatch& micro, int64_t number, const std::vector<StepTerm>& terms, size_t i,
