@@ -37,6 +37,7 @@ class Decoder {
   at::Tensor weight(int64_t parameter, int64_t update_count);
   void forget_copies() { weights_.forget(); }
   void keep_fetched(bool keep) { weights_.keep_fetched(keep); }
+  ComputeWeights& weights() { return weights_; }
 
  private:
   // Embeds the tokens from index `first` on.

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/model/incoming_weights.h"
 #include "core/model/model.h"
 #include "core/model/weights/adapter.h"
 
@@ -134,6 +135,7 @@ ComputeWeights::ComputeWeights(const std::vector<Parameter>& masters, at::Scalar
 
 at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
   const at::Tensor& master = masters_[index].master;
+  for (const auto& incoming : incoming_) incoming->await(master);
   at::Tensor weight;
   if (index < ranged_count_) {
     // Fetched from the ranks in the compute type.
@@ -157,6 +159,14 @@ at::Tensor ComputeWeights::get(size_t index, int64_t update_count) {
 void ComputeWeights::forget() {
   copies_.assign(copies_.size(), {});
   if (ranged_ != nullptr) ranged_->forget();
+}
+
+void ComputeWeights::add_incoming(std::shared_ptr<IncomingWeights> incoming) {
+  incoming_.push_back(std::move(incoming));
+}
+
+void ComputeWeights::await_all() const {
+  for (const auto& incoming : incoming_) incoming->await_all();
 }
 
 void ComputeWeights::keep_fetched(bool keep) {

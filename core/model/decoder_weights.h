@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/model/ops/matrix_product.h"
@@ -12,6 +13,7 @@ namespace xrun {
 
 struct ModelConfig;
 struct Parameter;
+class IncomingWeights;
 class RangedWeights;
 
 // The parameters of a linear map or a norm; -1 where the model has none.
@@ -71,6 +73,9 @@ class ComputeWeights {
   void forget();
   bool holds_ranges() const { return ranged_ != nullptr; }
   void keep_fetched(bool keep);
+  // Awaits a master before it is read, from now on.
+  void add_incoming(std::shared_ptr<IncomingWeights> incoming);
+  void await_all() const;
 
  private:
   struct WeightCopy {
@@ -82,6 +87,7 @@ class ComputeWeights {
   RangedWeights* ranged_;
   size_t ranged_count_;  // parameters
   std::vector<WeightCopy> copies_;
+  std::vector<std::shared_ptr<IncomingWeights>> incoming_;  // of each optimizer
 };
 
 }  // namespace xrun

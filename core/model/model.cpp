@@ -78,7 +78,14 @@ Model::Model(ModelConfig config, std::vector<Parameter> parameters, const LoadOp
 
 Model::~Model() = default;
 
+void Model::add_incoming(std::shared_ptr<IncomingWeights> incoming) {
+  decoder_->weights().add_incoming(std::move(incoming));
+}
+
+void Model::await_weights() const { decoder_->weights().await_all(); }
+
 at::Tensor Model::master(size_t parameter) const {
+  await_weights();
   const bool in_ranges = ranged_ && static_cast<int64_t>(parameter) < base_count();
   return in_ranges ? ranged_->master(parameter) : parameters_[parameter].master.detach();
 }

@@ -19,6 +19,7 @@
 namespace xrun {
 
 class Decoder;
+class IncomingWeights;
 class KvCache;
 class PackedWeights;
 struct Adapter;
@@ -152,6 +153,11 @@ class Model {
   // may be one that other weights had, so everything made of the old weights is dropped.
   void weights_replaced(int64_t count);
   int64_t times_replaced() const { return times_replaced_; }
+
+  // Makes the model await weights that another process sends before it reads them. Code that reads
+  // the masters of parameters() calls await_weights() first.
+  void add_incoming(std::shared_ptr<IncomingWeights> incoming);
+  void await_weights() const;
 
   // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
   //   type  rounds the base weights to a type and leaves out an adapter; nullopt: neither

@@ -80,9 +80,17 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       counts_(index_.tensors().size()),
       has_gradient_(index_.tensors().size()) {
   for (const auto& trainable : trainables) {
+    for (const Parameter& parameter : trainable->parameters()) weights_.push_back(parameter.master);
+  }
+  if (dist_.ranks != nullptr && dist_.level > 0) {
+    incoming_ = std::make_shared<IncomingBuckets>(
+        index_, weights_,
+        [this](int64_t bucket, const at::Tensor& buffer) { take_weights(bucket, buffer); });
+  }
+  for (const auto& trainable : trainables) {
+    const bool awaits = incoming_ && trainable->await_before_reading(incoming_);
     for (size_t i = 0; i < trainable->parameters().size(); ++i) {
-      weights_.push_back(trainable->parameters()[i].master);
-      owners_.push_back({trainable.get(), i});
+      owners_.push_back({trainable.get(), i, awaits});
     }
   }
   for (int64_t t = 0; t < static_cast<int64_t>(index_.tensors().size()); ++t) {
@@ -98,8 +106,13 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
     flat_weight(t, begin - flat.offset, end - begin);
   }
   if (dist_.ranks != nullptr) {
-    exchange_ = std::make_unique<GradientExchange>(index_, owned_, weights_, dist_);
+    exchange_ = std::make_unique<GradientExchange>(index_, owned_, weights_, dist_, incoming_);
   }
+}
+
+// Models keep the object, whose gathers write through this one.
+AdamWState::~AdamWState() {
+  if (incoming_) incoming_->queue().close();
 }
 
 AdamWState::Buffers AdamWState::zeros() const {
@@ -128,7 +141,7 @@ void AdamWState::each(const Buffers& state, const EachRange& f) const {
 }
 
 void AdamWState::share_weights() {
-  if (exchange_ && dist_.level > 0) gather_weights();
+  if (incoming_) gather_weights();
 }
 
 at::Tensor AdamWState::flat_weight(int64_t tensor, int64_t begin, int64_t size) const {

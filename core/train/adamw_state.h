@@ -13,6 +13,7 @@
 #include "core/dist/flat_index.h"
 #include "core/train/models/gradient_exchange.h"
 #include "core/train/models/saveable.h"
+#include "core/train/weight_gather.h"
 #include "kernels/cpu/adamw.h"
 
 namespace xrun {
@@ -23,6 +24,9 @@ class AdamWState {
  public:
   // Loads the weights. Throws Error that names one that is not an fp32 leaf.
   AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables, const DistOptions& dist);
+  ~AdamWState();
+  AdamWState(const AdamWState&) = delete;
+  AdamWState& operator=(const AdamWState&) = delete;
 
   GradientExchange* exchange() { return exchange_.get(); }  // null in one process
   bool has_moments() const { return !exp_avg_.empty(); }
@@ -47,8 +51,9 @@ class AdamWState {
   // Calls f(weight, state) for each range of a weight held here, both flat, in their own storage.
   using EachRange = std::function<void(const at::Tensor& weight, const at::Tensor& state)>;
   void each(const Buffers& state, const EachRange& f) const;
-  // Sends this rank's ranges of the weights to the others, after they changed. Does nothing in one
-  // process, at level 0 and for weights in ranges. Collective.
+  // Sends this rank's ranges of the weights to the others, after they changed; those of a model
+  // arrive while its next forward runs. Does nothing in one process, at level 0 and for weights in
+  // ranges. Collective.
   void share_weights();
 
   // Saved state: buffers by the prefix of their tensors' names.
@@ -74,6 +79,8 @@ class AdamWState {
   at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
   void gather_gradients();  // level 0: the sums of all ranks
   void gather_weights();    // after an update of a rank's own ranges
+  void gather_bucket(int64_t bucket);
+  void take_weights(int64_t bucket, const at::Tensor& buffer);
   void copy_weights(int64_t bucket, const at::Tensor& buffer, int64_t rank, bool into_buffer);
   bool has_gradient(int64_t tensor) const;
 
@@ -86,15 +93,17 @@ class AdamWState {
   struct WeightOwner {
     Trainable* trainable;
     size_t parameter;  // its number among the trainable's
+    bool awaits;       // it reads the weight only after IncomingWeights::await
   };
   std::vector<at::Tensor> weights_;
   std::vector<WeightOwner> owners_;  // [tensors]
   std::vector<HeldRange> pieces_;
   std::unique_ptr<GradientExchange> exchange_;
-  std::vector<at::Tensor> whole_;   // [buckets] gathered gradients of level 0
-  Buffers exp_avg_, exp_avg_sq_;    // [buckets] fp32
-  std::vector<int64_t> counts_;     // [tensors]
-  std::vector<bool> has_gradient_;  // [tensors], of all ranks, as of squares()
+  std::shared_ptr<IncomingBuckets> incoming_;  // null in one process and at level 0
+  std::vector<at::Tensor> whole_;              // [buckets] gathered gradients of level 0
+  Buffers exp_avg_, exp_avg_sq_;               // [buckets] fp32
+  std::vector<int64_t> counts_;                // [tensors]
+  std::vector<bool> has_gradient_;             // [tensors], of all ranks, as of squares()
 };
 
 }  // namespace xrun

@@ -1,12 +1,15 @@
 // Gathers on every rank the ranges that each rank computed: gradient sums at level 0, weights after
 // an update. Each bucket of the flat index is one collective.
 
+#include "core/train/weight_gather.h"
+
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <deque>
+#include <exception>
 
 #include "core/train/adamw_state.h"
 
@@ -14,48 +17,60 @@ namespace xrun {
 
 namespace {
 
-// Enough to keep the transport busy, few enough to bound the buffers.
+// Enough to keep the transport busy, few enough to bound buffers that serve nothing else.
 constexpr size_t kGathersInFlight = 4;
 
-// Gathers in flight, few at a time: each holds a buffer.
-class GatherQueue {
- public:
-  using Arrived = std::function<void(int64_t bucket, const at::Tensor& buffer)>;
-  explicit GatherQueue(Arrived arrived) : arrived_(std::move(arrived)) {}
-
-  // Takes a gather of `sent` into `buffer`, and waits for the oldest one if there are many.
-  void push(int64_t bucket, const at::Tensor& buffer, const at::Tensor& sent,
-            std::unique_ptr<PendingCollective> pending) {
-    gathers_.push_back({bucket, buffer, sent, std::move(pending)});
-    if (gathers_.size() == kGathersInFlight) finish_oldest();
-  }
-  void finish() {
-    while (!gathers_.empty()) finish_oldest();
-  }
-
- private:
-  struct Gather {
-    int64_t bucket;
-    at::Tensor buffer, sent;
-    std::unique_ptr<PendingCollective> pending;
-  };
-  void finish_oldest() {
-    const Gather gather = std::move(gathers_.front());
-    gathers_.pop_front();
-    gather.pending->wait();
-    arrived_(gather.bucket, gather.buffer);
-  }
-
-  Arrived arrived_;
-  std::deque<Gather> gathers_;
-};
-
 }  // namespace
+
+void GatherQueue::push(int64_t bucket, const at::Tensor& buffer, const at::Tensor& sent,
+                       std::unique_ptr<PendingCollective> pending) {
+  gathers_.push_back({bucket, buffer, sent, std::move(pending)});
+}
+
+bool GatherQueue::has(int64_t bucket) const {
+  return std::ranges::any_of(gathers_, [&](const Gather& one) { return one.bucket == bucket; });
+}
+
+void GatherQueue::finish_oldest() {
+  const Gather& gather = gathers_.front();
+  gather.pending->wait();
+  arrived_(gather.bucket, gather.buffer);
+  gathers_.pop_front();
+}
+
+void GatherQueue::finish(size_t left) {
+  while (gathers_.size() > left) finish_oldest();
+}
+
+void GatherQueue::close() noexcept {
+  while (!gathers_.empty()) {
+    try {
+      finish_oldest();
+    } catch (const std::exception&) {
+      gathers_.pop_front();
+    }
+  }
+}
+
+IncomingBuckets::IncomingBuckets(const FlatIndex& index, const std::vector<at::Tensor>& weights,
+                                 GatherQueue::Arrived arrived)
+    : queue_(std::move(arrived)) {
+  for (size_t t = 0; t < weights.size(); ++t) {
+    bucket_of_.emplace(weights[t].unsafeGetTensorImpl(), index.tensors()[t].bucket);
+  }
+}
+
+void IncomingBuckets::await(const at::Tensor& master) {
+  if (queue_.size() == 0) return;
+  const auto found = bucket_of_.find(master.unsafeGetTensorImpl());
+  if (found == bucket_of_.end()) return;
+  while (queue_.has(found->second)) queue_.finish_oldest();
+}
 
 // The sums of all ranks, bucket by bucket.
 void AdamWState::gather_gradients() {
   // Sums arrive in place: whole_ is their buffer.
-  GatherQueue gathers([](int64_t, const at::Tensor&) {});
+  GatherQueue gathers([](int64_t /*bucket*/, const at::Tensor& /*buffer*/) {});
   for (int64_t b = 0; b < static_cast<int64_t>(index_.buckets().size()); ++b) {
     const auto i = static_cast<size_t>(b);
     const auto first = static_cast<size_t>(index_.buckets()[i].first_tensor);
@@ -63,6 +78,7 @@ void AdamWState::gather_gradients() {
     if (!whole_[i].defined()) whole_[i] = at::empty({index_.buckets()[i].size}, options);
     const at::Tensor& sum = exchange_->sum(b);
     const at::Tensor own = sum.defined() ? sum : at::zeros({owned_.size(b, rank_)}, options);
+    gathers.finish(kGathersInFlight - 1);
     gathers.push(b, whole_[i], own,
                  dist_.ranks->all_gather(fmt::format("summed gradients of bucket {}", b), whole_[i],
                                          owned_.sizes(b), own));
@@ -84,27 +100,46 @@ void AdamWState::copy_weights(int64_t bucket, const at::Tensor& buffer, int64_t 
   }
 }
 
-void AdamWState::gather_weights() {
-  GatherQueue gathers([&](int64_t bucket, const at::Tensor& buffer) {
-    for (int64_t r = 0; r < size_; ++r) {
-      // Its own range is up to date already.
-      if (r != rank_) copy_weights(bucket, buffer, r, /*into_buffer=*/false);
-    }
-  });
-  for (int64_t b = 0; b < static_cast<int64_t>(index_.buckets().size()); ++b) {
-    const auto i = static_cast<size_t>(b);
-    const auto first = static_cast<size_t>(index_.buckets()[i].first_tensor);
-    // A bucket belongs to one object.
-    if (owners_[first].trainable->holds_ranges()) continue;
-    const at::Tensor buffer =
-        at::zeros({index_.buckets()[i].size}, weights_[first].options().requires_grad(false));
-    copy_weights(b, buffer, rank_, /*into_buffer=*/true);
-    const at::Tensor own = buffer.narrow(0, owned_.begin(b, rank_), owned_.size(b, rank_));
-    gathers.push(b, buffer, own,
-                 dist_.ranks->all_gather(fmt::format("updated weights of bucket {}", b), buffer,
-                                         owned_.sizes(b), own));
+void AdamWState::gather_bucket(int64_t bucket) {
+  const auto i = static_cast<size_t>(bucket);
+  const FlatBucket& of = index_.buckets()[i];
+  const at::TensorOptions options =
+      weights_[static_cast<size_t>(of.first_tensor)].options().requires_grad(false);
+  GatherQueue& queue = incoming_->queue();
+  // Gradients are sent from a buffer that is free until the next backward.
+  at::Tensor buffer = exchange_->free_buffer(bucket);
+  if (!buffer.defined()) {
+    queue.finish(kGathersInFlight - 1);
+    buffer = at::zeros({of.size}, options);
   }
-  gathers.finish();
+  copy_weights(bucket, buffer, rank_, /*into_buffer=*/true);
+  const at::Tensor own = buffer.narrow(0, owned_.begin(bucket, rank_), owned_.size(bucket, rank_));
+  queue.push(bucket, buffer, own,
+             dist_.ranks->all_gather(fmt::format("updated weights of bucket {}", bucket), buffer,
+                                     owned_.sizes(bucket), own));
+}
+
+// First the weights that must be here at once, then those that a forward awaits, in its order.
+void AdamWState::gather_weights() {
+  incoming_->await_all();
+  for (const bool awaited : {false, true}) {
+    for (int64_t b = 0; b < static_cast<int64_t>(index_.buckets().size()); ++b) {
+      // A bucket belongs to one object.
+      const auto first = static_cast<size_t>(index_.buckets()[static_cast<size_t>(b)].first_tensor);
+      const WeightOwner& owner = owners_[first];
+      if (owner.trainable->holds_ranges() || owner.awaits != awaited) continue;
+      gather_bucket(b);
+    }
+    if (!awaited) incoming_->await_all();
+  }
+}
+
+// The ranges of the other ranks; its own is up to date already.
+void AdamWState::take_weights(int64_t bucket, const at::Tensor& buffer) {
+  const at::NoGradGuard no_grad;
+  for (int64_t r = 0; r < size_; ++r) {
+    if (r != rank_) copy_weights(bucket, buffer, r, /*into_buffer=*/false);
+  }
 }
 
 }  // namespace xrun

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/dist/fetching_ranks.h"
+#include "core/model/incoming_weights.h"
 
 namespace xrun {
 
@@ -42,13 +43,15 @@ FetchingRanks* ranks_to_fetch_from(const DistOptions& dist, int64_t from_level) 
 }
 
 GradientExchange::GradientExchange(const FlatIndex& index, const RankRanges& ranges,
-                                   std::vector<at::Tensor> weights, const DistOptions& options)
+                                   std::vector<at::Tensor> weights, const DistOptions& options,
+                                   std::shared_ptr<IncomingWeights> incoming)
     : index_(index),
       ranges_(ranges),
       weights_(std::move(weights)),
       options_(options),
       rank_(options.ranks->rank()),
       size_(options.ranks->size()),
+      incoming_(std::move(incoming)),
       staging_(index.buckets().size()),
       sums_(index.buckets().size()),
       seen_(index.tensors().size()),
@@ -118,6 +121,9 @@ void GradientExchange::pack(int64_t tensor) {
   const auto b = static_cast<size_t>(flat.bucket);
   at::Tensor& staging = staging_[b];
   if (missing_[b] == index_.buckets()[b].tensor_count) {
+    // The bucket of an earlier item is sent from the same buffer, and so are updated weights.
+    if (staging.defined()) finish_sent_from(flat.bucket);
+    if (incoming_) incoming_->await_all();
     int64_t size = 0;
     for (int64_t r = 0; r < size_; ++r) size += piece(flat.bucket, r).size;
     if (!staging.defined()) staging = at::zeros({size}, weights_[t].options().requires_grad(false));
@@ -185,18 +191,26 @@ void GradientExchange::launch(int64_t bucket) {
   pending_.push_back(std::move(launched));
 }
 
+void GradientExchange::finish_sent_from(int64_t bucket) {
+  const auto is_of = [&](const Launched& launched) { return launched.bucket == bucket; };
+  while (std::ranges::any_of(pending_, is_of)) finish_oldest();
+}
+
 void GradientExchange::finish_oldest() {
   Launched launched = std::move(pending_.front());
   pending_.pop_front();
   launched.pending->wait();
   const int64_t size = piece(launched.bucket, rank_).size;
-  int64_t first = 0;
-  for (int64_t r = 0; r < size_; ++r) {
-    // In rank order, which is the order of the items.
-    if (!sends(r)) continue;
-    if (size > 0) add(launched.bucket, launched.out.narrow(0, first, size));
-    first += size;
+  // In rank order, which is the order of the items.
+  for (int64_t first = 0; first < launched.out.numel(); first += size) {
+    add(launched.bucket, launched.out.narrow(0, first, size));
   }
+}
+
+at::Tensor GradientExchange::free_buffer(int64_t bucket) const {
+  const at::Tensor& staging = staging_[static_cast<size_t>(bucket)];
+  if (!staging.defined()) return {};
+  return staging.narrow(0, 0, index_.buckets()[static_cast<size_t>(bucket)].size);
 }
 
 void GradientExchange::add(int64_t bucket, const at::Tensor& values) {
@@ -236,7 +250,8 @@ void GradientExchange::end_exchange() {
       next_ = b - 1;
       launch(b);
     }
-    while (!pending_.empty()) finish_oldest();
+    // Those of earlier items arrive while the next ones are computed.
+    while (items_.last && !pending_.empty()) finish_oldest();
     senders_ = 0;
   }
   open_ = false;

@@ -14,6 +14,7 @@
 namespace xrun {
 
 class FetchingRanks;
+class IncomingWeights;
 
 // The division of models' and optimizers' state among the ranks of a run. Every level gives the
 // same bits.
@@ -48,17 +49,20 @@ FetchingRanks* ranks_to_fetch_from(const DistOptions& dist, int64_t from_level);
 // gradients of the weights belong to this object. Not thread-safe.
 class GradientExchange {
  public:
-  //   weights  fp32 leaves, one for each tensor of the index
+  //   weights   fp32 leaves, one for each tensor of the index
+  //   incoming  what is sent from a free_buffer(); null: nothing is
   // `index`, `ranges` and the ranks must outlive the object.
   GradientExchange(const FlatIndex& index, const RankRanges& ranges,
-                   std::vector<at::Tensor> weights, const DistOptions& options);
+                   std::vector<at::Tensor> weights, const DistOptions& options,
+                   std::shared_ptr<IncomingWeights> incoming = nullptr);
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   void begin_exchange(const ExchangedItems& items);
-  // Exchanges what the backward has not, and adds everything. Must also follow an exception of the
-  // rank's own item, whose missing gradients then count as none: the other ranks wait for its part.
+  // Sends what the backward has not, and after the last items adds everything; a few buckets of
+  // earlier ones may still be under way. Must also follow an exception of the rank's own item,
+  // whose missing gradients then count as none: the other ranks wait for its part.
   void end_exchange();
 
   // The sum over this rank's range of a bucket, [ranges.size(bucket, rank)] fp32; values of weights
@@ -66,6 +70,11 @@ class GradientExchange {
   const at::Tensor& sum(int64_t bucket) const { return sums_[static_cast<size_t>(bucket)]; }
   // True if a weight with a slice in this rank's range has a gradient.
   bool has_gradient(int64_t tensor) const { return seen_[static_cast<size_t>(tensor)]; }
+
+  // The buffer that this rank's gradients of a bucket are sent from, [size of the bucket] fp32,
+  // free between the last end_exchange of a step and the next backward, which waits for what is
+  // incoming. Undefined if there is none: from level 2 on, and before the first gradient.
+  at::Tensor free_buffer(int64_t bucket) const;
 
   // Frees the sums, waits for collectives that an exception left behind, and drops gradients of the
   // weights.
@@ -93,6 +102,7 @@ class GradientExchange {
   void launch_ready();
   void launch(int64_t bucket);
   void finish_oldest();
+  void finish_sent_from(int64_t bucket);
   void add(int64_t bucket, const at::Tensor& values);
 
   const FlatIndex& index_;
@@ -100,6 +110,7 @@ class GradientExchange {
   std::vector<at::Tensor> weights_;
   DistOptions options_;
   int64_t rank_, size_;
+  std::shared_ptr<IncomingWeights> incoming_;
   std::vector<RankPiece> pieces_;    // [buckets, ranks]
   std::vector<at::Tensor> staging_;  // [buckets], what this rank sends; undefined: not in use
   std::vector<at::Tensor> sums_;     // [buckets]

@@ -228,6 +228,13 @@ at::Tensor Policy::own_score(const View& view, const ScoreWeight& weight) {
 
 std::vector<Parameter>& Policy::parameters() { return model().trained_parameters(); }
 
+// An adapter's factors are small, and are read by others than the model.
+bool Policy::await_before_reading(const std::shared_ptr<IncomingWeights>& incoming) {
+  if (model().adapter()) return false;
+  model().add_incoming(incoming);
+  return true;
+}
+
 void Policy::count_update() {
   ++model().update_count;
   // Fetched copies are those of the old weights.

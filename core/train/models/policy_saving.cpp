@@ -25,6 +25,7 @@ std::vector<NamedTensor> Policy::tensors() const {
   // Those of a policy in ranges are ranges().
   if (!model_ || !ranges().empty()) return out;
   const Model& model = *model_;
+  model.await_weights();
   for (const Parameter& parameter : model.trained_parameters()) {
     out.push_back({parameter.name, parameter.master.detach()});
   }
@@ -92,6 +93,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
                                  : "the weights that `train` chose were trained beside them");
   // Last: nothing is overwritten before all checks above have passed.
   const at::NoGradGuard no_grad;
+  model().await_weights();  // none may arrive over the restored ones
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];
     if (holds_ranges()) {

@@ -93,6 +93,12 @@ class Trainable {
   // True if ranks hold only ranges of the masters (core/model/ranged_weights.h).
   virtual bool holds_ranges() { return false; }
 
+  // Returns true if the object awaits each master before it reads one, from now on; false if an
+  // update must leave all values in place.
+  virtual bool await_before_reading(const std::shared_ptr<IncomingWeights>& /*incoming*/) {
+    return false;
+  }
+
   // Called once after each optimizer update; earlier forwards are stale from then on.
   virtual void count_update() = 0;
 

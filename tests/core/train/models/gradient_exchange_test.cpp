@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/dist/ranks.h"
+#include "core/model/incoming_weights.h"
 #include "core/train/adamw.h"
 #include "tests/core/dist/thread_ranks.h"
 #include "tests/core/train/stub_trainable.h"
@@ -39,13 +40,17 @@ at::Tensor values(const TensorShape& shape, int64_t seed) {
   return at::tensor(out).view(shape.shape);
 }
 
-std::shared_ptr<StubTrainable> weights() {
-  auto trainable = std::make_shared<StubTrainable>();
+void add_weights(StubTrainable& trainable) {
   for (const TensorShape& shape : kShapes) {
     const at::Tensor start = values(shape, 1).contiguous();
     const float* data = start.const_data_ptr<float>();
-    trainable->add(shape.name, {data, data + start.numel()}, shape.shape);
+    trainable.add(shape.name, {data, data + start.numel()}, shape.shape);
   }
+}
+
+std::shared_ptr<StubTrainable> weights() {
+  auto trainable = std::make_shared<StubTrainable>();
+  add_weights(*trainable);
   return trainable;
 }
 
@@ -163,6 +168,47 @@ TEST(GradientExchange, InexactSumsAreCloseAndEqualOnAllRanks) {
       expect_equal(outcome, outcomes.front(), " between ranks");
       EXPECT_NEAR(outcome.norms[0], alone.norms[0], 1e-6 * alone.norms[0]);
     }
+  }
+}
+
+// Reads no weight before it has awaited it, as a model.
+class AwaitingTrainable : public StubTrainable {
+ public:
+  bool await_before_reading(const std::shared_ptr<IncomingWeights>& incoming) override {
+    incoming_ = incoming;
+    return true;
+  }
+  IncomingWeights& incoming() { return *incoming_; }
+
+ private:
+  std::shared_ptr<IncomingWeights> incoming_;
+};
+
+TEST(GradientExchange, UpdatedWeightsArriveWhenTheyAreAwaitedOrTheNextBackwardBegins) {
+  const Outcome one = train({}, 1, 2), two = train({}, 2, 2);
+  for (const int64_t level : {1, 2}) {
+    on_threads(2, [&](Ranks& ranks) {
+      const auto trainable = std::make_shared<AwaitingTrainable>();
+      add_weights(*trainable);
+      const at::Tensor& first = trainable->parameters().front().master;
+      AdamW adamw({trainable}, options(), {&ranks, level, true});
+      for (int64_t step = 0; step < 2; ++step) {
+        adamw.begin_exchange({2, true, true});
+        backward(*trainable, step * 2 + ranks.rank());
+        adamw.end_exchange();
+        if (step == 1) EXPECT_TRUE(at::equal(first, one.weights.front()));
+        adamw.update(0.01 * static_cast<double>(step + 1), adamw.grad_norm().item<double>());
+        // The other rank's range still has the old values.
+        EXPECT_FALSE(at::equal(first, (step == 0 ? one : two).weights.front()));
+      }
+      trainable->incoming().await(first);
+      EXPECT_TRUE(at::equal(first, two.weights.front()));
+      trainable->incoming().await(at::zeros({2}));  // of no bucket
+      trainable->incoming().await_all();
+      for (size_t t = 0; t < kShapes.size(); ++t) {
+        EXPECT_TRUE(at::equal(trainable->parameters()[t].master, two.weights[t]));
+      }
+    });
   }
 }
 
