@@ -184,8 +184,9 @@ double ChunkLoss<T>::compare_sources(int64_t student_rows, const SupportLogs& lo
   support_gradient_.resize(source_p_.size());
   support_sum_.assign(static_cast<size_t>(student_rows), T(0));
   // dL/dP of an entry, over the probabilities that are no longer needed.
+  const T scale = static_cast<T>(1 / options_.temperature);
   each_entry([&](int64_t i, int64_t e, float weight) {
-    student_p_[e] = static_cast<T>(weight * projected_gradient_[i]) / rows;
+    student_p_[e] = scale * (static_cast<T>(weight * projected_gradient_[i]) / rows);
   });
   for (int64_t r = 0; r < student_rows; ++r) {
     double sum = 0;

@@ -42,8 +42,9 @@ class ChunkLoss {
   double operator()(int64_t student_rows, const SupportLogs& logs, const CachedRows& teacher);
   double operator()(int64_t student_rows, const SupportLogs& logs, const ChunkLogits<T>& teacher);
 
-  // The gradient h - p sum h of a row's logits after such a call, p their softmax. h is 0 outside
-  // the listed columns [K], which may repeat, and sum h is 0 unless the loss is projected.
+  // The gradient h - p sum h of a row's logits after such a call, p their softmax at the
+  // temperature. h is 0 outside the listed columns [K], which may repeat, and sum h is 0 unless the
+  // loss is projected.
   //   support_gradient  h, [K] for each row, or for the first row alone (a chain); [rows, K] if the
   //                     loss is projected
   //   support_sum       [rows] of a projected loss, else empty

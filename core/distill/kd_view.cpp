@@ -223,7 +223,7 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
   // logits for the log-probs.
   if (at::GradMode::is_enabled()) {
     const int64_t all = options.head_mb, vocab = student.weight.size(0);
-    const bool no_rows = shares && keeps_support(options, student.columns, vocab);
+    const bool no_rows = shares && keeps_support(options);
     options.head_mb = micro.take_head_mb(all, no_rows ? 0 : student.index.size(0), vocab);
     if (shares) micro.take_head_mb(all, micro.row_count(), vocab);
   }

@@ -1,7 +1,8 @@
 // With z the logits of a row, a the gradient of its log-prob, e_y its target, g the gradient of its
 // chunk's loss, and h the gradient of that loss with respect to z:
 //   dz = a (e_y - softmax z) + g h,   dx = dz W,   dW = dz^T x.
-// Of a projected loss that reads the support alone, h is a few entries less s softmax z, and
+// Of a projected loss that reads the support alone, h is a few entries less s p, p the softmax at
+// the loss's temperature over the columns that are no padding. If p is softmax z,
 // dz = a e_y - (a + g s) softmax z + g entries.
 
 #include "core/distill/labelled_blocks.h"
@@ -39,7 +40,7 @@ LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
   // A worker holds scratch of a whole vocabulary, so each thread makes its own once.
   workers_.resize(static_cast<size_t>(at::get_num_threads()));
   one_softmax_ = call.options.temperature == 1 && call.student_columns == vocab_;
-  support_alone_ = keeps_support(call.options, call.student_columns, vocab_);
+  support_alone_ = keeps_support(call.options);
 }
 
 ChunkLoss<float>& LabelledBlocks::worker() {
@@ -76,9 +77,9 @@ void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
   if (!support_alone_) return;
   saved.support = c10::make_intrusive<SupportGradients>();
   saved.support->chunk.resize(static_cast<size_t>(chunks));
-  if (support_form(call_.options).projected) {
-    saved.support->row_sum.resize(static_cast<size_t>(blocks_.x().size(0)));
-  }
+  if (!support_form(call_.options).projected) return;
+  saved.support->row_sum.resize(static_cast<size_t>(chunked));
+  if (!one_softmax_) saved.support->row_lse.resize(static_cast<size_t>(chunked));
 }
 
 // Log-probs of the targets of rows [begin, end) of the block, whose logits are z.
@@ -120,9 +121,12 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
         const float sum = column_logprobs(row_of(z, row - block.student), columns, scale,
                                           ids.data(), std::ssize(ids), logs.data());
         std::copy_n(logs.begin(), support.size(), out);
-        if (!one_softmax_) return;
-        logprob[row] = logs.back();
-        lse[row] = sum;
+        if (one_softmax_) {
+          logprob[row] = logs.back();
+          lse[row] = sum;
+        } else if (gradients != nullptr && !gradients->row_lse.empty()) {
+          gradients->row_lse[row] = sum;
+        }
       };
       loss[c] = static_cast<float>(
           call_.cached
@@ -182,29 +186,65 @@ at::Tensor LabelledBlocks::loss_gradients(const SavedRows& saved, const KdBlock&
   return h;
 }
 
-// z becomes a (e_y - softmax z) - g s softmax z; grad_loss may be undefined.
+// -g s of rows [begin, end), 0 for those without a chunk.
+std::vector<float> LabelledBlocks::softmax_sums(const SupportGradients& support,
+                                                const at::Tensor& grad_loss, int64_t begin,
+                                                int64_t end) const {
+  std::vector<float> sums(static_cast<size_t>(end - begin), 0.0f);
+  const float* const g = grad_loss.const_data_ptr<float>();
+  const int64_t* const chunk = call_.student_chunk.const_data_ptr<int64_t>();
+  for (int64_t row = begin; row < std::min(end, call_.student_first.back()); ++row) {
+    sums[row - begin] = -g[chunk[row]] * support.row_sum[row];
+  }
+  return sums;
+}
+
+// z becomes a (e_y - softmax z) - g s p; grad_loss may be undefined.
 void LabelledBlocks::softmax_gradients(const SavedRows& saved, const KdBlock& block,
                                        const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
                                        const at::Tensor& z) const {
   const bool has_sums = grad_loss.defined() && saved.support && !saved.support->row_sum.empty();
+  const bool two = has_sums && !one_softmax_;
   at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> grad_lse(static_cast<size_t>(end - begin), 0.0f);
-    const int64_t chunked = has_sums ? std::min(end, call_.student_first.back()) : begin;
-    for (int64_t row = begin; row < chunked; ++row) {
-      const int64_t c = call_.student_chunk.const_data_ptr<int64_t>()[row];
-      grad_lse[row - begin] = -grad_loss.const_data_ptr<float>()[c] * saved.support->row_sum[row];
+    const std::vector<float> zeros(static_cast<size_t>(end - begin), 0.0f);
+    const std::vector<float> sums =
+        has_sums ? softmax_sums(*saved.support, grad_loss, begin, end) : zeros;
+    const auto write = [&](int64_t first, int64_t last, const float* grad_lse) {
+      kernels::HeadRowsBackward rows{};
+      rows.z = rows.dz = row_of(z, first - block.student);
+      rows.rows = last - first;
+      rows.width = rows.columns = vocab_;
+      rows.scale = 1;
+      rows.id = call_.student_target.const_data_ptr<int64_t>() + first;
+      rows.grad = grad_logprob.const_data_ptr<float>() + first;
+      rows.ids = 1;
+      rows.lse = saved.lse.const_data_ptr<float>() + first;
+      rows.grad_lse = grad_lse;
+      kernels::cpu_kernels().run(rows);
+    };
+    if (!two) return write(begin, end, sums.data());
+    // A row of -g s p at a time, which stays in the cache until it is added.
+    const auto scale = static_cast<float>(1 / call_.options.temperature);
+    std::vector<float> addend(static_cast<size_t>(vocab_));
+    for (int64_t row = begin; row < end; ++row) {
+      float* const own = row_of(z, row - block.student);
+      const float sum = sums[row - begin] / scale;  // the kernel multiplies by scale
+      if (sum != 0) {
+        kernels::HeadRowsBackward rows{};
+        rows.z = own;
+        rows.dz = addend.data();
+        rows.rows = 1;
+        rows.width = vocab_;
+        rows.columns = call_.student_columns;
+        rows.scale = scale;
+        rows.lse = saved.support->row_lse.data() + row;
+        rows.grad_lse = &sum;
+        kernels::cpu_kernels().run(rows);
+      }
+      write(row, row + 1, zeros.data());
+      if (sum == 0) continue;
+      for (int64_t v = 0; v < call_.student_columns; ++v) own[v] += addend[v];
     }
-    kernels::HeadRowsBackward rows{};
-    rows.z = rows.dz = row_of(z, begin - block.student);
-    rows.rows = end - begin;
-    rows.width = rows.columns = vocab_;
-    rows.scale = 1;
-    rows.id = call_.student_target.const_data_ptr<int64_t>() + begin;
-    rows.grad = grad_logprob.const_data_ptr<float>() + begin;
-    rows.ids = 1;
-    rows.lse = saved.lse.const_data_ptr<float>() + begin;
-    rows.grad_lse = grad_lse.data();
-    kernels::cpu_kernels().run(rows);
   });
 }
 

@@ -25,6 +25,7 @@ struct SupportGradients : torch::CustomClassHolder {
   };
   std::vector<ChunkGradient> chunk;  // [C]
   std::vector<float> row_sum;        // [N], or empty if all are 0
+  std::vector<float> row_lse;        // [N] of p, or empty if p is the softmax of the log-probs
 };
 
 // Kept by the forward for the backward.
@@ -66,6 +67,8 @@ class LabelledBlocks {
   void compare_support(const at::Tensor& z, const KdBlock& block, SupportGradients* gradients);
   at::Tensor logits(const SavedRows& saved, const KdBlock& block);
   at::Tensor loss_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& z);
+  std::vector<float> softmax_sums(const SupportGradients& support, const at::Tensor& grad_loss,
+                                  int64_t begin, int64_t end) const;
   void softmax_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad_loss,
                          const at::Tensor& grad_logprob, const at::Tensor& z) const;
   template <class F>

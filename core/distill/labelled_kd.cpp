@@ -45,7 +45,10 @@ class LabelledKdFunction : public torch::autograd::Function<LabelledKdFunction> 
     const at::Tensor &hidden = variables[0], &weight = variables[1];
     const auto call =
         c10::static_intrusive_pointer_cast<KdCall>(ctx->saved_data["call"].toCapsule());
-    SavedRows saved{variables[2], variables[3], variables[4], {}};
+    SavedRows saved;
+    saved.z = variables[2];
+    saved.h = variables[3];
+    saved.lse = variables[4];
     // If the graph is kept for another backward, the first one has overwritten the logits.
     saved.has_logits = ctx->saved_data.count("overwritten") == 0;
     if (const auto support = ctx->saved_data.find("support"); support != ctx->saved_data.end()) {
@@ -96,11 +99,7 @@ LabelledKd run_call(const KdSide& student, const UnchunkedRows& rest,
 
 }  // namespace
 
-bool keeps_support(const KdOptions& options, int64_t columns, int64_t vocab) {
-  const SupportForm form = support_form(options);
-  const bool one_softmax = options.temperature == 1 && columns == vocab;
-  return form.reads_support_alone() && (one_softmax || !form.projected);
-}
+bool keeps_support(const KdOptions& options) { return support_form(options).reads_support_alone(); }
 
 LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
                        const std::vector<KdSide>& teachers, int64_t chunks,

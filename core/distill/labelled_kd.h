@@ -23,10 +23,8 @@ struct LabelledKd {
 };
 
 // True if labelled_kd keeps the loss's gradient at the support of each chunk for the backward, not
-// rows of V: then head_mb holds logits alone. So do forms that reads_support_alone(); of projected
-// ones those at temperature 1 without padding, whose softmax is that of the log-probs.
-//   columns, vocab  of the student, which exist and with padding
-bool keeps_support(const KdOptions& options, int64_t columns, int64_t vocab);
+// rows of V: then head_mb holds logits alone. So do forms that reads_support_alone().
+bool keeps_support(const KdOptions& options);
 
 // Returns the loss of kd_loss and the log-probabilities of linear_head for one target per row, over
 // all of V at temperature 1. Both have the same bits, except that a projected loss that
