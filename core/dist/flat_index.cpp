@@ -36,8 +36,9 @@ FlatIndex::FlatIndex(const std::vector<TensorShape>& tensors, int64_t bucket_ele
   bool full = true;
   for (const TensorShape& tensor : tensors) {
     std::string block = block_of(tensor.name);
-    if (full || buckets_.back().block != block) {
+    if (full || buckets_.back().block != block || buckets_.back().group != tensor.group) {
       buckets_.push_back({.block = std::move(block),
+                          .group = tensor.group,
                           .first_tensor = static_cast<int64_t>(tensors_.size()),
                           .first_slice = static_cast<int64_t>(slices_.size())});
     }
@@ -72,14 +73,20 @@ int64_t FlatIndex::slice_offset(int64_t slice) const {
   return tensors_[static_cast<size_t>(of.tensor)].offset + of.begin;
 }
 
-// Each bucket is cut so that all ranks own equally much of the buckets so far: if a bucket has too
-// few slices for a rank, the next buckets make up for it.
+// Each bucket is cut so that all ranks own equally much of the group's buckets so far: if a bucket
+// has too few slices for a rank, the next buckets make up for it.
 RankRanges::RankRanges(const FlatIndex& index, int64_t ranks)
     : ranks_(ranks), buckets_(static_cast<int64_t>(index.buckets().size())) {
   const auto n = static_cast<size_t>(ranks);
   std::vector<double> loads(n);
   double done = 0;
+  int64_t group = 0;
   for (const FlatBucket& bucket : index.buckets()) {
+    if (bucket.group != group) {
+      group = bucket.group;
+      loads.assign(n, 0);
+      done = 0;
+    }
     done += static_cast<double>(bucket.size);
     std::vector<double> wanted(n);
     double sum = 0;

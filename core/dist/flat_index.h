@@ -14,6 +14,9 @@ inline constexpr int64_t kSliceElements = 1 << 16;
 struct TensorShape {
   std::string name;
   std::vector<int64_t> shape;
+  // The tensors of a group follow one another. Each group is laid out and divided over ranks as if
+  // it were alone.
+  int64_t group = 0;
 };
 
 // One tensor. Offsets count elements from the start of its bucket's buffer.
@@ -36,6 +39,7 @@ struct FlatSlice {
 // whole buckets.
 struct FlatBucket {
   std::string block;  // "model.layers.0.", "" for tensors outside the blocks
+  int64_t group = 0;
   int64_t first_tensor = 0, tensor_count = 0;
   int64_t first_slice = 0, slice_count = 0;
   int64_t size = 0;  // elements of its buffer, padding included
@@ -47,8 +51,9 @@ class FlatIndex {
   // Elements to which tensors are aligned: 64 bytes in every type of two bytes and more.
   static constexpr int64_t kAlign = 32;
 
-  // A bucket ends where the block changes, or with the tensor that brings it to `bucket_elements`.
-  // The block of a tensor is its name up to the first part that is a number, or else up to a '/'.
+  // A bucket ends where the block or the group changes, or with the tensor that brings it to
+  // `bucket_elements`. The block of a tensor is its name up to the first part that is a number, or
+  // else up to a '/'.
   explicit FlatIndex(const std::vector<TensorShape>& tensors,
                      int64_t bucket_elements = int64_t{4} << 20);
 
@@ -70,8 +75,8 @@ class FlatIndex {
 };
 
 // The ranges of `ranks` ranks. In each bucket they follow one another in rank order, are made of
-// whole slices, and cover the buffer; a range may be empty. Over all buckets each rank owns
-// 1/ranks of the elements, give or take one slice.
+// whole slices, and cover the buffer; a range may be empty. Over all buckets of a group each rank
+// owns 1/ranks of the elements, give or take one slice.
 class RankRanges {
  public:
   RankRanges(const FlatIndex& index, int64_t ranks);

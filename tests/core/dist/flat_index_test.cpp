@@ -71,6 +71,36 @@ TEST(FlatIndex, ABucketHoldsTensorsOfOneBlock) {
   EXPECT_EQ(index.buckets()[1].block, "model.layers.0.");
 }
 
+// Of the ranges of `tensors` the buckets from `first` on are those of `alone`.
+void expect_group(const std::vector<TensorShape>& tensors, size_t first,
+                  const std::vector<TensorShape>& alone) {
+  const FlatIndex index(tensors, 20000), wanted(alone, 20000);
+  ASSERT_GE(index.buckets().size(), first + wanted.buckets().size());
+  for (const int64_t n : {2, 3, 5}) {
+    const RankRanges ranges(index, n), wanted_ranges(wanted, n);
+    for (size_t b = 0; b < wanted.buckets().size(); ++b) {
+      EXPECT_EQ(index.buckets()[first + b].block, wanted.buckets()[b].block);
+      EXPECT_EQ(index.buckets()[first + b].tensor_count, wanted.buckets()[b].tensor_count);
+      EXPECT_EQ(ranges.sizes(static_cast<int64_t>(first + b)),
+                wanted_ranges.sizes(static_cast<int64_t>(b)))
+          << n << " ranks, bucket " << b;
+    }
+  }
+}
+
+TEST(RankRanges, AGroupIsDividedAsIfItWereAlone) {
+  const std::vector<TensorShape> before = decoder(2, 100, 300, 270);
+  std::vector<TensorShape> after = decoder(3, 90, 200, 300), both = before;
+  // A first tensor that has the block of the last one before it.
+  after.insert(after.begin(), {"head.weight", {100}});
+  for (TensorShape one : after) {
+    one.group = 1;
+    both.push_back(std::move(one));
+  }
+  expect_group(both, 0, before);
+  expect_group(both, FlatIndex(before, 20000).buckets().size(), after);
+}
+
 TEST(RankRanges, RangesCoverEveryBucketInRankOrder) {
   const FlatIndex index(decoder(3, 100, 260, 500), 50000);
   for (int64_t n = 1; n <= 9; ++n) {
