@@ -76,10 +76,12 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
 std::shared_ptr<RangedWeights> make_ranged_weights(const ModelConfig& config,
                                                    const LoadOptions& options) {
   if (!options.make_ranged) return nullptr;
-  std::vector<std::pair<std::string, std::vector<int64_t>>> parameters;
-  for (const WeightSpec& spec : weight_specs(config))
-    parameters.emplace_back(spec.name, spec.shape);
-  return options.make_ranged(parameters, master_type(options), options.dtype, options.device);
+  std::vector<RangedParameter> parameters;
+  for (const WeightSpec& spec : weight_specs(config)) {
+    const bool trained = trains_base(options) && is_trained(options.train, spec.name);
+    parameters.push_back({spec.name, spec.shape, master_type(options, spec.name), trained});
+  }
+  return options.make_ranged(parameters, options.dtype, options.device);
 }
 
 // Type and shape of a weight, on one zero.

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace xrun {
@@ -28,12 +27,13 @@ class RangedWeights {
   // Returns a master whole, in its own type.
   virtual at::Tensor master(size_t parameter) = 0;
 
-  // The elements of a master that this process holds, flat; shares the storage of its range.
+  // The elements of a trained master that this process holds, flat; shares the storage of its
+  // range. Trained masters are numbered as in Model::trained_parameters().
   struct MasterRange {
     int64_t begin = 0;
     at::Tensor held;
   };
-  virtual MasterRange range(size_t parameter) = 0;
+  virtual MasterRange range(size_t trained) = 0;
 
   // Drops fetched weights: the masters have changed.
   virtual void forget() = 0;
@@ -41,10 +41,16 @@ class RangedWeights {
   virtual void keep_all(bool keep) = 0;
 };
 
-// Divides a model into ranges, from the names and shapes of its parameters.
-//   master, compute  types of the masters and of fetched weights
+struct RangedParameter {
+  std::string name;
+  std::vector<int64_t> shape;
+  at::ScalarType master;  // its type
+  bool trained = false;
+};
+
+// Divides a model into ranges, from its parameters.
+//   compute  type of fetched weights
 using MakeRangedWeights = std::function<std::shared_ptr<RangedWeights>(
-    const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
-    at::ScalarType master, at::ScalarType compute, c10::Device device)>;
+    const std::vector<RangedParameter>& parameters, at::ScalarType compute, c10::Device device)>;
 
 }  // namespace xrun

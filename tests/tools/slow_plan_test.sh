@@ -17,13 +17,11 @@ is() {
 }
 levels='[one["level"] for one in p["levels"]]'
 
-# Level 3 trains all weights or an adapter, and no value head.
+# Level 3 trains no value head.
 dpo --json >plan.json
 is "$levels == [0, 1, 2, 3]"
 dpo --json --set 'train={ "*.mlp.*" }' >plan.json
-is "$levels == [0, 1, 2]"
-wants 0 'dist.level = 3 is left out: it trains all weights of a model, and train chooses some' \
-  dpo --set 'train={ "*.mlp.*" }'
+is "$levels == [0, 1, 2, 3]"
 cat >scorer.lua <<'LUA'
 local xrun = require "xrun"
 local cfg = xrun.config { model = "tiny", data = { { path = "rows.jsonl" } },

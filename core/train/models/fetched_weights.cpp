@@ -1,5 +1,5 @@
-// Weights of one block at a time are here whole. The buckets of a block follow one another in the
-// index, so a forward fetches ascending buckets and a backward the blocks in descending order.
+// Weights of one block at a time are here whole. The buckets of a block follow one another, so a
+// forward fetches ascending buckets and a backward the blocks in descending order.
 
 #include "core/train/models/fetched_weights.h"
 
@@ -7,50 +7,93 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
 
 namespace xrun {
 
+namespace {
+
+// Parameter numbers, those of trained weights first.
+std::vector<size_t> trained_first(const std::vector<RangedParameter>& parameters) {
+  std::vector<size_t> numbers(parameters.size());
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  std::stable_partition(numbers.begin(), numbers.end(),
+                        [&](size_t i) { return parameters[i].trained; });
+  return numbers;
+}
+
+std::vector<TensorShape> shapes_in_ranges(const std::vector<RangedParameter>& parameters) {
+  std::vector<TensorShape> shapes;
+  for (const size_t i : trained_first(parameters)) {
+    shapes.push_back({parameters[i].name, parameters[i].shape, parameters[i].trained ? 0 : 1});
+  }
+  return shapes;
+}
+
+}  // namespace
+
 FetchedWeights::FetchedWeights(FetchingRanks& ranks, int64_t number,
-                               const std::vector<TensorShape>& parameters, const Types& types)
+                               const std::vector<RangedParameter>& parameters,
+                               at::ScalarType compute, c10::Device device)
     : ranks_(ranks),
       number_(number),
-      index_(parameters),
+      index_(shapes_in_ranges(parameters)),
       ranges_(index_, ranks.size()),
-      types_(types) {
+      compute_(compute),
+      device_(device),
+      tensor_of_(parameters.size()),
+      order_(index_.buckets().size()),
+      bucket_of_(parameters.size()) {
+  const std::vector<size_t> numbers = trained_first(parameters);
+  for (size_t t = 0; t < numbers.size(); ++t) tensor_of_[numbers[t]] = t;
+  const auto first_tensor = [&](int64_t bucket) {
+    return static_cast<size_t>(index_.buckets()[static_cast<size_t>(bucket)].first_tensor);
+  };
+  std::iota(order_.begin(), order_.end(), int64_t{0});
+  std::sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) {
+    return numbers[first_tensor(a)] < numbers[first_tensor(b)];
+  });
   for (int64_t b = 0; b < bucket_count(); ++b) {
+    const int64_t in_index = order_[static_cast<size_t>(b)];
+    const size_t first = first_tensor(in_index);
+    const int64_t count = index_.buckets()[static_cast<size_t>(in_index)].tensor_count;
+    std::fill_n(bucket_of_.begin() + static_cast<int64_t>(first), count, b);
+    // A bucket is of one group, whose masters have one type.
+    masters_.push_back(parameters[numbers[first]].master);
     // Padding is sent too, so it is not left uninitialised.
     // Buckets [0, n) are fetched in the compute type, [n, 2n) are the same ranges as masters.
-    own_.push_back(at::empty({ranges_.size(b, ranks.rank())}, options(bucket_count() + b)).zero_());
+    own_.push_back(
+        at::empty({ranges_.size(in_index, ranks.rank())}, options(bucket_count() + b)).zero_());
   }
 }
 
 void FetchedWeights::put(size_t parameter, const at::Tensor& master) {
   const at::NoGradGuard no_grad;
-  const MasterRange own = range(parameter);
+  const MasterRange own = range(tensor_of_[parameter]);
   own.held.copy_(master.reshape({-1}).narrow(0, own.begin, own.held.numel()));
 }
 
-RangedWeights::MasterRange FetchedWeights::range(size_t parameter) {
-  const FlatTensor& flat = index_.tensors()[parameter];
+RangedWeights::MasterRange FetchedWeights::range(size_t tensor) {
+  const FlatTensor& flat = index_.tensors()[tensor];
   const int64_t first = ranges_.begin(flat.bucket, ranks_.rank());
   const int64_t begin = std::max(flat.offset, first);
   const int64_t end =
       std::min(flat.offset + flat.elements, ranges_.end(flat.bucket, ranks_.rank()));
-  const at::Tensor& own = own_[static_cast<size_t>(flat.bucket)];
+  const at::Tensor& own = own_[static_cast<size_t>(bucket_of_[tensor])];
   // Other ranks hold all of this parameter.
   if (begin >= end) return {0, own.narrow(0, 0, 0)};
   return {begin - flat.offset, own.narrow(0, begin - first, end - begin)};
 }
 
-at::Tensor FetchedWeights::of(size_t parameter, const at::Tensor& bucket) const {
-  const FlatTensor& flat = index_.tensors()[parameter];
+at::Tensor FetchedWeights::of(size_t tensor, const at::Tensor& bucket) const {
+  const FlatTensor& flat = index_.tensors()[tensor];
   return bucket.narrow(0, flat.offset, flat.elements).view(flat.shape);
 }
 
 const std::string& FetchedWeights::block_of(int64_t bucket) const {
-  return index_.buckets()[static_cast<size_t>(bucket)].block;
+  return index_.buckets()[static_cast<size_t>(order_[static_cast<size_t>(bucket)])].block;
 }
 
 // A forward goes on with the next bucket. A backward goes on within the block, then with the first
@@ -70,9 +113,10 @@ int64_t FetchedWeights::likely_after(int64_t bucket) const {
 
 at::Tensor FetchedWeights::get(size_t parameter) {
   const at::NoGradGuard no_grad;
-  const int64_t bucket = index_.tensors()[parameter].bucket;
+  const size_t tensor = tensor_of_[parameter];
+  const int64_t bucket = bucket_of_[tensor];
   if (const auto found = fetched_.find(bucket); found != fetched_.end()) {
-    return of(parameter, found->second);
+    return of(tensor, found->second);
   }
   if (!fetched_.empty() && !keeps_all_ && block_ != block_of(bucket)) {
     // An earlier block than the last one: the backward has begun.
@@ -83,14 +127,15 @@ at::Tensor FetchedWeights::get(size_t parameter) {
   int64_t next = likely_after(bucket);
   // The next bucket is sent for while this one is used; a wrong guess costs one transfer.
   if (next >= 0 && fetched_.contains(next)) next = -1;
-  return of(parameter, fetched_[bucket] = ranks_.fetch(number_, bucket, next));
+  return of(tensor, fetched_[bucket] = ranks_.fetch(number_, bucket, next));
 }
 
 at::Tensor FetchedWeights::master(size_t parameter) {
+  const size_t tensor = tensor_of_[parameter];
+  const int64_t bucket = bucket_of_[tensor];
   // One copy serves both types.
-  if (types_.master == types_.compute) return get(parameter);
-  const int64_t bucket = index_.tensors()[parameter].bucket;
-  return of(parameter, ranks_.fetch(number_, bucket_count() + bucket));
+  if (masters_[static_cast<size_t>(bucket)] == compute_) return get(parameter);
+  return of(tensor, ranks_.fetch(number_, bucket_count() + bucket));
 }
 
 void FetchedWeights::forget() {
@@ -104,13 +149,12 @@ void FetchedWeights::keep_all(bool keep) {
 }
 
 std::vector<int64_t> FetchedWeights::sizes(int64_t bucket) const {
-  return ranges_.sizes(bucket % bucket_count());
+  return ranges_.sizes(order_[static_cast<size_t>(bucket % bucket_count())]);
 }
 
 at::TensorOptions FetchedWeights::options(int64_t bucket) const {
-  return at::TensorOptions()
-      .dtype(bucket < bucket_count() ? types_.compute : types_.master)
-      .device(types_.device);
+  const at::ScalarType master = masters_[static_cast<size_t>(bucket % bucket_count())];
+  return at::TensorOptions().dtype(bucket < bucket_count() ? compute_ : master).device(device_);
 }
 
 at::Tensor FetchedWeights::range(int64_t bucket) {
@@ -128,12 +172,9 @@ FetchedModel::FetchedModel(FetchingRanks& ranks, std::function<void()> load)
 FetchedModel::~FetchedModel() { ranks_.withdraw(number_); }
 
 MakeRangedWeights FetchedModel::make_ranged() {
-  return [this](const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
-                at::ScalarType master, at::ScalarType compute, c10::Device device) {
-    std::vector<TensorShape> shapes;
-    for (const auto& [name, shape] : parameters) shapes.push_back({name, shape});
-    weights_ = std::make_shared<FetchedWeights>(ranks_, number_, shapes,
-                                                FetchedWeights::Types{master, compute, device});
+  return [this](const std::vector<RangedParameter>& parameters, at::ScalarType compute,
+                c10::Device device) {
+    weights_ = std::make_shared<FetchedWeights>(ranks_, number_, parameters, compute, device);
     return weights_;
   };
 }

@@ -16,25 +16,22 @@
 
 namespace xrun {
 
-// The masters of a model: a rank holds the ranges that RankRanges gives it. Buckets of the
-// source: those of the index in the compute type, then the same in the type of the masters.
+// The masters of a model: a rank holds the ranges that RankRanges gives it. In the index trained
+// weights come first, in a group of their own, so that the ranges are those of an optimizer that
+// knows no others. Buckets of the source: those of the index in the compute type, in the order in
+// which a forward needs them, then the same in the type of the masters.
 class FetchedWeights : public RangedWeights, public RangeSource {
  public:
-  struct Types {
-    at::ScalarType master, compute;
-    c10::Device device;
-  };
-  //   number  of this source among those that the ranks offer
-  FetchedWeights(FetchingRanks& ranks, int64_t number, const std::vector<TensorShape>& parameters,
-                 const Types& types);
-
-  const FlatIndex& index() const { return index_; }
-  const RankRanges& ranges() const { return ranges_; }
+  //   number   of this source among those that the ranks offer
+  //   compute  type of fetched weights
+  FetchedWeights(FetchingRanks& ranks, int64_t number,
+                 const std::vector<RangedParameter>& parameters, at::ScalarType compute,
+                 c10::Device device);
 
   void put(size_t parameter, const at::Tensor& master) override;
   at::Tensor get(size_t parameter) override;
   at::Tensor master(size_t parameter) override;
-  MasterRange range(size_t parameter) override;
+  MasterRange range(size_t tensor) override;  // of the index, which begins with the trained ones
   void forget() override;
   void keep_all(bool keep) override;
 
@@ -43,16 +40,21 @@ class FetchedWeights : public RangedWeights, public RangeSource {
   at::Tensor range(int64_t bucket) override;
 
  private:
-  int64_t bucket_count() const { return static_cast<int64_t>(index_.buckets().size()); }
+  int64_t bucket_count() const { return std::ssize(order_); }
   const std::string& block_of(int64_t bucket) const;
   int64_t likely_after(int64_t bucket) const;
-  at::Tensor of(size_t parameter, const at::Tensor& bucket) const;
+  at::Tensor of(size_t tensor, const at::Tensor& bucket) const;
 
   FetchingRanks& ranks_;
   int64_t number_;
   FlatIndex index_;
   RankRanges ranges_;
-  Types types_;
+  at::ScalarType compute_;
+  c10::Device device_;
+  std::vector<size_t> tensor_of_;          // [parameters], numbers in the index
+  std::vector<int64_t> order_;             // [buckets], their numbers in the index
+  std::vector<int64_t> bucket_of_;         // [tensors of the index]
+  std::vector<at::ScalarType> masters_;    // [buckets], the type
   std::vector<at::Tensor> own_;            // [buckets], this rank's range of the masters
   std::map<int64_t, at::Tensor> fetched_;  // by bucket, in the compute type
   std::string block_;                      // of fetched_

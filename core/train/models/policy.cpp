@@ -73,10 +73,6 @@ void Policy::check_train() const {
         "train selects weights, but under lora all base weights are frozen; leave out train or "
         "lora");
   }
-  if (ranks_to_fetch_from(options_.dist, 3) != nullptr) {
-    throw UsageError(
-        "dist.level = 3 trains all weights of a model; set dist.level = 2, or leave out train");
-  }
   check_train_patterns(read_model_config(dir_), options_.train);
 }
 

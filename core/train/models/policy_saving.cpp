@@ -14,9 +14,10 @@ namespace xrun {
 at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
   if (!holds_ranges()) return Trainable::held_master(parameter, begin, size);
   const RangedWeights::MasterRange own = model().ranged_weights()->range(parameter);
-  // A second optimizer would deal out other ranges than those that the ranks hold.
   XRUN_CHECK(own.begin == begin && own.held.numel() == size,
-             "dist.level = 3 trains one policy by an optimizer; set dist.level = 2");
+             "an optimizer updates elements {} to {} of {}, of which this rank holds {} to {}",
+             begin, begin + size, parameters()[parameter].name, own.begin,
+             own.begin + own.held.numel());
   return own.held;
 }
 

@@ -191,12 +191,13 @@ TEST(Ema, OnRanksHasTheBitsOfOneProcessAndTheirShare) {
   }
 }
 
-TEST(Ema, OfAnAdapterAndOfBf16HasTheBitsOfOneProcessAtLevel3) {
+TEST(Ema, OfAnAdapterOfBf16AndOfAPartHasTheBitsOfOneProcessAtLevel3) {
   const TinyFolder folder;
-  PolicyOptions lora, bf16;
+  PolicyOptions lora, bf16, part;
   lora.lora = AdapterOptions{.rank = 4};
   bf16.dtype = at::kBFloat16;
-  for (const PolicyOptions& options : {lora, bf16}) {
+  part.train = {"*.mlp.*"};
+  for (const PolicyOptions& options : {lora, bf16, part}) {
     const std::string wanted = averaged(folder.model(), {}, {}, options);
     for (const std::string& text : on_ranks(2, [&](Ranks* ranks) {
            FetchingRanks all(*ranks);

@@ -89,6 +89,20 @@ TEST(RangedStep, Bf16HasTheBitsOfOneProcess) {
   });
 }
 
+// The first patterns choose from every block, the second no weight of the first block.
+TEST(RangedStep, APartOfTheWeightsHasTheBitsOfOneProcess) {
+  const TinyFolder folder;
+  const std::vector<std::string> mlp = {"*.mlp.*", "*norm*"}, last = {"model.layers.1.*"};
+  for (const PolicyOptions& options : {PolicyOptions{.train = mlp}, PolicyOptions{.train = last},
+                                       PolicyOptions{.dtype = at::kBFloat16, .train = mlp}}) {
+    expect_level(3, 3, [&](const DistOptions& dist) {
+      PolicyOptions with = options;
+      with.dist = dist;
+      return train(folder.model(), with);
+    });
+  }
+}
+
 TEST(RangedStep, AnAdapterOverABaseInRangesHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   expect_level(2, 3, [&](const DistOptions& dist) {
@@ -149,7 +163,7 @@ TEST(RangedStep, AnExportHasTheBytesOfOneProcess) {
 }
 
 // Checkpoints of n ranks at one level continue on m ranks at another.
-TEST(RangedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
+void expect_continues(const std::vector<std::string>& train) {
   const TinyFolder folder;
   const auto saved = [](const Trained& t) {
     return SavedObjects{{"policy", t.policy}, {"adamw", t.adamw}};
@@ -158,8 +172,8 @@ TEST(RangedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
     return on_ranks(n,
                     [&](Ranks* ranks) {
                       const Fetching fetching(ranks);
-                      const Trained t =
-                          open_trained(folder.model(), {.dist = fetching.dist(level)});
+                      const Trained t = open_trained(
+                          folder.model(), {.train = train, .dist = fetching.dist(level)});
                       CheckpointStore store(folder.path() / "checkpoints", 2, fetching.all.get());
                       if (first > 0) store.load_latest()->restore(saved(t));
                       const std::string text = steps(t, first, end);
@@ -175,6 +189,11 @@ TEST(RangedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
   run(3, 3, 0, 1);
   run(2, 1, 1, 2);
   EXPECT_EQ(run(4, 3, 2, 3), wanted);
+}
+
+TEST(RangedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
+  expect_continues({});
+  expect_continues({"*.mlp.*"});
 }
 
 TEST(RangedStep, AValueHeadIsRefusedAtLevel3BeforeWeightsLoad) {
@@ -194,17 +213,19 @@ TEST(RangedStep, AValueHeadIsRefusedAtLevel3BeforeWeightsLoad) {
   }
 }
 
-TEST(FetchedWeights, ARankHoldsItsShareAndOneBlockMore) {
+// A rank holds its share of the trained weights.
+void expect_share(const std::vector<std::string>& train) {
   const TinyFolder folder;
   init_model(folder.path() / "deep", {.layers = 12, .hidden = 128, .vocab = 300});
   const auto texts = on_ranks(4, [&](Ranks* ranks) -> std::string {
     const Fetching fetching(ranks);
-    const auto policy = Policy::open(folder.path() / "deep", {.dist = fetching.dist(3)});
+    const auto policy =
+        Policy::open(folder.path() / "deep", {.train = train, .dist = fetching.dist(3)});
     Model& model = policy->model();
     int64_t held = 0, all = 0;
-    for (size_t i = 0; i < model.parameters().size(); ++i) {
+    for (size_t i = 0; i < model.trained_parameters().size(); ++i) {
       held += model.ranged_weights()->range(i).held.numel();
-      all += model.parameters()[i].master.numel();
+      all += model.trained_parameters()[i].master.numel();
     }
     EXPECT_EQ(model.parameters()[0].master.storage().nbytes(), sizeof(float));
     return fmt::format("{} {}", held, all);
@@ -217,6 +238,11 @@ TEST(FetchedWeights, ARankHoldsItsShareAndOneBlockMore) {
     sum += held;
   }
   EXPECT_EQ(sum, all);
+}
+
+TEST(FetchedWeights, ARankHoldsItsShareAndOneBlockMore) {
+  expect_share({});
+  expect_share({"*.mlp.*"});
 }
 
 }  // namespace

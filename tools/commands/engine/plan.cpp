@@ -60,11 +60,9 @@ struct PlannedLoop {
   double tokens = 0;  // per step on average, before folding
 };
 
-// The engine refuses both (Policy::check_train, Scorer::check_level).
+// The engine refuses it (Scorer::check_level).
 std::string level3_obstacle(const MemoryShape& policy) {
-  if (policy.adapter) return "";
-  if (!policy.train.empty()) return "it trains all weights of a model, and train chooses some";
-  return policy.scores ? "it trains no value head" : "";
+  return policy.scores && !policy.adapter ? "it trains no value head" : "";
 }
 
 PlannedLoop planned_loop(const LoopPause& pause) {
