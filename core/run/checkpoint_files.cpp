@@ -182,10 +182,9 @@ void CheckpointWriter::add(const std::string& name, const Saveable& object) {
 
 namespace {
 
-// The ranges of an object; for one whose tensors every rank has whole, an equal share of each.
+// The ranges of an object, and an equal share of each tensor that every rank has whole.
 std::vector<TensorRange> ranges_to_write(const Saveable& object, const Ranks& ranks) {
   std::vector<TensorRange> ranges = object.ranges();
-  if (!ranges.empty()) return ranges;
   for (const NamedTensor& whole : object.tensors()) {
     const int64_t elements = whole.tensor.numel();
     const int64_t begin = elements * ranks.rank() / ranks.size();

@@ -1,4 +1,4 @@
-// A copy is the tensors or ranges and the state() of each object, by name; restore() gives them
+// A copy is the tensors, ranges and state() of each object, by name; restore() gives them
 // back to it.
 
 #include "core/run/state_copy.h"
@@ -23,10 +23,9 @@ at::Tensor copy_into(const at::Tensor& source, at::Tensor old) {
   return old.copy_(source);
 }
 
-// The ranges that this rank holds, or the whole tensors of an object that is not spread over ranks.
+// The ranges that this rank holds, and the tensors that it has whole.
 std::vector<TensorRange> held_by(const Saveable& object) {
   std::vector<TensorRange> ranges = object.ranges();
-  if (!ranges.empty()) return ranges;
   for (const NamedTensor& whole : object.tensors()) {
     ranges.push_back({whole.name, whole.tensor.sizes().vec(), 0, whole.tensor});
   }

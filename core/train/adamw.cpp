@@ -259,12 +259,12 @@ void AdamW::update(double lr, double norm) {
 }
 
 std::vector<NamedTensor> AdamW::tensors() const {
-  return weights_ ? weights_->tensors(weights_->moments()) : std::vector<NamedTensor>();
+  if (!weights_ || dist_.divides_moments()) return {};
+  return weights_->tensors(weights_->moments());
 }
 
 std::vector<TensorRange> AdamW::ranges() const {
-  const bool whole = dist_.ranks == nullptr || dist_.level == 0;
-  if (!weights_ || whole || !weights_->has_moments()) return {};
+  if (!weights_ || !dist_.divides_moments() || !weights_->has_moments()) return {};
   return weights_->ranges(weights_->moments());
 }
 

@@ -92,7 +92,8 @@ class AdamW : public Saveable {
   // of the sum. Collective.
   std::vector<NamedTensor> gradients();
 
-  // exp_avg.<name> and exp_avg_sq.<name>; empty before the first update. Whole in one process.
+  // exp_avg.<name> and exp_avg_sq.<name>; empty before the first update. Whole in one process and
+  // at level 0, in ranges otherwise.
   std::vector<NamedTensor> tensors() const override;
   std::vector<TensorRange> ranges() const override;
   Json state() const override;

@@ -63,14 +63,12 @@ void Ema::swap() {
 }
 
 std::vector<NamedTensor> Ema::tensors() const {
-  if (average_.empty()) return {};
+  if (average_.empty() || adamw_->dist().divides_moments()) return {};
   return adamw_->weights_->tensors({{kPrefix, &average_}});
 }
 
 std::vector<TensorRange> Ema::ranges() const {
-  const DistOptions& dist = adamw_->dist();
-  // One process and level 0 hold the whole average (tensors()).
-  if (average_.empty() || dist.ranks == nullptr || dist.level == 0) return {};
+  if (average_.empty() || !adamw_->dist().divides_moments()) return {};
   return adamw_->weights_->ranges({{kPrefix, &average_}});
 }
 

@@ -27,6 +27,8 @@ struct DistOptions {
   // gives the bits of one process. False: each rank adds up its own items, and the sums are
   // exchanged after the last ones, which sends less.
   bool exact = true;
+
+  bool divides_moments() const { return ranks != nullptr && level > 0; }
 };
 
 // The items of a step that ranks compute at a time: each rank at most one, a micro-batch or several

@@ -57,12 +57,12 @@ class Saveable {
 
   virtual ~Saveable() = default;
 
-  // The tensors to save, in a fixed order, names unique within this object. They share storage
-  // with the object: write them out before the next update.
+  // The tensors to save that every rank has whole, in a fixed order, names unique within this
+  // object. They share storage with the object: write them out before the next update.
   virtual std::vector<NamedTensor> tensors() const = 0;
 
-  // Returns the tensors of an object that is spread over the ranks of a run, with the same names,
-  // order and shapes on every rank. Empty: every rank has the same whole tensors().
+  // The tensors to save that are spread over the ranks of a run, with the same names, order and
+  // shapes on every rank. None of them is among tensors().
   virtual std::vector<TensorRange> ranges() const { return {}; }
 
   // Counts and settings, small enough for a manifest.

@@ -50,6 +50,32 @@ TEST(StateCopy, RestoresTheCopiedState) {
   EXPECT_EQ(counter->count, 7) << "no object is touched where one is not known";
 }
 
+// Elements 2 and 3 of a tensor of 6, whose others are on other ranks, beside the whole tensor.
+class HalfSpread : public Counter {
+ public:
+  at::Tensor held = at::full({2}, 1.0);
+
+  std::vector<TensorRange> ranges() const override { return {{"spread", {6}, 2, held}}; }
+  void restore(const TensorSource& tensor, const Json& state) override {
+    Counter::restore(tensor, state);
+    held.copy_(tensor.range("spread", {6}, 2, 2));
+  }
+};
+
+TEST(StateCopy, RestoresRangesAndWholeTensorsOfOneObject) {
+  const auto object = std::make_shared<HalfSpread>();
+  object->count = 1;
+  const SavedObjects objects = {{"object", object}};
+  StateCopy kept;
+  kept.keep(objects);
+  EXPECT_EQ(kept.bytes(), 4 * (3 + 2));
+  object->values.fill_(5);
+  object->held.fill_(5);
+  kept.restore(objects);
+  EXPECT_EQ(object->values.sum().item().toDouble(), 3);
+  EXPECT_EQ(object->held.sum().item().toDouble(), 2);
+}
+
 class Broken : public Counter {
  public:
   std::vector<NamedTensor> tensors() const override { throw std::bad_alloc(); }
