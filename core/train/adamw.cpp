@@ -20,7 +20,6 @@
 #include "core/train/adamw_state.h"
 #include "core/train/element_runs.h"
 #include "core/train/ema.h"
-#include "core/train/models/scorer.h"
 
 namespace xrun {
 namespace {
@@ -128,10 +127,6 @@ AdamW::AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions op
     : trainables_(std::move(trainables)), options_(options), dist_(dist) {
   check_options(options_);
   XRUN_CHECK(!trainables_.empty(), "an optimizer needs something to train");
-  for (const auto& trainable : trainables_) {
-    const auto scorer = std::dynamic_pointer_cast<const Scorer>(trainable);
-    if (scorer != nullptr) scorer->check_level();
-  }
 }
 
 AdamW::~AdamW() = default;

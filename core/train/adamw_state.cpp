@@ -27,13 +27,17 @@ std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>
   for (size_t i = 0; i < trainables.size(); ++i) {
     // Several trained objects may use one name; the first has the names of the checkpoint.
     const std::string prefix = i == 0 ? std::string() : fmt::format("{}/", i);
-    for (const Parameter& parameter : trainables[i]->parameters()) {
+    for (size_t p = 0; p < trainables[i]->parameters().size(); ++p) {
+      const Parameter& parameter = trainables[i]->parameters()[p];
       const at::Tensor& master = parameter.master;
       XRUN_CHECK(master.defined() && master.scalar_type() == at::kFloat && master.requires_grad(),
                  "{} cannot be trained: wanted an fp32 weight that requires a gradient",
                  parameter.name);
+      // Weights that ranks hold in ranges have moments in the same ranges, whatever else is
+      // trained.
+      const auto group = static_cast<int64_t>(2 * i) + (trainables[i]->holds_ranges(p) ? 0 : 1);
       // The names of the moments in a checkpoint.
-      shapes.push_back({prefix + parameter.name, master.sizes().vec()});
+      shapes.push_back({prefix + parameter.name, master.sizes().vec(), group});
     }
   }
   return shapes;

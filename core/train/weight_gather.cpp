@@ -124,10 +124,10 @@ void AdamWState::gather_weights() {
   incoming_->await_all();
   for (const bool awaited : {false, true}) {
     for (int64_t b = 0; b < static_cast<int64_t>(index_.buckets().size()); ++b) {
-      // A bucket belongs to one object.
+      // A bucket is of one group: of one object, all of it in ranges or nothing.
       const auto first = static_cast<size_t>(index_.buckets()[static_cast<size_t>(b)].first_tensor);
       const WeightOwner& owner = owners_[first];
-      if (owner.trainable->holds_ranges() || owner.awaits != awaited) continue;
+      if (owner.trainable->holds_ranges(owner.parameter) || owner.awaits != awaited) continue;
       gather_bucket(b);
     }
     if (!awaited) incoming_->await_all();

@@ -244,6 +244,8 @@ void Policy::weights_averaged(bool averaged) {
 }
 
 // An adapter's factors are whole on every rank.
-bool Policy::holds_ranges() { return model().ranged_weights() != nullptr && !model().adapter(); }
+bool Policy::holds_ranges(size_t /*parameter*/) {
+  return model().ranged_weights() != nullptr && !model().adapter();
+}
 
 }  // namespace xrun

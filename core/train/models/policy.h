@@ -103,7 +103,7 @@ class Policy : public LogprobSource,
 
   std::vector<Parameter>& parameters() override;
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
-  bool holds_ranges() override;
+  bool holds_ranges(size_t parameter) override;
   bool await_before_reading(const std::shared_ptr<IncomingWeights>& incoming) override;
   void count_update() override;
   void weights_averaged(bool averaged) override;

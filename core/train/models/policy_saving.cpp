@@ -12,7 +12,7 @@
 namespace xrun {
 
 at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
-  if (!holds_ranges()) return Trainable::held_master(parameter, begin, size);
+  if (!holds_ranges(parameter)) return Trainable::held_master(parameter, begin, size);
   const RangedWeights::MasterRange own = model().ranged_weights()->range(parameter);
   XRUN_CHECK(own.begin == begin && own.held.numel() == size,
              "an optimizer updates elements {} to {} of {}, of which this rank holds {} to {}",
@@ -97,7 +97,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   model().await_weights();  // none may arrive over the restored ones
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];
-    if (holds_ranges()) {
+    if (holds_ranges(i)) {
       const RangedWeights::MasterRange own = model().ranged_weights()->range(i);
       own.held.copy_(
           tensor.range(parameter.name, parameter.master.sizes(), own.begin, own.held.numel()));

@@ -5,11 +5,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
-#include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/train/batches/batch.h"
 #include "core/train/batches/whole_batch.h"
-#include "core/train/models/gradient_exchange.h"
 #include "core/train/models/policy.h"
 
 namespace xrun {
@@ -56,18 +54,15 @@ std::vector<Parameter>& Scorer::parameters() {
 
 bool Scorer::loaded() const { return policy_->loaded(); }
 
-// Beside an adapter the weights in ranges are frozen.
-void Scorer::check_level() const {
-  XRUN_CHECK(
-      ranks_to_fetch_from(policy_->options().dist, 3) == nullptr || policy_->trains_adapter(),
-      "dist.level = 3 trains no value head; set dist.level = 2");
-}
+bool Scorer::is_head(size_t parameter) { return parameter + 1 == parameters().size(); }
 
 at::Tensor Scorer::held_master(size_t parameter, int64_t begin, int64_t size) {
-  // The head is the last parameter, all others are the policy's.
-  const bool own = parameter + 1 == parameters().size();
-  if (!own) return policy_->held_master(parameter, begin, size);
+  if (!is_head(parameter)) return policy_->held_master(parameter, begin, size);
   return weight().detach().view({-1}).narrow(0, begin, size);
+}
+
+bool Scorer::holds_ranges(size_t parameter) {
+  return !is_head(parameter) && policy_->holds_ranges(parameter);
 }
 
 void Scorer::count_update() { policy_->count_update(); }
@@ -79,6 +74,8 @@ std::vector<NamedTensor> Scorer::tensors() const {
   if (weight_.defined()) out.push_back({kName, weight_.detach()});
   return out;
 }
+
+std::vector<TensorRange> Scorer::ranges() const { return policy_->ranges(); }
 
 Json Scorer::state() const {
   Json state = policy_->state();

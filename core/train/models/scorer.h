@@ -33,14 +33,13 @@ class Scorer : public Trainable, public Saveable {
   std::vector<Parameter>& parameters() override;
   bool loaded() const override;
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;
-  // Throws Error if ranks hold the policy's weights in ranges, which no optimizer trains under a
-  // head. Loads nothing.
-  void check_level() const;
+  bool holds_ranges(size_t parameter) override;
   void count_update() override;
   void weights_averaged(bool averaged) override;
 
-  // The policy's tensors and state with those of the head.
+  // The policy's tensors, ranges and state with those of the head, which every rank has whole.
   std::vector<NamedTensor> tensors() const override;
+  std::vector<TensorRange> ranges() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
 
@@ -48,7 +47,8 @@ class Scorer : public Trainable, public Saveable {
   void export_to(const std::filesystem::path& out);
 
  private:
-  at::Tensor& weight();  // loads the policy's weights at the first call
+  at::Tensor& weight();            // loads the policy's weights at the first call
+  bool is_head(size_t parameter);  // all others are the policy's
 
   std::shared_ptr<Policy> policy_;
   at::Tensor weight_;  // [1, D], a leaf; undefined until the policy is loaded

@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/dist/fetching_ranks.h"
 #include "core/model/model.h"
 #include "core/run/checkpoint.h"
 #include "core/train/models/scorer.h"
+#include "tests/core/train/fetching.h"
 #include "tests/core/train/trained.h"
 #include "tests/error_of.h"
 #include "tests/forked_ranks.h"
@@ -180,11 +180,8 @@ TEST(Ema, OnRanksHasTheBitsOfOneProcessAndTheirShare) {
   const std::string wanted = averaged(folder.model(), {});
   for (const int64_t level : {0, 1, 2, 3}) {
     for (const std::string& text : on_ranks(level == 1 ? 3 : 2, [&](Ranks* ranks) {
-           FetchingRanks all(*ranks);
-           all.begin_meetings();
-           std::string out = averaged(folder.model(), {&all, level});
-           all.barrier("the end of a test");
-           return out;
+           const Fetching fetching(ranks);
+           return averaged(folder.model(), fetching.dist(level));
          })) {
       EXPECT_EQ(text, wanted) << level;
     }
@@ -200,14 +197,48 @@ TEST(Ema, OfAnAdapterOfBf16AndOfAPartHasTheBitsOfOneProcessAtLevel3) {
   for (const PolicyOptions& options : {lora, bf16, part}) {
     const std::string wanted = averaged(folder.model(), {}, {}, options);
     for (const std::string& text : on_ranks(2, [&](Ranks* ranks) {
-           FetchingRanks all(*ranks);
-           all.begin_meetings();
-           std::string out = averaged(folder.model(), {&all, 3}, {}, options);
-           all.barrier("the end of a test");
-           return out;
+           const Fetching fetching(ranks);
+           return averaged(folder.model(), fetching.dist(3), {}, options);
          })) {
       EXPECT_EQ(text, wanted) << options.lora.has_value();
     }
+  }
+}
+
+ObjectiveResult reward(Scorer& scorer, MicroBatch& micro) {
+  const at::Tensor margin = scorer.score(micro.chosen()).sub(scorer.score(micro.rejected()));
+  return {{{Unit::kPair, margin.neg()}}, {}};
+}
+
+TEST(Ema, OfAScorerHasTheBitsOfOneProcessAtLevel3) {
+  const TinyFolder folder;
+  const auto run = [&](const DistOptions& dist) {
+    const auto scorer = std::make_shared<Scorer>(Policy::open(folder.model(), {.dist = dist}));
+    const auto adamw = std::make_shared<AdamW>(std::vector<std::shared_ptr<Trainable>>{scorer},
+                                               AdamWOptions{.lr = 1e-2}, dist);
+    const auto ema = Ema::of(adamw, kDecay);
+    const auto batch = tiny_batch(tiny_pairs(4), 2);
+    StepOptions with;
+    with.ranks = dist.ranks;
+    for (int64_t k = 0; k < 3; ++k) {
+      train_step({{batch.get(), [&](MicroBatch& micro) { return reward(*scorer, micro); }}},
+                 adamw.get(), with);
+    }
+    std::string text;
+    for (const bool averaged : {true, false}) {
+      ema->swap();
+      const at::Tensor head = scorer->parameters().back().master.detach();
+      text += fmt::format("{} {} {:a}\n", averaged, scorer->policy()->digest(),
+                          head.norm().item().toDouble());
+    }
+    return text;
+  };
+  const std::string wanted = run({});
+  for (const std::string& text : on_ranks(2, [&](Ranks* ranks) {
+         const Fetching fetching(ranks);
+         return run(fetching.dist(3));
+       })) {
+    EXPECT_EQ(text, wanted);
   }
 }
 
@@ -223,12 +254,7 @@ TEST(Ema, OfAScorerHoldsItsHeadToo) {
   at::Tensor wanted = head();
   const auto batch = tiny_batch(tiny_pairs(4), 2);
   for (int64_t k = 0; k < 3; ++k) {
-    train_step({{batch.get(),
-                 [&](MicroBatch& micro) {
-                   const at::Tensor margin =
-                       scorer->score(micro.chosen()).sub(scorer->score(micro.rejected()));
-                   return ObjectiveResult{{{Unit::kPair, margin.neg()}}, {}};
-                 }}},
+    train_step({{batch.get(), [&](MicroBatch& micro) { return reward(*scorer, micro); }}},
                adamw.get());
     wanted = wanted.mul(kDecay).add(head().mul(1 - kDecay));
   }

@@ -1,38 +1,80 @@
 // Levels at which ranks share moments, gradients and weights have the bits of one process.
 
+#include <ATen/ops/log_sigmoid.h>
 #include <gtest/gtest.h>
 
 #include "core/base/hash.h"
 #include "core/dist/agreement.h"
-#include "core/dist/fetching_ranks.h"
 #include "core/model/model.h"
 #include "core/model/weights/init_model.h"
 #include "core/run/checkpoint.h"
-#include "core/train/models/fetched_weights.h"
 #include "core/train/models/scorer.h"
+#include "tests/core/train/fetching.h"
 #include "tests/core/train/trained.h"
 #include "tests/forked_ranks.h"
 
 namespace xrun::ranged_step_test {
 namespace {
 
-// The ranks of one process of a test, or none.
-struct Fetching {
-  explicit Fetching(Ranks* ranks) {
-    if (ranks == nullptr) return;
-    all = std::make_unique<FetchingRanks>(*ranks);
-    all->begin_meetings();
-  }
-  // A rank that ends may still have to serve another one.
-  ~Fetching() {
-    if (all) all->barrier("the end of a test");
-  }
-  DistOptions dist(int64_t level) const { return {all.get(), level}; }
-  std::unique_ptr<FetchingRanks> all;
+// An optimizer with its objective, the objects of a checkpoint, and the weights as text.
+struct Training {
+  std::shared_ptr<AdamW> adamw;
+  Objective objective;
+  SavedObjects saved;
+  std::function<std::string()> weights;
 };
 
-// Steps [first, end) of DPO, whose reference is frozen from step 1 on: losses and norms.
-std::string steps(const Trained& t, int64_t first, int64_t end, int64_t pairs = 5) {
+using OpenTraining =
+    std::function<Training(const std::filesystem::path& model, const PolicyOptions& options)>;
+
+// DPO, whose reference is frozen from step 1 on.
+Training open_dpo(const std::filesystem::path& model, const PolicyOptions& options) {
+  const Trained t = open_trained(model, options);
+  return {t.adamw, t.objective(), {{"policy", t.policy}, {"adamw", t.adamw}}, [policy = t.policy] {
+            return policy->digest();
+          }};
+}
+
+std::shared_ptr<AdamW> adamw_of(std::vector<std::shared_ptr<Trainable>> trainables,
+                                const DistOptions& dist) {
+  return std::make_shared<AdamW>(std::move(trainables), AdamWOptions{.lr = 1e-2}, dist);
+}
+
+// One loss a pair: -log sigmoid(margin).
+ObjectiveResult pair_loss(const at::Tensor& margin) {
+  return {{{Unit::kPair, at::log_sigmoid(margin).neg()}}, {}};
+}
+
+// A value head, as in recipes/reward.lua.
+Training open_reward(const std::filesystem::path& model, const PolicyOptions& options) {
+  const auto scorer = std::make_shared<Scorer>(Policy::open(model, options));
+  const auto adamw = adamw_of({scorer}, options.dist);
+  return {adamw,
+          [scorer](MicroBatch& micro) {
+            return pair_loss(scorer->score(micro.chosen()).sub(scorer->score(micro.rejected())));
+          },
+          {{"scorer", scorer}, {"adamw", adamw}},
+          [scorer] {
+            const at::Tensor head = scorer->parameters().back().master.detach();
+            const auto* const bytes = static_cast<const char*>(head.const_data_ptr());
+            return scorer->policy()->digest() + hash_hex({bytes, head.nbytes()});
+          }};
+}
+
+// Two policies under one optimizer.
+Training open_two(const std::filesystem::path& model, const PolicyOptions& options) {
+  const auto one = Policy::open(model, options), two = Policy::open(model, options);
+  const auto adamw = adamw_of({one, two}, options.dist);
+  return {adamw,
+          [one, two](MicroBatch& micro) {
+            return pair_loss(one->logprob(micro.chosen()).sub(two->logprob(micro.rejected())));
+          },
+          {{"one", one}, {"two", two}, {"adamw", adamw}},
+          [one, two] { return one->digest() + two->digest(); }};
+}
+
+// Steps [first, end): losses and norms.
+std::string steps(const Training& t, int64_t first, int64_t end, int64_t pairs = 5) {
   std::string text;
   for (int64_t step = first; step < end; ++step) {
     BatchInfo info;
@@ -41,7 +83,7 @@ std::string steps(const Trained& t, int64_t first, int64_t end, int64_t pairs = 
         tiny_batch(tiny_pairs(static_cast<size_t>(pairs), static_cast<uint64_t>(step)), 2, info);
     StepOptions with;
     with.ranks = t.adamw->dist().ranks;
-    const Metrics metrics = train_step({{batch.get(), t.objective()}}, t.adamw.get(), with);
+    const Metrics metrics = train_step({{batch.get(), t.objective}}, t.adamw.get(), with);
     for (const char* name : {"loss", "grad_norm"}) {
       text += fmt::format("{} {:a}\n", name, value(metrics, name));
     }
@@ -49,12 +91,12 @@ std::string steps(const Trained& t, int64_t first, int64_t end, int64_t pairs = 
   return text;
 }
 
-// The same from the beginning, and the digest of the weights.
+// The same from the beginning, and the weights.
 std::string train(const std::filesystem::path& model, const PolicyOptions& options,
-                  int64_t pairs = 5) {
-  const Trained t = open_trained(model, options);
+                  int64_t pairs = 5, const OpenTraining& open = open_dpo) {
+  const Training t = open(model, options);
   const std::string text = steps(t, 0, 3, pairs);
-  return text + t.policy->digest();
+  return text + t.weights();
 }
 
 // Expects that `size` ranks at a level return what one process does.
@@ -103,6 +145,24 @@ TEST(RangedStep, APartOfTheWeightsHasTheBitsOfOneProcess) {
   }
 }
 
+TEST(RangedStep, AValueHeadHasTheBitsOfOneProcess) {
+  const TinyFolder folder;
+  for (const PolicyOptions& options : {PolicyOptions{}, PolicyOptions{.train = {"*.mlp.*"}}}) {
+    expect_level(3, 3, [&](const DistOptions& dist) {
+      PolicyOptions with = options;
+      with.dist = dist;
+      return train(folder.model(), with, 5, open_reward);
+    });
+  }
+}
+
+TEST(RangedStep, TwoPoliciesUnderOneOptimizerHaveTheBitsOfOneProcess) {
+  const TinyFolder folder;
+  expect_level(3, 3, [&](const DistOptions& dist) {
+    return train(folder.model(), {.dist = dist}, 5, open_two);
+  });
+}
+
 TEST(RangedStep, AnAdapterOverABaseInRangesHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   expect_level(2, 3, [&](const DistOptions& dist) {
@@ -128,7 +188,7 @@ TEST(RangedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
     const Fetching fetching(ranks);
-    const Trained t = open_trained(folder, {.dist = fetching.dist(3)});
+    const Training t = open_dpo(folder.model(), {.dist = fetching.dist(3)});
     BatchInfo info;
     const auto batch = tiny_batch(tiny_pairs(6), 1, info);
     StepOptions options;
@@ -137,7 +197,7 @@ TEST(RangedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
       train_step({{batch.get(),
                    [&](MicroBatch& micro) {
                      if (micro.index() == 1) throw Error("dpo.lua:24: oops");
-                     return t.objective()(micro);
+                     return t.objective(micro);
                    }}},
                  t.adamw.get(), options);
     } catch (const Error& error) {
@@ -152,33 +212,39 @@ TEST(RangedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
 
 TEST(RangedStep, AnExportHasTheBytesOfOneProcess) {
   const TinyFolder folder;
-  expect_level(3, 3, [&](const DistOptions& dist) {
-    const Trained t = open_trained(folder.model(), {.dist = dist});
-    steps(t, 0, 1);
-    const auto out = folder.path() / (dist.ranks == nullptr ? "one" : "three");
-    // The others serve its fetches while they wait.
-    on_first_rank(dist.ranks, "an export", [&] { t.policy->export_to(out); });
-    return hash_file(out / "model.safetensors");
+  const auto expect_bytes = [&](const OpenTraining& open, const char* kind, const auto& write) {
+    expect_level(3, 3, [&](const DistOptions& dist) {
+      const Training t = open(folder.model(), {.dist = dist});
+      steps(t, 0, 2);
+      const auto out =
+          folder.path() / fmt::format("{}_of_{}", kind, dist.ranks == nullptr ? "one" : "three");
+      // The others serve its fetches while they wait.
+      on_first_rank(dist.ranks, "an export", [&] { write(*t.adamw->trainables().front(), out); });
+      return hash_file(out / "model.safetensors");
+    });
+  };
+  expect_bytes(open_dpo, "model", [](Trainable& policy, const std::filesystem::path& out) {
+    dynamic_cast<Policy&>(policy).export_to(out);
+  });
+  expect_bytes(open_reward, "classifier", [](Trainable& scorer, const std::filesystem::path& out) {
+    dynamic_cast<Scorer&>(scorer).export_to(out);
   });
 }
 
 // Checkpoints of n ranks at one level continue on m ranks at another.
-void expect_continues(const std::vector<std::string>& train) {
+void expect_continues(const OpenTraining& open, const std::vector<std::string>& train = {}) {
   const TinyFolder folder;
-  const auto saved = [](const Trained& t) {
-    return SavedObjects{{"policy", t.policy}, {"adamw", t.adamw}};
-  };
   const auto run = [&](int64_t n, int64_t level, int64_t first, int64_t end) {
     return on_ranks(n,
                     [&](Ranks* ranks) {
                       const Fetching fetching(ranks);
-                      const Trained t = open_trained(
-                          folder.model(), {.train = train, .dist = fetching.dist(level)});
+                      const Training t =
+                          open(folder.model(), {.train = train, .dist = fetching.dist(level)});
                       CheckpointStore store(folder.path() / "checkpoints", 2, fetching.all.get());
-                      if (first > 0) store.load_latest()->restore(saved(t));
+                      if (first > 0) store.load_latest()->restore(t.saved);
                       const std::string text = steps(t, first, end);
-                      store.save(end, Json::object(), saved(t));
-                      return text + t.policy->digest();
+                      store.save(end, Json::object(), t.saved);
+                      return text + t.weights();
                     })
         .front();
   };
@@ -192,57 +258,9 @@ void expect_continues(const std::vector<std::string>& train) {
 }
 
 TEST(RangedStep, AnyNumberOfRanksAtAnyLevelContinuesFromACheckpoint) {
-  expect_continues({});
-  expect_continues({"*.mlp.*"});
-}
-
-TEST(RangedStep, AValueHeadIsRefusedAtLevel3BeforeWeightsLoad) {
-  const TinyFolder folder;
-  const auto texts = on_ranks(2, [&](Ranks* ranks) -> std::string {
-    const Fetching fetching(ranks);
-    const auto policy = Policy::open(folder.model(), {.dist = fetching.dist(3)});
-    try {
-      AdamW({std::make_shared<Scorer>(policy)}, AdamWOptions{.lr = 1e-2}, fetching.dist(3));
-    } catch (const Error& error) {
-      return fmt::format("{}{}", error.what(), policy->loaded() ? ", after loading" : "");
-    }
-    return "no error";
-  });
-  for (const std::string& text : texts) {
-    EXPECT_EQ(text, "dist.level = 3 trains no value head; set dist.level = 2");
-  }
-}
-
-// A rank holds its share of the trained weights.
-void expect_share(const std::vector<std::string>& train) {
-  const TinyFolder folder;
-  init_model(folder.path() / "deep", {.layers = 12, .hidden = 128, .vocab = 300});
-  const auto texts = on_ranks(4, [&](Ranks* ranks) -> std::string {
-    const Fetching fetching(ranks);
-    const auto policy =
-        Policy::open(folder.path() / "deep", {.train = train, .dist = fetching.dist(3)});
-    Model& model = policy->model();
-    int64_t held = 0, all = 0;
-    for (size_t i = 0; i < model.trained_parameters().size(); ++i) {
-      held += model.ranged_weights()->range(i).held.numel();
-      all += model.trained_parameters()[i].master.numel();
-    }
-    EXPECT_EQ(model.parameters()[0].master.storage().nbytes(), sizeof(float));
-    return fmt::format("{} {}", held, all);
-  });
-  int64_t sum = 0, all = 0;
-  for (const std::string& text : texts) {
-    const int64_t held = std::stoll(text);
-    all = std::stoll(text.substr(text.find(' ')));
-    EXPECT_LE(static_cast<double>(held), 0.25 * static_cast<double>(all) + (1 << 16));
-    sum += held;
-  }
-  EXPECT_EQ(sum, all);
-}
-
-TEST(FetchedWeights, ARankHoldsItsShareAndOneBlockMore) {
-  expect_share({});
-  expect_share({"*.mlp.*"});
+  expect_continues(open_dpo);
+  expect_continues(open_dpo, {"*.mlp.*"});
+  expect_continues(open_reward);
 }
 
 }  // namespace

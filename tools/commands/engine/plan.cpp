@@ -55,15 +55,9 @@ PackWork work_of(const ModelConfig& config, const PackedBatch& pack, const FoldS
 struct PlannedLoop {
   std::vector<PlannedModel> models;
   PlannedModel policy;
-  std::string level3_missing;  // why level 3 is left out; "" if it runs
   std::vector<StepWork> steps;
   double tokens = 0;  // per step on average, before folding
 };
-
-// The engine refuses it (Scorer::check_level).
-std::string level3_obstacle(const MemoryShape& policy) {
-  return policy.scores && !policy.adapter ? "it trains no value head" : "";
-}
 
 PlannedLoop planned_loop(const LoopPause& pause) {
   const StepLoop& loop = *pause.loop;
@@ -76,7 +70,6 @@ PlannedLoop planned_loop(const LoopPause& pause) {
              "no optimizer was given to xrun.run, so there is nothing to plan: xrun.run(cfg, "
              "{{ policy = policy, adamw = adamw }})");
   out.policy = *policy;
-  out.level3_missing = level3_obstacle(policy->shape);
   const ModelConfig& config = policy->config;
   const AdapterOptions* const adapter = policy->shape.adapter ? &*policy->shape.adapter : nullptr;
   StepWork none{.micros = {}, .weights = weight_elements(config), .trained = 0};
@@ -148,9 +141,8 @@ std::string time_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
 }
 
-std::vector<std::string> assumptions_of(const PlannedLoop& planned, const ClusterDevice& device,
-                                        const ForecastTerms& terms) {
-  std::vector<std::string> assumed = {
+std::vector<std::string> assumptions_of(const ClusterDevice& device, const ForecastTerms& terms) {
+  return {
       fmt::format("{}: {} of memory, {:.0f} TFLOP/s of dense bf16 products, {:.2f} TB/s; {:.0f} "
                   "GB/s to the other {} GPUs of its machine, {:.0f} GB/s to other machines (data "
                   "sheets)",
@@ -164,10 +156,6 @@ std::vector<std::string> assumptions_of(const PlannedLoop& planned, const Cluste
       "gradients are hidden by the last backward; the exchange after an update is not",
       "a reference or teacher computes every row: with values in the cache a step is shorter",
       "bf16, masters and moments in fp32; none of this has been measured on a GPU"};
-  if (terms.gpus > 1 && !planned.level3_missing.empty()) {
-    assumed.push_back("dist.level = 3 is left out: " + planned.level3_missing);
-  }
-  return assumed;
 }
 
 double mean_micros(const PlannedLoop& planned) {
@@ -206,7 +194,7 @@ void print_json(const PlannedLoop& planned, const std::vector<LevelPlan>& levels
   Json all = Json::array();
   for (const LevelPlan& level : levels) all.push_back(json_of(level, device, planned.tokens));
   Json assumptions = Json::array();
-  for (const std::string& text : assumptions_of(planned, device, terms)) {
+  for (const std::string& text : assumptions_of(device, terms)) {
     assumptions.push_back(text);
   }
   const Json out(Json::Object{{"device", std::string(device.name)},
@@ -240,7 +228,7 @@ void print_table(const std::string& recipe, const PlannedLoop& planned,
                        count_text(static_cast<int64_t>(planned.tokens / one.step.step_s())));
   }
   out += "\nassumed\n";
-  for (const std::string& text : assumptions_of(planned, device, terms)) {
+  for (const std::string& text : assumptions_of(device, terms)) {
     out += "  " + text + "\n";
   }
   std::printf("%s", out.c_str());
@@ -278,7 +266,7 @@ int command_plan(int argc, char** argv) {
   if (preview->pause() == nullptr) throw UsageError(preview->no_loop_text());
   const PlannedLoop planned = planned_loop(*preview->pause());
   std::vector<LevelPlan> levels;
-  const int64_t highest = terms.gpus == 1 ? 0 : planned.level3_missing.empty() ? 3 : 2;
+  const int64_t highest = terms.gpus == 1 ? 0 : 3;
   for (int64_t level = 0; level <= highest; ++level) {
     levels.push_back(plan_level(planned, device, terms, level));
   }
