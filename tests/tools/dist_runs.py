@@ -7,8 +7,9 @@ import array, json, os, shutil, signal, subprocess, tempfile, threading, time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 XRUN = os.path.join(os.environ.get("XRUN_BUILD", ROOT + "/build"), "bin/xrun")
-PAIRS = [f"data.1.path={ROOT}/tests/data/pairs.jsonl", "answers=0", "batch.max_tokens=240",
-         "optim.lr=1e-3", "valid.every=7"]
+REWARD = [f"data.1.path={ROOT}/tests/data/pairs.jsonl", "batch.max_tokens=240", "optim.lr=1e-3",
+          "valid.every=7"]
+PAIRS = REWARD + ["answers=0"]
 # By name: recipe, model and settings. Micro-batches are few, so that 7 ranks are more than those.
 RECIPES = {
     "dpo": ("dpo", "tiny", PAIRS + ["batch.pairs=5"]),
@@ -25,6 +26,8 @@ RECIPES = {
                                      "batch.max_tokens=150",
                                      "optim.lr=1e-3", "valid.every=9"]),
     "moe": ("dpo", "moe", PAIRS + ["batch.pairs=5", "moe.aux=0.01"]),
+    "part": ("dpo", "tiny", PAIRS + ["batch.pairs=5", 'train={ "*.mlp.*", "*norm*" }']),
+    "reward": ("reward", "tiny", REWARD + ["batch.pairs=5"]),
 }
 
 
