@@ -289,6 +289,16 @@ void Run::finish(const Json& state) {
   together("the end of the run", [&] { dir_.write_record(); });
 }
 
+bool Run::write_out(std::string_view what, const std::function<void()>& write) const {
+  if (settings_.saves) on_first_rank(settings_.ranks, what, write);
+  return settings_.saves;
+}
+
+std::string Run::keep_failed_batch(std::span<const PackedBatch* const> packs,
+                                   const RowName& name) const {
+  return settings_.saves ? save_failed_batch(dir_.path(), step_, packs, name) : "";
+}
+
 void Run::add_exported(const std::filesystem::path& path, const std::string& dtype) {
   std::erase_if(exported_, [&](const ExportedFolder& one) { return one.path == path; });
   exported_.push_back({path, dtype});

@@ -18,12 +18,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/json.h"
 #include "core/run/checkpoint.h"
+#include "core/run/failed_batch.h"
 #include "core/run/metrics_log.h"
 #include "core/run/record/run_summary.h"
 #include "core/run/run_dir.h"
@@ -41,7 +43,7 @@ struct RunSettings {
   double stop_minutes = 0;  // after `began`, when a body ends, the run saves and stops; 0: off
   std::chrono::steady_clock::time_point began = {};
   int64_t steps_limit = -1;  // --steps: bodies of the whole run; -1: no limit
-  bool saves = true;         // false: a preview, which writes no checkpoints
+  bool saves = true;         // false: a preview, which leaves nothing for the user
   std::chrono::steady_clock::time_point (*now)() = std::chrono::steady_clock::now;  // for minutes
   // The processes of the run, which drive it alike; the first one writes. null: this one alone.
   Ranks* ranks = nullptr;
@@ -172,6 +174,14 @@ class Run {
   // The recipe is done: writes the last metrics, saves if the last step is not saved, marks
   // run.json finished unless --steps ended it.
   void finish(const Json& state);
+
+  // Calls `write`, which makes files for the user, on the first rank; all ranks fail if it does.
+  // Returns false, without a call, in a run that saves nothing.
+  bool write_out(std::string_view what, const std::function<void()>& write) const;
+  // Returns save_failed_batch of the open body's step; "", without a file, in a run that saves
+  // nothing. By one rank without the others.
+  std::string keep_failed_batch(std::span<const PackedBatch* const> packs,
+                                const RowName& name) const;
 
   // The folder of the checkpoint saved or resumed from last; empty if there is none.
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }

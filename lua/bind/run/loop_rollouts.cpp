@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "core/dist/agreement.h"
 #include "core/model/weights/hf_config.h"
 #include "core/rollout/rollout_log.h"
 #include "core/train/models/policy.h"
@@ -49,9 +48,8 @@ std::string describe_rollouts(const StepSource& source) {
 }
 
 void write_rollouts_after_error(RunLoop& run, int64_t step) {
-  const Session& session = run.session();
-  BodyRollouts* const rollouts = session.rollouts.get();
-  if (rollouts == nullptr || rollouts->all.empty() || session.previews()) return;
+  BodyRollouts* const rollouts = run.session().rollouts.get();
+  if (rollouts == nullptr || rollouts->all.empty()) return;
   if (run.run().step() != step + 1 || !run.run().dir().writes()) return;
   settle_pass(run.run(), *rollouts);
   write_rollouts(run.run().dir().path() / "rollouts", step, *rollouts);
@@ -72,13 +70,10 @@ void log_rollouts(RunLoop& run) {
   run.report().log_rollouts(metrics, *rollouts);
   // The body trained answers of an earlier one, which are in its file.
   if (rollouts->all.empty()) return rollouts.reset();
-  if (!session.previews()) {
-    on_first_rank(run.run().settings().ranks, "the record of rollouts", [&] {
-      outside_recipe([&] {
-        write_rollouts(run.run().dir().path() / "rollouts", run.run().step(), *rollouts);
-      });
-    });
-  }
+  run.run().write_out("the record of rollouts", [&] {
+    outside_recipe(
+        [&] { write_rollouts(run.run().dir().path() / "rollouts", run.run().step(), *rollouts); });
+  });
   session.last_rollouts = std::move(rollouts);
 }
 

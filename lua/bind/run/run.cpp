@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
-#include "core/dist/agreement.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/machine.h"
 #include "core/share/recorded_run.h"
@@ -253,14 +252,9 @@ int push_export(RunLoop& loop, lua_State* L) {
   Run& run = loop.run();
   const std::filesystem::path out = name ? run.dir().path() / *name : run.dir().hf();
   // While a resume replays saved steps the weights are those of a later step, so the earlier export
-  // is kept. A preview writes nothing.
-  const bool writes = !run.replaying() && !loop.session().previews();
-  if (writes) {
-    on_first_rank(run.settings().ranks, "an export",
-                  [&] { is_scorer ? scorer->export_to(out) : policy->export_to(out); });
-  }
-  // Noted even if an earlier process wrote it: the closing report lists all exports.
-  if (writes || run.replaying()) {
+  // is kept. It is noted all the same: the closing report lists all exports.
+  const auto write = [&] { is_scorer ? scorer->export_to(out) : policy->export_to(out); };
+  if (run.replaying() || run.write_out("an export", write)) {
     run.add_exported(out, dtype_name((is_scorer ? *scorer->policy() : *policy).export_dtype()));
   }
   push(L, out.string());

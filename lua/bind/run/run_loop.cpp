@@ -99,9 +99,9 @@ void RunLoop::throw_with_batch(const NonFiniteLoss& error,
   const bool narrow = std::any_of(policies().begin(), policies().end(), [](const auto& policy) {
     return policy->options().dtype != c10::ScalarType::Float;
   });
-  if (session_.previews()) throw Error(error.what());  // its folder goes with it
-  throw Error(fmt::format("{}; {}{}", error.what(),
-                          save_failed_batch(run_->dir().path(), run_->step(), packs, name),
+  const std::string saved = run_->keep_failed_batch(packs, name);
+  if (saved.empty()) throw Error(error.what());
+  throw Error(fmt::format("{}; {}{}", error.what(), saved,
                           narrow ? "; set dtype = \"fp32\" to see whether it is the type" : ""));
 }
 
@@ -130,7 +130,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   Ranks* const ranks = run_->settings().ranks;
   // A plan that fails on one rank must end all of them, or the others would wait.
   agree(ranks, "the memory plan", [&] { plan_memory(loop); });
-  on_first_rank(ranks, "the disk", [&] { outside_recipe([&] { check_disk(loop); }); });
+  run_->write_out("the disk", [&] { outside_recipe([&] { check_disk(loop); }); });
   outside_recipe([&] { compare_plans(ranks, "data", plan.data); });
   if (memory_.latest()) {
     outside_recipe([&] { compare_plans(ranks, "memory plan", memory_.latest()->shared_json()); });
@@ -145,7 +145,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   restore_queues(loop, run_->sources());
   if (run_->dir().resuming()) {
     // This loop may follow one that has logged steps since the resume.
-    on_first_rank(ranks, "the record of rollouts", [&] {
+    run_->write_out("the record of rollouts", [&] {
       cut_rollouts(run_->dir().path() / "rollouts", std::max(run_->resume_step(), run_->step()));
     });
   }
@@ -178,10 +178,9 @@ void RunLoop::load_weights() {
 }
 
 // One checkpoint must fit, or nothing would be saved. Without room for all that may be written, the
-// user is warned while nothing is lost yet. A resumed run has its checkpoints already. A preview
-// writes none.
+// user is warned while nothing is lost yet. A resumed run has its checkpoints already.
 void RunLoop::check_disk(const StepLoop& loop) {
-  if (session_.previews() || !trains(loop)) return;
+  if (!trains(loop)) return;
   const RunSettings& settings = run_->settings();
   const int64_t steps =
       settings.steps_limit < 0 ? loop.steps : std::min(loop.steps, settings.steps_limit);
@@ -351,10 +350,7 @@ void RunLoop::finish(const Json& state) {
   memory_.end_loop();
   run_->finish(state);
   // By one rank: another's temporary file would be among the files that are hashed.
-  if (!session_.previews()) {
-    on_first_rank(run_->settings().ranks, "the digests of the run",
-                  [&] { write_run_digests(run_->dir().path()); });
-  }
+  run_->write_out("the digests of the run", [&] { write_run_digests(run_->dir().path()); });
   if (first_steps) say(first_steps->end());
   report_.close(memory_);
 }

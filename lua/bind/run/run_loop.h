@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "core/run/failed_batch.h"
 #include "core/run/first_steps.h"
 #include "core/run/run.h"
 #include "core/train/batches/batch.h"
