@@ -62,11 +62,12 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
 }
 
 // A resume compares the folder and its bytes.
-void note_model(Session& session, FrozenModel& frozen) {
-  if (session.previews()) return;  // check and inspect read no weights
+void note_model(lua_State* L, FrozenModel& frozen) {
+  // A digest reads the weights.
+  if (recipe_context(L).options.purpose == RecipePurpose::kPreview) return;
   const std::string dir = frozen.dir().string();
-  note_input(session, {"models", dir, "the frozen model " + dir,
-                       Json(Json::Object{{"digest", frozen.digest()}})});
+  note_input(session_of(L), {"models", dir, "the frozen model " + dir,
+                             Json(Json::Object{{"digest", frozen.digest()}})});
 }
 
 int open_frozen_model(lua_State* L) {
@@ -84,7 +85,7 @@ int open_frozen_model(lua_State* L) {
   session.models.add(frozen);
   for (const std::string& notice : config.notices) session.notices.add(notice);
   session.notices.add(tied_head_notice(frozen->base_dir(), config));
-  note_model(session, *frozen);
+  note_model(L, *frozen);
   // Now, and not at the first loss: a resume is refused before it changes anything.
   const Json* projection = recipe_context(L).config.find("kd.projection");
   if (projection != nullptr) note_projection(L, projection->as_string());
