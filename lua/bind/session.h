@@ -54,7 +54,7 @@ struct SessionInputs {
 // The folder of the run, before and after xrun.run opens it.
 struct RunFolder {
   bool opens_early = false;               // at xrun.config, before any work
-  std::unique_ptr<TemporaryDir> scratch;  // a preview runs in it
+  std::unique_ptr<TemporaryDir> scratch;  // a preview runs in it; null for others
   std::unique_ptr<RunDir> dir;            // from xrun.config until xrun.run takes it
 };
 
@@ -70,8 +70,6 @@ struct Session {
   Run* open_run = nullptr;                      // the run inside it
   std::shared_ptr<BodyRollouts> rollouts;       // of the open body; null: it sampled none
   std::shared_ptr<BodyRollouts> last_rollouts;  // of the latest body that sampled some
-
-  bool previews() const { return folder.scratch != nullptr; }  // nothing of the user's is written
 };
 
 // A console that prints to standard output or standard error, as wide and coloured as that is.

@@ -83,7 +83,8 @@ int64_t count_elements(const std::vector<Parameter>& parameters) {
 
 }  // namespace
 
-void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::string& folds) {
+void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::string& output,
+                     const std::string& folds) {
   OpeningReport report;
   report.recipe = recipe_;
   if (!models_.policies.empty()) {
@@ -120,7 +121,8 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   if (memory.latest()) {
     report.facts.emplace_back("memory", memory.latest()->text());
   }
-  if (!session_.previews()) report.output = run_.dir().path().string();
+  report.output = output;
+  measures_peak_ = !output.empty();
   report.notices = std::move(session_.notices.lines);
   session_.notices.lines.clear();
   session_.console->print_raw(opening_report(report, *session_.console));

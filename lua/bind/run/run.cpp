@@ -123,7 +123,7 @@ RunSettings read_settings(lua_State* L) {
   settings.save_keep = config_whole(L, "save.keep");
   // --steps of the command line, which ends a run early and does not change its plan.
   settings.steps_limit = recipe_context(L).options.steps.value_or(-1);
-  settings.saves = recipe_context(L).options.purpose != RecipePurpose::kPreview;
+  settings.saves = session_of(L).folder.scratch == nullptr;
   settings.stop_minutes = settings.saves ? config_number(L, "stop.after") : 0;
   // The limit in minutes counts the loading of models and data too.
   settings.began = session_of(L).began;
@@ -166,9 +166,8 @@ std::string finished_text(const RunDir& dir) {
 int make_run(lua_State* L) {
   Session& session = session_of(L);
   const RecipeOptions& options = recipe_context(L).options;
-  const RecipePurpose purpose = options.purpose;
   // xrun cache is done here: the data sets above this line are built.
-  if (purpose == RecipePurpose::kCache) return end_recipe(L);
+  if (options.purpose == RecipePurpose::kCache) return end_recipe(L);
   check_config_unchanged(L);
   RunModels models;
   // For the memory plan, which counts what xrun.kd holds; the loss reads the config again itself.
@@ -188,8 +187,9 @@ int make_run(lua_State* L) {
     session.console->print_escaped(finished_text(dir));
     return end_recipe(L);
   }
+  const RunSettings settings = read_settings(L);
   // Weights that do not load are an error before the folder holds a run; a preview needs none.
-  if (purpose != RecipePurpose::kPreview) {
+  if (settings.saves) {
     if (!models.optimizers.empty()) {
       check_before_load(with_session_models(models, session.models));
     }
@@ -205,14 +205,14 @@ int make_run(lua_State* L) {
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
       session, options.bundle ? options.bundle->file : options.recipe, config_whole(L, "seed"),
-      std::make_unique<Run>(std::move(dir), read_settings(L), std::move(saved)), std::move(models));
+      std::make_unique<Run>(std::move(dir), settings, std::move(saved)), std::move(models));
   // Before anything of the recipe may run: a checkpoint reads run.state.
   tie_state(L, *loop);
   session.run = loop;
   session.open_run = &loop->run();
   // Rollouts of an earlier run of this recipe are not this one's to record.
   session.rollouts = session.last_rollouts = nullptr;
-  if (purpose == RecipePurpose::kTrain) compare_first_steps(L, *loop);
+  if (settings.saves) compare_first_steps(L, *loop);
   for (const SessionInputs::Input& input : session.data.inputs) check_input(loop->run(), input);
   LuaState::of(L).may_interrupt = [run = &loop->run()] {
     // Lua code is not work that ranks agree on: one that stopped in a body would leave the others

@@ -169,7 +169,7 @@ FoldSettings fold_of_run(RunLoop& run, FoldSettings fold) {
 }
 
 std::string check_folding(RunLoop& run, const StepLoop& loop) {
-  if (!loop.fold.folds() || run.session().previews() || run.is_replayed(loop)) return "";
+  if (!loop.fold.folds() || run.is_replayed(loop)) return "";
   StepFold step;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     // Prompts are not trained; their answers are checked once they are sampled.
@@ -210,7 +210,7 @@ void report_first_rollouts(RunLoop& run, const StepLoop& loop, const StepFold& s
 
 void check_update_folding(RunLoop& run, const std::vector<StepTerm>& terms, const AdamW& adamw) {
   const StepLoop* const loop = run.open_loop();
-  if (loop == nullptr || run.session().previews()) return;
+  if (loop == nullptr || !loop->checks_folding) return;
   Model* model = nullptr;
   for (const auto& trainable : adamw.trainables()) {
     if (auto* const policy = dynamic_cast<Policy*>(trainable.get())) model = &policy->model();

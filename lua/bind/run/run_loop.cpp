@@ -135,10 +135,13 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   if (memory_.latest()) {
     outside_recipe([&] { compare_plans(ranks, "memory plan", memory_.latest()->shared_json()); });
   }
-  const std::string folds = check_folding(*this, loop);
+  // A preview trains few steps, if any, and takes no time for checks.
+  const bool saves = run_->settings().saves;
+  loop.checks_folding = saves;
+  const std::string folds = saves ? check_folding(*this, loop) : "";
   loop.phase = phases_++;
   loop.begun = true;
-  report_.open(loop, memory_, folds);
+  report_.open(loop, memory_, saves ? run_->dir().path().string() : "", folds);
   outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
   // After begin_phase, which has read what waited in the checkpoint.
@@ -265,8 +268,8 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   end_body(loop, state);
   const std::optional<LoopBody> body = run_->begin_body(state);
   report_.begin_body();
-  // A preview saves nothing and has its own text.
-  if (!session_.previews()) {
+  // A preview has its own text.
+  if (run_->settings().saves) {
     if (body) {
       set_stopping_step(report_.body_seconds());
     } else {

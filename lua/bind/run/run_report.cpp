@@ -115,7 +115,7 @@ void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
 
 // The values of the whole run, also of the processes before this one, are in metrics.jsonl.
 void RunReport::add_scores(RunSummary& summary) const {
-  if (!has_scores_ || session_.previews()) return;
+  if (!has_scores_) return;
   try {
     const RunMetrics logged = read_metrics(run_.dir().file("metrics.jsonl"));
     for (const char* name : {"rollout/reward", "sample/score"}) {
@@ -152,8 +152,8 @@ void RunReport::report_body_copy() {
 // The probe takes 0.2 s, so a run that is over sooner than kPeakAfterS goes without. The peak of a
 // GPU is not measured.
 void RunReport::measure_peak(double reached) {
-  if (peak_flops_ >= reached || run_.seconds() < kPeakAfterS) return;
-  if (models_.policies.empty() || session_.previews()) return;
+  if (!measures_peak_ || peak_flops_ >= reached || run_.seconds() < kPeakAfterS) return;
+  if (models_.policies.empty()) return;
   const PolicyOptions& options = models_.policies.front()->options();
   if (!options.device.is_cpu()) return;
   const bool widened = options.gemm == GemmType::kFloat;

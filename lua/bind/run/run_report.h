@@ -24,8 +24,10 @@ class RunReport {
   RunReport(Session& session, Run& run, const RunModels& models, std::string recipe);
 
   // Prints the report before step 0; a new run's folder and log.txt begin with it.
-  //   folds  the line on shared prefixes; "": nothing is folded
-  void open(const StepLoop& loop, const RunMemory& memory, const std::string& folds);
+  //   output  the user's folder; "": a preview, for which the peak FLOPs are not measured either
+  //   folds   the line on shared prefixes; "": nothing is folded
+  void open(const StepLoop& loop, const RunMemory& memory, const std::string& output,
+            const std::string& folds);
   // Prints from where a run resumes, and starts the progress line. The phase has begun.
   void begin_loop(const StepLoop& loop);
   void begin_body();                    // forgets the metrics of the body before
@@ -71,6 +73,7 @@ class RunReport {
   Metrics last_train_;
   int64_t body_tokens_ = 0;
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
+  bool measures_peak_ = false;
   bool copy_reported_ = false, has_scores_ = false, coverage_reported_ = false;
   RolloutNotices rollout_notices_;
   Ledger earlier_ledger_;      // of a run that is resumed

@@ -58,6 +58,7 @@ struct StepLoop {
   bool ended = false;                     // early: without its bodies, or without those left
   lua_State* thread = nullptr;            // in which its `for` runs
   int64_t fold_check = 0;                 // batch.fold_check
+  bool checks_folding = false;            // set as the loop begins, but not in a preview
   mutable bool rollouts_checked = false;  // check_update_folding has seen its first update
   mutable int64_t fold_checked = 0;       // the latest step that it compared
 
