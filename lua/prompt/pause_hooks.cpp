@@ -10,6 +10,7 @@
 #include "core/run/signals.h"
 #include "core/train/adamw.h"
 #include "lua/bind/run/run_loop.h"
+#include "lua/bind/run/run_session.h"
 #include "lua/state/args.h"
 #include "lua/state/interruption.h"
 
@@ -221,8 +222,10 @@ Suspension PauseHooks::may_suspend(lua_State* L, int signal_number) const {
   return patient ? Suspension::kSoon : Suspension::kNone;
 }
 
-void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
-                     const std::function<void(PauseHooks&)>& open) {
+namespace {
+
+void resume_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
+                        const std::function<void(PauseHooks&)>& open) {
   PauseHooks hooks(recipe);
   install_pause_handler();
   hooks.plan.before_step = repl_at.value_or(-1);
@@ -240,6 +243,19 @@ void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
   hooks.session().console->print_raw(
       fmt::format("--repl-at {}: no body of this step began{}", *repl_at,
                   run == nullptr ? "" : fmt::format("; the run has {} bodies", run->run().step())));
+}
+
+}  // namespace
+
+int run_with_prompt(const RecipeOptions& options, std::optional<int64_t> repl_at,
+                    const std::function<void(PauseHooks&)>& open) {
+  RunSession session(options);
+  try {
+    resume_with_prompt(session.recipe(), repl_at, open);
+    return session.end();
+  } catch (...) {
+    session.fail();
+  }
 }
 
 }  // namespace xrun

@@ -106,9 +106,9 @@ class PauseHooks : public RunHooks {
 // Suspends a preview after its last line; called by the suffix of its text (preview.cpp).
 int pause_at_end(lua_State* L);
 
-// Runs a recipe until it is done and opens a prompt at each pause: before the body of step
+// Runs a recipe as run_session does, and opens a prompt at each pause: before the body of step
 // `repl_at`, and after each body during which SIGUSR1 came.
-void run_with_prompt(Recipe& recipe, std::optional<int64_t> repl_at,
-                     const std::function<void(PauseHooks&)>& open);
+int run_with_prompt(const RecipeOptions& options, std::optional<int64_t> repl_at,
+                    const std::function<void(PauseHooks&)>& open);
 
 }  // namespace xrun

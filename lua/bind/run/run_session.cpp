@@ -214,18 +214,6 @@ void keep_profile(const std::optional<LineProfile>& profile, Session& session) {
   }
 }
 
-// Resumes until the recipe is done, then ends its run.
-void run_to_end(Recipe& recipe, const Drive& drive) {
-  if (drive) {
-    drive(recipe);
-  } else if (recipe.resume()) {
-    recipe.refuse_yield();
-  }
-  Session& session = session_of(recipe.state());
-  if (recipe.ended_early() || session.run == nullptr) return;
-  session.run->finish(session.run->read_state());
-}
-
 // The line of the recipe that runs: "recipes/dpo.lua:31".
 std::string running_line(Recipe& recipe) {
   lua_Debug frame{};
@@ -239,17 +227,6 @@ std::string running_line(Recipe& recipe) {
   return "";
 }
 
-// Reports of a rank's collectives name the line of this recipe.
-class CallSiteScope {
- public:
-  explicit CallSiteScope(Recipe& recipe) {
-    flight_record().set_call_site([&recipe] { return running_line(recipe); });
-  }
-  ~CallSiteScope() { flight_record().set_call_site(nullptr); }
-  CallSiteScope(const CallSiteScope&) = delete;
-  CallSiteScope& operator=(const CallSiteScope&) = delete;
-};
-
 // Ranks after the first say nothing unless they fail.
 void silence(lua_State* L, Session& session) {
   session.console = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits());
@@ -259,35 +236,54 @@ void silence(lua_State* L, Session& session) {
 
 }  // namespace
 
-int run_session(const RecipeOptions& options, const Drive& drive) {
+RunSession::RunSession(const RecipeOptions& options) {
   set_up_torch(options.threads);
-  Recipe recipe(options, engine_modules());
-  Session& session = session_of(recipe.state());
+  recipe_ = std::make_unique<Recipe>(options, engine_modules());
+  LuaState& state = recipe_->state();
+  Session& session = session_of(state);
   // A script reads the folders of caches from standard output; the rest is for people.
   const bool caches = options.purpose == RecipePurpose::kCache;
   session.console = console_on(caches ? stderr : stdout);
-  if (!is_first_rank(options.ranks)) silence(recipe.state(), session);
+  if (!is_first_rank(options.ranks)) silence(state, session);
   session.folder.opens_early = !caches;
   for (const std::string& notice : options.notices) session.console->print_escaped(notice);
-  LuaState::set_interruptible(&recipe.state());
+  LuaState::set_interruptible(&state);
   // A signal may reach ranks at different lines: all stop at the end of a step, or in work that
   // they share.
   if (options.ranks == nullptr) set_signal_hook(LuaState::interrupt_from_signal);
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
-  const CallSiteScope call_sites(recipe);
-  std::optional<LineProfile> profile;
-  if (options.profile) profile.emplace(recipe.state());
-  try {
-    run_to_end(recipe, drive);
-  } catch (...) {
-    LuaState::set_interruptible(nullptr);
-    keep_profile(profile, session);
-    save_and_rethrow(recipe.state());
-  }
-  if (!recipe.ended_early()) keep_profile(profile, session);
+  if (options.profile) profile_.emplace(state);
+  // Reports of a rank's collectives name the line of this recipe.
+  flight_record().set_call_site([this] { return running_line(*recipe_); });
+}
+
+RunSession::~RunSession() { flight_record().set_call_site(nullptr); }
+
+int RunSession::end() {
+  Session& session = session_of(recipe_->state());
+  const bool early = recipe_->ended_early();
+  if (!early && session.run != nullptr) session.run->finish(session.run->read_state());
+  if (!early) keep_profile(profile_, session);
   LuaState::set_interruptible(nullptr);
-  return caches ? finish_caching(session, options.json) : 0;
+  const RecipeOptions& options = recipe_->context().options;
+  return options.purpose == RecipePurpose::kCache ? finish_caching(session, options.json) : 0;
+}
+
+void RunSession::fail() {
+  LuaState::set_interruptible(nullptr);
+  keep_profile(profile_, session_of(recipe_->state()));
+  save_and_rethrow(recipe_->state());
+}
+
+int run_session(const RecipeOptions& options) {
+  RunSession session(options);
+  try {
+    if (session.recipe().resume()) session.recipe().refuse_yield();
+    return session.end();
+  } catch (...) {
+    session.fail();
+  }
 }
 
 }  // namespace xrun

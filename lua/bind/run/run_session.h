@@ -1,19 +1,38 @@
 #pragma once
 // Runs a recipe from its file to its last checkpoint and summary.
 
-#include <functional>
+#include <memory>
+#include <optional>
 
 #include "lua/bind/session.h"
+#include "lua/state/line_profile.h"
 
 namespace xrun {
 
-// Resumes a recipe until it is done. A prompt has its own, which opens it where the recipe pauses.
-using Drive = std::function<void(Recipe&)>;
+// A recipe that a caller resumes until it is done; then end(). If anything throws meanwhile,
+// fail().
+class RunSession {
+ public:
+  // Sets up torch and signals and loads the recipe. Throws as Recipe does. A command passes its
+  // options through resumed_options first.
+  explicit RunSession(const RecipeOptions& options);
+  ~RunSession();
+  RunSession(const RunSession&) = delete;
+  RunSession& operator=(const RunSession&) = delete;
 
-// Sets up torch and signals, runs the recipe, ends its run. After an error or an interruption it
-// saves what can be saved and reports where. Returns the exit status 0; throws what the recipe
-// threw, Interrupted after saving. By default the recipe runs straight through. A
-// command passes its options through resumed_options first.
-int run_session(const RecipeOptions& options, const Drive& drive = {});
+  Recipe& recipe() { return *recipe_; }
+  // Ends the run of a recipe that is done. Returns the exit status 0.
+  int end();
+  // Called in a catch clause: saves what can be saved, reports where, and rethrows.
+  [[noreturn]] void fail();
+
+ private:
+  std::unique_ptr<Recipe> recipe_;
+  std::optional<LineProfile> profile_;
+};
+
+// Runs a recipe straight through. Returns the exit status 0; throws what the recipe threw, and
+// Interrupted after saving.
+int run_session(const RecipeOptions& options);
 
 }  // namespace xrun

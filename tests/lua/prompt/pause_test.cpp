@@ -25,11 +25,9 @@ class Pause : public TwoPhases {
     testing::internal::CaptureStdout();
     std::string error;
     try {
-      run_session(options, [&](Recipe& recipe) {
-        run_with_prompt(recipe, repl_at, [&](PauseHooks& hooks) {
-          pauses_.push_back(hooks.pause()->step);
-          if (visit) visit(hooks);
-        });
+      run_with_prompt(options, repl_at, [&](PauseHooks& hooks) {
+        pauses_.push_back(hooks.pause()->step);
+        if (visit) visit(hooks);
       });
     } catch (const std::exception& thrown) {
       error = thrown.what();

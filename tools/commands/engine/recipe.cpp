@@ -96,8 +96,7 @@ int command_recipe(int argc, char** argv) {
     }
     // A prompt on one rank would leave the others waiting.
     if (ranks != nullptr) return run_session(options);
-    return run_session(options,
-                       [&](Recipe& recipe) { run_with_prompt(recipe, repl_at, open_prompt); });
+    return run_with_prompt(options, repl_at, open_prompt);
   });
 }
 
