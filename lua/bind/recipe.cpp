@@ -24,6 +24,7 @@
 #include "core/share/input_files.h"
 #include "core/train/models/gradient_exchange.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/state/args.h"
 
 namespace xrun {
@@ -40,6 +41,21 @@ struct ContextSlot {
   throw LuaError(std::move(report));
 }
 
+// Suspends a preview once more at its end. It is a syntax error after a `return`.
+constexpr const char* kPauseAtEnd = "\ndo (...)() end";
+
+// Called by kPauseAtEnd.
+int pause_at_end(lua_State* L) {
+  recipe_context(L).at_end = true;
+  return lua_yield(L, 0);
+}
+
+// The message handler of the recipe.
+int report_end(lua_State* L) {
+  if (RunHooks* const hooks = run_hooks(L)) hooks->on_failure(L, nullptr, true);
+  return message_handler(L);
+}
+
 // Loads the text, or throws its syntax error.
 void load_text(lua_State* L, const RecipeOptions& options, const std::string& text) {
   const std::string chunk = "@" + options.recipe;
@@ -49,8 +65,8 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   const bool shebang = text.starts_with('#');
   // A comment in its place, so that line numbers stay.
   const std::string body = shebang ? "--" + text : text;
-  if (!options.preview.suffix.empty()) {
-    const std::string longer = body + options.preview.suffix;
+  if (options.purpose == RecipePurpose::kPreview) {
+    const std::string longer = body + kPauseAtEnd;
     if (luaL_loadbuffer(L, longer.data(), longer.size(), chunk.c_str()) == 0) return;
     lua_pop(L, 1);
   }
@@ -102,6 +118,11 @@ ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text) {
 const OpenedBundle* bundle_of(lua_State* L) {
   const RecipeContext* const context = LuaState::of(L).service<ContextSlot>().context.get();
   return context == nullptr ? nullptr : context->options.bundle.get();
+}
+
+RunHooks* run_hooks(lua_State* L) {
+  const RecipeContext* const context = LuaState::of(L).service<ContextSlot>().context.get();
+  return context == nullptr ? nullptr : context->hooks;
 }
 
 std::string local_path(lua_State* L, const std::string& path) {
@@ -192,12 +213,11 @@ void Recipe::start_thread() {
   thread_ref_ = LuaRef(L, -1);
   lua_pop(L, 1);
   context.thread = thread_;
-  const PreviewText& preview = context.options.preview;
   const int below = lua_gettop(L) - 1;  // the loaded text is on top
   lua_getglobal(L, "xpcall");
   lua_insert(L, -2);
-  lua_pushcfunction(L, preview.on_error == nullptr ? message_handler : preview.on_error);
-  if (preview.suffix_call != nullptr) lua_pushcfunction(L, preview.suffix_call);
+  lua_pushcfunction(L, report_end);
+  if (context.options.purpose == RecipePurpose::kPreview) lua_pushcfunction(L, pause_at_end);
   lua_xmove(L, thread_, lua_gettop(L) - below);
 }
 
@@ -216,7 +236,7 @@ void Recipe::restart(const std::string& text) {
   // A changed module is read again, too.
   forget_modules(L);
   context.text = std::move(read);
-  context.ended_early = false;
+  context.ended_early = context.at_end = false;
   // It belongs to the run of the old text.
   state_->may_interrupt = nullptr;
   start_thread();
@@ -236,11 +256,14 @@ void Recipe::refuse_yield() {
 
 bool Recipe::ended_early() { return context().ended_early; }
 
+bool Recipe::at_end() { return context().at_end; }
+
 bool Recipe::resume() {
   RecipeContext& context = this->context();
   XRUN_CHECK(!done_, "{} has ended and cannot be resumed", context.options.recipe);
   XRUN_CHECK(!started_ || lua_status(thread_) == LUA_YIELD,
              "{} is running; it can only be resumed while it is paused", context.options.recipe);
+  context.at_end = false;
   const LuaScope lua;
   const int status = lua_resume(thread_, started_ ? 0 : lua_gettop(thread_) - 1);
   started_ = true;

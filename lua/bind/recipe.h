@@ -19,6 +19,7 @@ namespace xrun {
 
 class FetchingRanks;
 class Ranks;
+class RunHooks;
 struct DistOptions;
 
 // kTrain: the recipe runs to its end. kCache: it runs to xrun.run, which caches its data. kPreview:
@@ -27,13 +28,6 @@ enum class RecipePurpose { kTrain, kCache, kPreview };
 
 // The recipe's name in a prompt without a recipe.
 inline constexpr const char* kNoRecipe = "(prompt)";
-
-// The additions of a preview to a recipe's text (lua/prompt/preview.cpp).
-struct PreviewText {
-  lua_CFunction on_error = nullptr;     // the message handler; null: message_handler
-  std::string suffix = {};              // Lua at its end, unless that makes a syntax error
-  lua_CFunction suffix_call = nullptr;  // the suffix gets it as `...`; null: nothing
-};
 
 // The command line.
 struct RecipeOptions {
@@ -49,9 +43,8 @@ struct RecipeOptions {
   int threads = 0;            // 0: LibTorch's choice, or the run's of a resume
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
-  bool json = false;     // for a purpose that prints
-  bool profile = false;  // --profile: the run gets a profile.json
-  PreviewText preview = {};
+  bool json = false;                      // for a purpose that prints
+  bool profile = false;                   // --profile: the run gets a profile.json
   std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
   // The bundle that the recipe came in, which others may have written; `recipe` is then its name in
   // messages, and `sets` begin with the bundle's. Null: it came in none.
@@ -80,7 +73,9 @@ struct RecipeContext {
   Config config;
   std::vector<LoadedModule> modules;
   lua_State* thread = nullptr;  // the recipe's coroutine
+  RunHooks* hooks = nullptr;    // of a prompt, which keeps them alive; null: none
   bool ended_early = false;     // at xrun.run: the run is finished, or only caches were asked for
+  bool at_end = false;          // a preview: suspended after its last line
 };
 
 // Returns how the ranks share models and optimizers: dist.level, and the ranks of the options,
@@ -88,6 +83,8 @@ struct RecipeContext {
 DistOptions recipe_dist(lua_State* L);
 // The bundle that the recipe came in; null for other recipes, and where no recipe runs.
 const OpenedBundle* bundle_of(lua_State* L);
+// The hooks of the context; null where no recipe runs, too.
+RunHooks* run_hooks(lua_State* L);
 // Returns where a file that the recipe names is on disk: a bundle's members are in the cache.
 std::string local_path(lua_State* L, const std::string& path);
 // Returns what to open for the name of a model, a data source, a template or a projection.
@@ -129,6 +126,8 @@ class Recipe {
   const std::exception_ptr& failure() const { return failure_; }
   // True if it ended at xrun.run (end_recipe).
   bool ended_early();
+  // True for a preview that is suspended after its last line, where its names can still be read.
+  bool at_end();
 
   LuaState& state() { return *state_; }
   lua_State* thread() const { return thread_; }  // the recipe's coroutine

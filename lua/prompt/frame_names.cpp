@@ -1,5 +1,5 @@
-// Finds the paused frame by the `for` that walks over the loop. An error unwinds the frames, so its
-// message handler copies the names of the main chunk into the registry first.
+// Finds the paused frame by the `for` that walks over the loop. Before an error unwinds
+// the frames, the names of the main chunk are copied into the registry.
 
 #include "lua/prompt/frame_names.h"
 
@@ -58,28 +58,6 @@ int find_level(lua_State* L, const StepLoop* loop) {
 void push_saved(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kSavedKey));
   lua_rawget(L, LUA_REGISTRYINDEX);
-}
-
-// Saves the locals of this file's main chunk, if it is on the stack.
-void save_frame_names(lua_State* L, const std::string& source) {
-  luaL_checkstack(L, LUA_MINSTACK, "no room to save names");
-  const StackGuard guard(L);
-  lua_Debug frame{};
-  for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
-    lua_getinfo(L, "S", &frame);
-    if (source != frame.source || std::string_view(frame.what) != "main") continue;
-    lua_pushlightuserdata(L, const_cast<char*>(&kSavedKey));
-    lua_newtable(L);
-    for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {
-      if (is_name(name) && !lua_isnil(L, -1)) {
-        lua_setfield(L, -2, name);  // the inner one of two equal names comes later
-      } else {
-        lua_pop(L, 1);
-      }
-    }
-    lua_rawset(L, LUA_REGISTRYINDEX);
-    return;
-  }
 }
 
 }  // namespace
@@ -188,10 +166,27 @@ bool FrameNames::set(lua_State* L, const std::string& name) const {
   return true;
 }
 
-// The message handler of a preview; once it returns, the names are gone.
-int save_names_and_report(lua_State* L) {
-  save_frame_names(L, "@" + recipe_context(L).options.recipe);
-  return message_handler(L);
+// An error in another coroutine of the recipe has no such frame.
+void save_frame_names(lua_State* L) {
+  const std::string source = "@" + recipe_context(L).options.recipe;
+  luaL_checkstack(L, LUA_MINSTACK, "no room to save names");
+  const StackGuard guard(L);
+  lua_Debug frame{};
+  for (int level = 0; lua_getstack(L, level, &frame) != 0; ++level) {
+    lua_getinfo(L, "S", &frame);
+    if (source != frame.source || std::string_view(frame.what) != "main") continue;
+    lua_pushlightuserdata(L, const_cast<char*>(&kSavedKey));
+    lua_newtable(L);
+    for (int n = 1; const char* name = lua_getlocal(L, &frame, n); ++n) {
+      if (is_name(name) && !lua_isnil(L, -1)) {
+        lua_setfield(L, -2, name);  // the inner one of two equal names comes later
+      } else {
+        lua_pop(L, 1);
+      }
+    }
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    return;
+  }
 }
 
 }  // namespace xrun

@@ -28,7 +28,7 @@ class FrameNames {
   // Reads the frame whose `for` walks over `loop`; if there is none, or `loop` is null, the main
   // chunk; else the first frame of a file.
   FrameNames(lua_State* thread, const StepLoop* loop);
-  // The names that save_names_and_report saved; none without an error.
+  // The names that save_frame_names saved; none without an error.
   static FrameNames saved(lua_State* L);
 
   bool empty() const { return names_.empty(); }
@@ -51,8 +51,7 @@ class FrameNames {
   std::vector<FrameName> names_;
 };
 
-// A message handler that saves the names and values of the recipe's main chunk, which an error is
-// about to end.
-int save_names_and_report(lua_State* L);
+// Saves the names and values of the recipe's main chunk, which an error is about to end.
+void save_frame_names(lua_State* L);
 
 }  // namespace xrun

@@ -22,11 +22,6 @@ namespace {
 // suspended.
 constexpr double kCallbackPatienceS = 2;
 
-// Set on a preview's state once its text has run to the end.
-struct TextEnd {
-  bool reached = false;
-};
-
 // Takes the signal, since the pause answers it.
 std::shared_ptr<const ErrorReport> interruption_report(lua_State* L) {
   LuaState::clear_interrupt(SIGINT);
@@ -72,16 +67,11 @@ FrameNames recipe_names(Recipe& recipe) {
   return FrameNames(recipe.thread(), run == nullptr ? nullptr : run->current_loop.get());
 }
 
-int pause_at_end(lua_State* L) {
-  LuaState::of(L).service<TextEnd>().reached = true;
-  return lua_yield(L, 0);
-}
-
-PauseHooks::PauseHooks(Recipe& recipe) : recipe_(recipe) { set_run_hooks(recipe.state(), this); }
+PauseHooks::PauseHooks(Recipe& recipe) : recipe_(recipe) { recipe.context().hooks = this; }
 
 PauseHooks::~PauseHooks() {
   detach_prompt();
-  set_run_hooks(recipe_.state(), nullptr);
+  recipe_.context().hooks = nullptr;
 }
 
 bool PauseHooks::resume() {
@@ -90,7 +80,6 @@ bool PauseHooks::resume() {
   pause_ = nullptr;
   // The depth at which no C++ function waits for Lua; may_suspend compares with it.
   entered_ = recipe_.state().service<EnteredFunctions>().stack.size();
-  recipe_.state().service<TextEnd>().reached = false;
   const bool yielded = recipe_.resume();
   if (!yielded) pause_ = nullptr;
   return yielded;
@@ -99,7 +88,6 @@ bool PauseHooks::resume() {
 // After :reload, nothing of the earlier state may be used.
 void PauseHooks::restart(const std::string& text) {
   recipe_.restart(text);
-  recipe_.state().service<TextEnd>().reached = false;
   pause_ = nullptr;
   trained_.clear();
   last_step_ = {};
@@ -108,8 +96,6 @@ void PauseHooks::restart(const std::string& text) {
 bool PauseHooks::previews() const {
   return recipe_.context().options.purpose == RecipePurpose::kPreview;
 }
-
-bool PauseHooks::at_end() const { return recipe_.state().service<TextEnd>().reached; }
 
 void PauseHooks::attach_prompt() {
   prompt_open_ = true;
@@ -204,9 +190,12 @@ void PauseHooks::wait(std::shared_ptr<const ErrorReport> failure) {
       LoopPause{run->current_loop, run, run->run().step(), std::move(failure)});
 }
 
-// Under a prompt a failed call suspends its body, so that the objective can be corrected.
-bool PauseHooks::on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure) {
-  if (!can_wait(L)) return false;
+// Under a prompt a failed call suspends its body, so that the objective can be corrected. After an
+// error that ends a preview its names can still be read.
+bool PauseHooks::on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure,
+                            bool ends_recipe) {
+  if (ends_recipe && previews()) save_frame_names(L);
+  if (ends_recipe || !can_wait(L)) return false;
   wait(failure != nullptr ? std::move(failure) : interruption_report(L));
   return true;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lua/bind/run/run_hooks.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/bind/session.h"
 #include "lua/prompt/frame_names.h"
 
@@ -63,8 +63,6 @@ class PauseHooks : public RunHooks {
   void restart(const std::string& text);
   // True for a preview, false for a real run.
   bool previews() const;
-  // True for a preview that is suspended after its last line, where its names can still be read.
-  bool at_end() const;
 
   // While a prompt is open, failed and interrupted calls wait, and the latest step and batch
   // are remembered.
@@ -86,7 +84,8 @@ class PauseHooks : public RunHooks {
 
   bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) override;
   std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& terms) override;
-  bool on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure) override;
+  bool on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure,
+                  bool ends_recipe) override;
 
  private:
   bool is_due(bool ended_body, bool upcoming, int64_t step);
@@ -102,9 +101,6 @@ class PauseHooks : public RunHooks {
   LastStep last_step_;
   std::vector<std::shared_ptr<Batch>> trained_;
 };
-
-// Suspends a preview after its last line; called by the suffix of its text (preview.cpp).
-int pause_at_end(lua_State* L);
 
 // Runs a recipe as run_session does, and opens a prompt at each pause: before the body of step
 // `repl_at`, and after each body during which SIGUSR1 came.

@@ -42,7 +42,7 @@ class PausedRun {
   // Runs n bodies, or as many as are left, and shows progress. Returns what the last one logged.
   MetricTable go_on(int64_t n);
   bool stopped() const { return stopped_; }  // the last verb, between bodies, by Ctrl-C
-  bool done() { return recipe().done() || hooks_.at_end(); }
+  bool done() { return recipe().done() || recipe().at_end(); }
 
   // Reads the recipe's file and modules again and restarts it. If its configuration is the same, it
   // pauses at the same step with weights, optimizer and run.state as they are. Returns what it did,

@@ -15,10 +15,6 @@ namespace xrun {
 
 namespace {
 
-// Pauses a preview once more at its end, so that its names can be read. It is a syntax error after
-// a `return`.
-constexpr const char* kSuffix = "\ndo (...)() end";
-
 std::shared_ptr<const ErrorReport> report_with(const std::string& text, bool usage) {
   auto report = std::make_shared<ErrorReport>();
   report->message = text;  // the whole message, with its position
@@ -62,7 +58,6 @@ Session& Preview::session() { return session_of(state()); }
 
 void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   options.purpose = RecipePurpose::kPreview;
-  options.preview = {save_names_and_report, kSuffix, pause_at_end};
   // Without a recipe, the state is that of an empty one.
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
@@ -91,7 +86,7 @@ bool Preview::resume() {
   bool paused = false;
   error_ = error_of([&] {
     paused = hooks_->resume();
-    if (paused && pause() == nullptr && !hooks_->at_end()) recipe_->refuse_yield();
+    if (paused && pause() == nullptr && !recipe_->at_end()) recipe_->refuse_yield();
   });
   return paused && pause() != nullptr;
 }
@@ -123,7 +118,7 @@ std::string Preview::no_loop_text() {
 FrameNames Preview::names() {
   if (recipe_->done()) return FrameNames::saved(state());
   const LoopPause* at = pause();
-  if (at == nullptr && !hooks_->at_end()) return {};
+  if (at == nullptr && !recipe_->at_end()) return {};
   return FrameNames(recipe_->thread(), at == nullptr ? nullptr : at->loop.get());
 }
 

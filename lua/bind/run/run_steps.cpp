@@ -7,9 +7,9 @@
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
 #include "core/data/rows/ledger.h"
-#include "lua/bind/run/run_hooks.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/bind/run/step_units.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/state/args.h"
 #include "lua/state/frame_locals.h"
 

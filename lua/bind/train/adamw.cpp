@@ -21,8 +21,8 @@
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
 #include "lua/bind/rollout/rollouts.h"
-#include "lua/bind/run/run_hooks.h"
 #include "lua/bind/run/run_loop.h"
+#include "lua/bind/run_hooks.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// The interface by which a prompt attaches to a run. A run without hooks trains straight through.
+// The three calls of a prompt by a recipe that it controls. A recipe without hooks runs straight
+// through.
 
 #include <lua.hpp>
 #include <memory>
@@ -31,12 +32,10 @@ class RunHooks {
 
   // Called when adamw:step, run:evaluate or run:sample failed; `failure` is null if Ctrl-C stopped
   // it. Returns true to suspend the recipe at the call, which is made again when it is resumed.
-  virtual bool on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure) = 0;
+  // Also called, with `ends_recipe`, before an error unwinds the recipe's frames; returns false.
+  virtual bool on_failure(lua_State* L, std::shared_ptr<const ErrorReport> failure,
+                          bool ends_recipe) = 0;
 };
-
-// The hooks of a state; null: none. The caller of set_run_hooks keeps them alive.
-RunHooks* run_hooks(lua_State* L);
-void set_run_hooks(LuaState& state, RunHooks* hooks);
 
 // Makes a method of a class ask RunHooks::on_failure when it fails. The method returns one value.
 void make_retryable(lua_State* L, const ClassInfo* info, const char* method);

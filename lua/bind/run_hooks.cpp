@@ -1,20 +1,17 @@
 // A retryable method is a Lua function around the C++ one. Without a C frame in between, the
 // recipe's coroutine can be suspended inside the call.
 
-#include "lua/bind/run/run_hooks.h"
+#include "lua/bind/run_hooks.h"
 
 #include <csignal>
 
 #include "core/base/error.h"
+#include "lua/bind/recipe.h"
 #include "lua/state/args.h"
 
 namespace xrun {
 
 namespace {
-
-struct HooksSlot {
-  RunHooks* hooks = nullptr;
-};
 
 constexpr std::string_view kRetryable =
     "local method, hooked, attempt, yield = ... "
@@ -44,11 +41,11 @@ int attempt(lua_State* L) {
     return 2;
   } catch (const LuaError& error) {
     lua_settop(L, last);
-    if (hooks == nullptr || !hooks->on_failure(L, error.shared_report())) throw;
+    if (hooks == nullptr || !hooks->on_failure(L, error.shared_report(), false)) throw;
   } catch (const Interrupted& stop) {
     lua_settop(L, last);
     const bool is_ours = stop.signal_number() == SIGINT && hooks != nullptr;
-    if (!is_ours || !hooks->on_failure(L, nullptr)) throw;
+    if (!is_ours || !hooks->on_failure(L, nullptr, false)) throw;
   }
   lua_pushboolean(L, 0);
   return 1;
@@ -57,10 +54,6 @@ int attempt(lua_State* L) {
 int yield_nothing(lua_State* L) { return lua_yield(L, 0); }
 
 }  // namespace
-
-RunHooks* run_hooks(lua_State* L) { return LuaState::of(L).service<HooksSlot>().hooks; }
-
-void set_run_hooks(LuaState& state, RunHooks* hooks) { state.service<HooksSlot>().hooks = hooks; }
 
 void make_retryable(lua_State* L, const ClassInfo* info, const char* method) {
   const StackGuard guard(L);
