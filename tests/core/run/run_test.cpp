@@ -274,5 +274,17 @@ TEST(Run, ReplayedLogsAreDroppedAndReported) {
   EXPECT_FALSE(run.begin_body(Json()).has_value());
 }
 
+TEST(Run, OneThatSavesNothingMakesNoFilesForTheUser) {
+  const ScratchFolder folder;
+  const RunSettings settings{.saves = false};
+  xrun::Run run(RunDir::open(toy_identity(), {folder / "run"}), settings,
+                {{"weights", std::make_shared<ToyWeights>()}});
+  bool called = false;
+  EXPECT_FALSE(run.write_out("an export", [&] { called = true; }));
+  EXPECT_FALSE(called);
+  EXPECT_EQ(run.keep_failed_batch({}, {}), "");
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/failed_batch.json"));
+}
+
 }  // namespace
 }  // namespace xrun::run_test

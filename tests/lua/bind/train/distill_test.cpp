@@ -80,6 +80,7 @@ TEST_F(FrozenRuns, TokensOfAnotherVocabularyAreAnErrorOfTheRecipesLine) {
   const auto preview = open_preview(
       std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
   ASSERT_NE(preview->pause(), nullptr);
+  for (const auto& input : preview->session().data.inputs) EXPECT_NE(input.kind, "models");
   preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
   preview->hooks().plan.bodies = 1;
   EXPECT_FALSE(preview->resume());
