@@ -78,11 +78,18 @@ def peak_rss(pid, into):
         pass
 
 
-def memory(xrun, _):
+def memory(xrun):
+    # Pairs of one length: every rank then computes packs as full as those that are planned.
+    with open("pairs.jsonl", "w") as file:
+        for i in range(128):
+            row = {"prompt": f"What is {i % 10} plus {i // 10 % 10}?",
+                   "chosen": f"The sum is {'one two three four ' * 8}{i % 10}.",
+                   "rejected": f"Let me think about {'five six seven eight ' * 8}{i % 10}."}
+            file.write(json.dumps(row) + "\n")
     for ranks in (2, 4):
         for level in range(4):
             peaks = {}
-            folder, _ = run(xrun, "dpo", ranks, level, ["steps=3"],
+            folder, _ = run(xrun, "dpo", ranks, level, ["steps=3", "data.1.path=pairs.jsonl"],
                             watch=lambda pid: peak_rss(pid, peaks))
             found = json.load(open(folder + "/run.json"))["memory"]
             planned, measured = found["planned"], found["measured"]
@@ -129,7 +136,7 @@ def main():
     subprocess.run([xrun, "init-model", "model", "--tokenizer", ROOT + "/recipes/data/tokenizer",
                     "--layers", "4", "--hidden", "256", "--heads", "4"], check=True,
                    stdout=subprocess.DEVNULL)
-    {"speed": (lambda: speed(xrun, options.pairs or 3)), "memory": (lambda: memory(xrun, 0)),
+    {"speed": (lambda: speed(xrun, options.pairs or 3)), "memory": (lambda: memory(xrun)),
      "start": (lambda: start(xrun, options.pairs or 10))}[options.what]()
     os.chdir("/")
     shutil.rmtree(work)
