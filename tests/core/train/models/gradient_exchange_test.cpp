@@ -190,24 +190,28 @@ TEST(GradientExchange, UpdatedWeightsArriveWhenTheyAreAwaitedOrTheNextBackwardBe
     on_threads(2, [&](Ranks& ranks) {
       const auto trainable = std::make_shared<AwaitingTrainable>();
       add_weights(*trainable);
-      const at::Tensor& first = trainable->parameters().front().master;
+      const auto has = [&](const Outcome& outcome) {
+        bool all = true;
+        for (size_t t = 0; t < kShapes.size(); ++t) {
+          all = all && at::equal(trainable->parameters()[t].master, outcome.weights[t]);
+        }
+        return all;
+      };
       AdamW adamw({trainable}, options(), {&ranks, level, true});
       for (int64_t step = 0; step < 2; ++step) {
         adamw.begin_exchange({2, true, true});
         backward(*trainable, step * 2 + ranks.rank());
         adamw.end_exchange();
-        if (step == 1) EXPECT_TRUE(at::equal(first, one.weights.front()));
+        EXPECT_EQ(has(one), step == 1);
         adamw.update(0.01 * static_cast<double>(step + 1), adamw.grad_norm().item<double>());
-        // The other rank's range still has the old values.
-        EXPECT_FALSE(at::equal(first, (step == 0 ? one : two).weights.front()));
+        // The other rank's ranges still have the old values.
+        EXPECT_FALSE(has(step == 0 ? one : two));
       }
-      trainable->incoming().await(first);
-      EXPECT_TRUE(at::equal(first, two.weights.front()));
       trainable->incoming().await(at::zeros({2}));  // of no bucket
-      trainable->incoming().await_all();
-      for (size_t t = 0; t < kShapes.size(); ++t) {
-        EXPECT_TRUE(at::equal(trainable->parameters()[t].master, two.weights[t]));
-      }
+      EXPECT_FALSE(has(two));
+      for (const Parameter& each : trainable->parameters())
+        trainable->incoming().await(each.master);
+      EXPECT_TRUE(has(two));
     });
   }
 }
