@@ -73,6 +73,38 @@ TEST_F(Render, NotesOnceThatTrainingReadsArgumentsAsObjects) {
   EXPECT_EQ(out().find("training differs"), out().rfind("training differs")) << out();
 }
 
+TEST_F(Render, NotesOnceEachPartThatTheTemplateLeavesOut) {
+  const std::string row =
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a",)"
+      R"( "reasoning_content": "thought", "tool_calls": [{"type": "function", "function":)"
+      R"( {"name": "f", "arguments": {}}}]}]})";
+  const std::string rows = folder_.write("rows.jsonl", std::string(kRow) + "\n" + row + "\n" + row);
+  ASSERT_EQ(xrun({"--json", "--template", "chatml", rows}), 0) << out();
+  for (const std::string key : {"tool_calls", "reasoning_content"}) {
+    const std::string note =
+        "note: " + rows + ":2: LOST: the template does not render \"" + key + "\"\n";
+    EXPECT_NE(out().find(note), std::string::npos) << key << out();
+    EXPECT_EQ(out().find(key), out().rfind(key)) << out();
+  }
+  ASSERT_EQ(xrun({"--json", "--template", "qwen3", rows}), 0) << out();
+  EXPECT_EQ(out().find("LOST"), std::string::npos) << out();
+}
+
+TEST_F(Render, NotesTurnsThatTheTemplateLeavesOut) {
+  const std::string rows =
+      folder_.write("rows.jsonl", R"({"messages": [{"role": "note", "content": "n"},)"
+                                  R"( {"role": "user", "content": "q"}]})");
+  const std::string skips =
+      folder_.write("skips.jinja",
+                    "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}"
+                    "{% endif %}{% endfor %}");
+  ASSERT_EQ(xrun({"--template", skips, rows}), 0) << out();
+  EXPECT_NE(
+      out().find("note: " + rows + ":1: LOST: the template leaves out turns of role \"note\""),
+      std::string::npos)
+      << out();
+}
+
 TEST_F(Render, ARowOfOtherColumnsNamesTheCommandThatShowsIt) {
   const std::string rows =
       folder_.write("rows.jsonl", R"({"prompt": "q", "chosen": "a", "rejected": "b"})");

@@ -57,6 +57,12 @@ is "$(grep -o '"ids":\[[0-9,]*' out | tr -d -c , | wc -c)" 2
 echo '{"messages":[{"role":"user","content":"hi"}]}' >chat
 "$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err
 grep -q '"ids":\[' out || fail "$(cat out err)"
+# A part of a row that the template does not render is noted.
+echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a",
+"reasoning_content":"thought"},{"role":"user","content":"hi"}]}' | tr -d '\n' >chat
+"$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err
+grep -qF 'note: chat:1: LOST: the template does not render "reasoning_content"' err ||
+  fail "$(cat err)"
 
 # An adapter's folder gives the answers of the merged model, not of its base.
 "$xrun" init-model base --tokenizer "$XRUN_ROOT/tests/data/tiny_tokenizer" --layers 1 --hidden 32 \

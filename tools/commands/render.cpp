@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/data/rows/lost_turns.h"
 #include "core/data/rows/tool_calls.h"
 #include "core/text/chat/chat_tokens.h"
 #include "tools/commands/command_line.h"
@@ -57,8 +58,8 @@ std::string other_columns_hint(const Json& row) {
   return "";
 }
 
-// Renders one row: its messages, with every other key as an argument of the template. Adds what
-// training would change in them to `notes`.
+// Renders one row: its messages, with every other key as an argument of the template. Adds what the
+// template leaves out, and what training would change in the messages, to `notes`.
 ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
                       const ChatTemplate& chat_template, std::vector<std::string>& notes) {
   XRUN_CHECK(row.is_object(), "the row is {}, wanted an object with \"messages\"", row.kind_name());
@@ -69,27 +70,21 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
     if (key != "messages") kwargs.set(key, value);
   }
   ChatTokens tokens = encode_chat(tokenizer, chat_template, *messages, kwargs);
-  if (Json trained = *messages; trained.is_array()) {
-    parse_arguments(trained, kwargs, chat_template, /*may_be_broken=*/true, notes);
+  Json trained = *messages;
+  std::vector<std::string> changes;
+  parse_arguments(trained, kwargs, chat_template, /*may_be_broken=*/true, changes);
+  for (const std::string& change : changes) {
+    notes.push_back("rendered as transformers does; training differs: " + change);
   }
+  const bool loses = !lost_turns(*messages, kwargs, chat_template, tokens.rendering).empty();
+  note_lost_parts(*messages, kwargs, chat_template, loses, notes);
   return tokens;
-}
-
-// Prints the first note of all rows.
-void print_note(const RowReader& rows, const std::vector<std::string>& notes, bool& printed) {
-  if (printed || notes.empty()) return;
-  printed = true;
-  std::fprintf(
-      stderr, "%s\n",
-      shown_text(fmt::format("note: {}: rendered as transformers does; training differs: {}",
-                             rows.location(), notes.front()))
-          .c_str());
 }
 
 // Returns the row's line of output; throws Error with the row's file and line.
 std::string render_line(const std::string& line, const RowReader& rows, bool json,
                         const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                        bool& noted) {
+                        RowNotes& printed) {
   const Json row = parse_json(line, rows.name(), rows.line());
   // parse_json() names the row itself.
   ChatTokens tokens;
@@ -99,7 +94,7 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", rows.location(), error.what()));
   }
-  print_note(rows, notes, noted);
+  for (const std::string& note : notes) printed.print(rows, note);
   if (!json) return tokens.rendering.text;
   Json out = Json::object();
   out.set("text", tokens.rendering.text);
@@ -120,14 +115,14 @@ int render_rows(const RenderArguments& arguments) {
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
-  bool noted = false;
+  RowNotes notes;
   for (std::string line; rows.next(line);) {
     // Outside the try: a damaged tokenizer is not an error of one row.
     tokenizer->finish_loading();
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;  // blank line
     try {
       out.write(
-          render_line(line, rows, arguments.json, *tokenizer, *resolved.chat_template, noted));
+          render_line(line, rows, arguments.json, *tokenizer, *resolved.chat_template, notes));
     } catch (const Error& error) {
       status = 1;
       if (arguments.json) {

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/strings.h"
+#include "core/console/terminal/shown_text.h"
 
 namespace xrun {
 
@@ -69,6 +70,11 @@ void note_json_row(const std::string& line, const RowReader& rows, std::string_v
   }
   fmt::print(stderr, "xrun: note: {}: this row looks like JSON but {}; --json reads it\n",
              rows.location(), fate);
+}
+
+void RowNotes::print(const RowReader& rows, const std::string& note) {
+  if (!printed_.insert(note).second) return;
+  fmt::print(stderr, "{}\n", shown_text(fmt::format("note: {}: {}", rows.location(), note)));
 }
 
 void RowWriter::write(std::string_view line) {

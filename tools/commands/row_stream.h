@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,15 @@ class RowReader {
 // Prints a note on standard error if the first line that is read as text is an object with a field
 // of the command's rows. `fate` is what happens to it: "is tokenized as text".
 void note_json_row(const std::string& line, const RowReader& rows, std::string_view fate);
+
+// Prints notes on rows on standard error, each text once, with the first row that it is about.
+class RowNotes {
+ public:
+  void print(const RowReader& rows, const std::string& note);
+
+ private:
+  std::set<std::string> printed_;
+};
 
 // Writes lines to standard output through a buffer. Not thread-safe.
 class RowWriter {

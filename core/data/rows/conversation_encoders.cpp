@@ -52,11 +52,9 @@ void note_plain_turns(const Tokenizer& tokenizer, const EncodedRow& out,
 // The end of every encoder: `row` gives its extras and its notes.
 void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 const Json& messages, const Json& kwargs, RowExtras& row, EncodedRow& out) {
-  note_unrendered_tools(messages, kwargs, *encoding.chat_template, row.notes);
-  note_unmatched_results(messages, row.notes);
-  note_lost_turns(messages, kwargs, *encoding.chat_template, encoding.settings.lost_turns,
+  note_lost_parts(messages, kwargs, *encoding.chat_template, encoding.settings.lost_turns,
                   row.notes);
-  note_lost_reasoning(messages, kwargs, *encoding.chat_template, row.notes);
+  note_unmatched_results(messages, row.notes);
   if (is_trained(out.streams[0])) note_plain_turns(*encoding.tokenizer, out, row.notes);
   static_cast<RowExtras&>(out) = std::move(row);
   fit_length(encoding, names, out);

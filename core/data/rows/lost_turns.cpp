@@ -211,6 +211,13 @@ void note_lost_reasoning(const Json& messages, const Json& kwargs,
   }
 }
 
+void note_lost_parts(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                     bool may_be_lost, std::vector<std::string>& notes) {
+  note_unrendered_tools(messages, kwargs, chat_template, notes);
+  note_lost_turns(messages, kwargs, chat_template, may_be_lost, notes);
+  note_lost_reasoning(messages, kwargs, chat_template, notes);
+}
+
 void map_developer_turns(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                          std::vector<std::string>& notes) {
   std::vector<size_t> turns;

@@ -30,6 +30,10 @@ void note_lost_turns(const Json& messages, const Json& kwargs, const ChatTemplat
 void note_lost_reasoning(const Json& messages, const Json& kwargs,
                          const ChatTemplate& chat_template, std::vector<std::string>& notes);
 
+// All notes on what the template leaves out of a conversation: the above, tools and calls.
+void note_lost_parts(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
+                     bool may_be_lost, std::vector<std::string>& notes);
+
 // Turns of the role "developer" become "system", OpenAI's older name for it, if the template
 // refuses them or leaves them out, and renders them as "system". Noted.
 void map_developer_turns(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,

@@ -8,6 +8,7 @@
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
+#include "core/data/rows/lost_turns.h"
 #include "core/rollout/answer_text.h"
 #include "core/rollout/text_sampler.h"
 #include "tools/commands/command_line.h"
@@ -48,7 +49,11 @@ class SampleRows {
         if (key != "messages") kwargs.set(key, value);
       }
       conversations_.back() = true;
-      return chat_.ids(*messages, std::move(kwargs));
+      std::vector<int32_t> ids = chat_.ids(*messages, kwargs);
+      std::vector<std::string> notes;
+      note_lost_parts(*messages, kwargs, chat_.chat_template(), /*may_be_lost=*/true, notes);
+      for (const std::string& note : notes) notes_.print(rows, note);
+      return ids;
     }
     if (const Json* ids = row.find("ids")) return row_ids(*ids, config_);
     const Json* prompt = row.find("prompt");
@@ -83,6 +88,7 @@ class SampleRows {
   const ModelConfig& config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   ChatPrompt& chat_;
+  RowNotes notes_;
   std::vector<bool> conversations_;  // by row
   std::optional<int32_t> turn_end_;  // -1: the template writes none
 };
