@@ -81,6 +81,7 @@ Json RunDir::opened() const {
                            {"force", force_},
                            {"longer", longer_},
                            {"other_settings", other_settings_},
+                           {"exports_again", exports_again_},
                            {"begun", begun_}});
 }
 
@@ -93,6 +94,7 @@ RunDir::RunDir(RunIdentity identity, const Json& opened)
       force_(opened.at("force").as_bool()),
       longer_(opened.at("longer").as_bool()),
       other_settings_(opened.at("other_settings").as_bool()),
+      exports_again_(opened.at("exports_again").as_bool()),
       begun_(opened.at("begun").as_bool()) {}
 
 RunDir::RunDir(RunIdentity identity, const RunDirOptions& options)
@@ -164,8 +166,8 @@ RunDir::RunDir(RunDir&&) noexcept = default;
 bool RunDir::finished() const {
   const Json* finished = record_.find("finished");
   const bool stopped = !text_member(record_, "stopped").empty();
-  return resuming_ && !longer_ && !(stopped && other_settings_) && finished != nullptr &&
-         finished->is_bool() && finished->as_bool();
+  return resuming_ && !longer_ && !exports_again_ && !(stopped && other_settings_) &&
+         finished != nullptr && finished->is_bool() && finished->as_bool();
 }
 
 void RunDir::begin() {

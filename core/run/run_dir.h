@@ -58,7 +58,8 @@ class RunDir {
 
   bool writes() const { return writes_; }      // false on ranks after the first
   bool resuming() const { return resuming_; }  // a begun run is being continued
-  // True if the run has done all its `steps` or `epochs`, or its recipe stopped it.
+  // True if the run has done all its `steps` or `epochs`, or its recipe stopped it, and is not to
+  // be exported in another type.
   bool finished() const;
   // True if a run that its recipe stopped may go on: its length is another one than then, or, under
   // --force, its recipe or its settings are.
@@ -111,6 +112,7 @@ class RunDir {
   void read_run(const RunDirOptions& options);
   void note_repeated_steps();
   void compare(const RunIdentity& before);
+  void export_again();
   void forget_inputs();
   // run_dir.cpp
   void remove_temporaries();
@@ -130,6 +132,7 @@ class RunDir {
   bool force_ = false;
   bool longer_ = false;          // steps or epochs are other numbers than before
   bool other_settings_ = false;  // changed_ is not empty
+  bool exports_again_ = false;   // the run is finished, and export.dtype is another one than before
   bool begun_ = false;           // run.json exists
   bool recorded_ = false;        // by this object
   bool made_folder_ = false;

@@ -173,6 +173,10 @@ void RunDir::compare(const RunIdentity& before) {
   // Reported, since a changed save.every surprises less when it is seen.
   const auto free = free_differences(before, identity_);
   if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
+  const bool other_type = std::any_of(free.begin(), free.end(), [](const Difference& one) {
+    return one.path == "config.export.dtype";
+  });
+  if (other_type && finished()) export_again();
   if (is_interactive(record_) && !finished()) {
     notices_.push_back(
         "a prompt was opened in this run: what was typed there is in log.txt and not in the "
@@ -188,6 +192,20 @@ void RunDir::compare(const RunIdentity& before) {
   }
   std::erase_if(machine, [](const Difference& one) { return one.path == "machine.ranks"; });
   if (!machine.empty()) note_difference(ResumeItem::kMachine, "", machine);
+}
+
+// The run continues at its last step, so what follows its last loop is done again. Without that
+// step's checkpoint it would train again.
+void RunDir::export_again() {
+  const int64_t steps = record_.at("steps").as_int();
+  XRUN_CHECK(newest_checkpoint(checkpoints()).value_or(0) == steps,
+             "{}: the finished run cannot be exported in another type, since the checkpoint of its "
+             "last step, {}, is missing; restore it, or leave export.dtype out",
+             path_.string(), checkpoint_name(steps));
+  exports_again_ = true;
+  notices_.push_back(
+      fmt::format("{} is finished: nothing is trained, what follows its last loop is done again",
+                  path_.string()));
 }
 
 void RunDir::note_difference(ResumeItem item, const std::string& subject,

@@ -58,8 +58,10 @@ std::string finished_text(const RunDir& dir) {
   constexpr const char* kLonger = "give it more steps: --resume --set steps=N (or epochs=N)";
   const std::string stopped = text_member(dir.record(), "stopped");
   if (stopped.empty()) {
-    return fmt::format("{} is finished, so there is nothing to resume; to train it further, {}",
-                       dir.path().string(), kLonger);
+    return fmt::format(
+        "{} is finished, so there is nothing to resume; to train it further, {}; to export it in "
+        "another type: --resume --set export.dtype=bf16",
+        dir.path().string(), kLonger);
   }
   const Json* const steps = dir.record().find("steps");
   return fmt::format(

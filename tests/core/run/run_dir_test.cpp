@@ -358,6 +358,33 @@ TEST(RunDir, MoreStepsReopenAFinishedRun) {
   EXPECT_FALSE(open_dir(folder / "run", true, false, toy_identity(2)).finished());
 }
 
+TEST(RunDir, AnotherTypeOfTheExportReopensAFinishedRunAtItsLastStep) {
+  const ScratchFolder folder;
+  const auto resume = [&](const char* dtype) {
+    RunIdentity identity = toy_identity();
+    identity.config.set("export", Json(Json::Object{{"dtype", dtype}}));
+    return open_dir(folder / "run", true, false, identity);
+  };
+  {
+    RunDir dir = resume("fp32");
+    dir.begin();
+    dir.record().set("finished", true);
+    dir.record().set("steps", 3);
+    dir.write_record();
+  }
+  EXPECT_EQ(error_of([&] { resume("bf16"); }),
+            (folder / "run").string() +
+                ": the finished run cannot be exported in another type, since the checkpoint of "
+                "its last step, step_0000003, is missing; restore it, or leave export.dtype out");
+  put_checkpoint(folder / "run", 3);
+  {
+    const RunDir dir = resume("bf16");
+    EXPECT_FALSE(dir.finished());
+    EXPECT_NE(dir.notices().back().find("is finished: nothing is trained"), std::string::npos);
+  }
+  EXPECT_TRUE(resume("fp32").finished());
+}
+
 TEST(RunDir, ResumeInAnEmptyFolderStartsARun) {
   const ScratchFolder folder;
   EXPECT_FALSE(open_dir(folder / "run", true).resuming());

@@ -120,6 +120,24 @@ TEST_F(Resume, TheTypeOfTheExportMayChange) {
   has(output_, "config.export.dtype: absent -> \"bf16\"");
 }
 
+TEST_F(Resume, AFinishedRunIsExportedAgainInAnotherType) {
+  ASSERT_EQ(run(recipe(), "r"), "");
+  const std::vector<std::string> trained = metrics("r");
+  ASSERT_EQ(run(recipe(), "r", true, {}, {"export.dtype=bf16"}), "");
+  has(output_, "r is finished: nothing is trained, what follows its last loop is done again");
+  EXPECT_EQ(read_json("r/hf/config.json").at("torch_dtype").as_string(), "bfloat16");
+  EXPECT_EQ(metrics("r"), trained);
+  ASSERT_EQ(run(recipe(), "r", true, {}, {"export.dtype=bf16"}), "");
+  has(output_, "is finished, so there is nothing to resume");
+  has(output_, "to export it in another type: --resume --set export.dtype=bf16");
+
+  std::filesystem::remove_all("r/checkpoints");
+  has(run(recipe(), "r", true, {}, {"export.dtype=fp32"}),
+      "r: the finished run cannot be exported in another type, since the checkpoint of its last "
+      "step, step_0000004, is missing");
+  EXPECT_EQ(read_json("r/hf/config.json").at("torch_dtype").as_string(), "bfloat16");
+}
+
 TEST_F(Resume, WithoutAFolderFindsTheNewestRunOfTheRecipe) {
   ASSERT_EQ(run(recipe(), "", false, 2, {"beta=0.3"}), "");
   ASSERT_EQ(run(recipe(), "", true), "");
