@@ -36,6 +36,9 @@ wants 0 'here it is `sampling.temperature`' "$xrun" explain temperature
 wants 0 'sampling.temperature: Divides the logits' "$xrun" explain temperature
 wants 0 'here it is `shuffle`' "$xrun" explain shuffle_dataset
 wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
+wants 0 'prefix, a law of templates: a prefix of the messages renders' "$xrun" explain prefix
+wants 0 '--set laws.turns=false switches it off' "$xrun" explain laws.turns
+grep -q '^shared_prompt ' names || fail 'no laws'
 
 # The definitions, and a folder with them; existing files stay.
 "$xrun" types >types.lua

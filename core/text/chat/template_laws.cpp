@@ -163,15 +163,23 @@ Breach check_shared_prompt(const Case& at) {
 
 struct Law {
   const char* name;
-  Breach (*check)(const Case&);
+  const char* statement;         // docs/templates.md repeats it
+  Breach (*check)(const Case&);  // nullptr: each row is checked when it is encoded
 };
 
 constexpr Law kLaws[] = {
-    {"bos", check_bos},
-    {"eot_trained", check_eot_trained},
-    {"prefix", check_prefix},
-    {"mask_not_empty", check_mask_not_empty},
-    {"shared_prompt", check_shared_prompt},
+    {"bos", "the tokens start with exactly the BOS that the tokenizer would add", check_bos},
+    {"eot_trained",
+     "a trained turn ends with a special token, or the template writes none of this tokenizer's: "
+     "then it is noted that sampling cannot stop at its end of turn",
+     check_eot_trained},
+    {"prefix", "a prefix of the messages renders as a prefix of the text", check_prefix},
+    {"mask_not_empty", "something is trained", check_mask_not_empty},
+    {"shared_prompt", "chosen and rejected share their prompt", check_shared_prompt},
+    {kToolCallsLaw, "the template renders the tool calls of a row; a row that loses one is dropped",
+     nullptr},
+    {kTurnsLaw, "the template renders every turn that has text; a row that loses one is dropped",
+     nullptr},
 };
 
 // Returns false if a side does not render: a bad row, not a bad template.
@@ -194,11 +202,16 @@ const std::vector<std::string>& law_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> out;
     for (const Law& law : kLaws) out.emplace_back(law.name);
-    out.emplace_back(kToolCallsLaw);
-    out.emplace_back(kTurnsLaw);
     return out;
   }();
   return names;
+}
+
+std::string law_statement(const std::string& name) {
+  for (const Law& law : kLaws) {
+    if (law.name == name) return law.statement;
+  }
+  return "";
 }
 
 void require_law_names(const std::vector<std::string>& names) {
@@ -222,6 +235,7 @@ std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate
     Case at{tokenizer, chat_template, sample, {}, {}};
     if (!prepare(at)) continue;
     for (size_t i = 0; i < std::size(kLaws); ++i) {
+      if (kLaws[i].check == nullptr) continue;
       if (std::find(disabled.begin(), disabled.end(), kLaws[i].name) != disabled.end()) continue;
       Breach breach = kLaws[i].check(at);
       if (!breach) continue;

@@ -44,6 +44,8 @@ inline constexpr const char* kToolCallsLaw = "tool_calls";
 inline constexpr const char* kTurnsLaw = "turns";
 
 const std::vector<std::string>& law_names();
+// One sentence for users; "" for a name that is not a law.
+std::string law_statement(const std::string& name);
 
 // Throws Error with the nearest name if one of `names` is not a law.
 void require_law_names(const std::vector<std::string>& names);

@@ -1,5 +1,5 @@
 // xrun explain prints the documentation of a command, an option of a run, a config key, a Lua name,
-// an operator, a recipe or a template.
+// an operator, a recipe, a template or a term (explain_terms.h).
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -27,6 +27,7 @@
 #include "tools/commands/command_names.h"
 #include "tools/commands/engine/bundle_arguments.h"
 #include "tools/commands/engine/engine_commands.h"
+#include "tools/commands/engine/explain_terms.h"
 #include "tools/commands/engine/recipe_arguments.h"
 #include "tools/commands/engine/starter_files.h"
 #include "tools/commands/trust_arguments.h"
@@ -82,6 +83,7 @@ std::vector<std::string> known_names() {
   for (const DocEntry& entry : doc_entries()) {
     if (entry.kind != DocKind::kMetamethod) names.push_back(entry.name);
   }
+  for (const ExplainedTerm& term : explained_terms()) names.push_back(term.name);
   for (std::string& key : recipe_keys()) names.push_back(std::move(key));
   return names;
 }
@@ -261,6 +263,7 @@ std::string all_names() {
   for (const DocEntry& entry : doc_entries()) {
     if (entry.kind != DocKind::kMetamethod) table.add({entry.name, entry.doc});
   }
+  for (const ExplainedTerm& term : explained_terms()) table.add({term.name, term.meaning});
   return table.text(console_traits(STDOUT_FILENO).width);
 }
 
@@ -290,6 +293,7 @@ std::string explanation(std::string name) {
   }
   text += explain(name);
   if (text.empty()) text = explain_other(name);
+  text += explain_term(name);
   // `keep` is a key of data sources beside xrun.keep.
   if (foreign.empty() && find_config_field(name) == nullptr) text += explain_nested_keys(name);
   if (text.empty()) text = explain_option("--" + name);

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/text/chat/text_difference.h"
 #include "tests/core/text/chat/template_fixture.h"
+#include "tests/tree.h"
 
 namespace xrun::template_laws_test {
 
@@ -220,6 +222,15 @@ TEST(TemplateLaws, DisabledLawsAreSkippedAndUnknownNamesAreErrors) {
             "\"prefx\" is not a template law; did you mean prefix? the laws are bos, eot_trained, "
             "prefix, "
             "mask_not_empty, shared_prompt, tool_calls, turns");
+}
+
+TEST(TemplateLaws, TheDocumentationHasEachStatement) {
+  const std::string page = read_file(source_path("docs/templates.md"));
+  for (const std::string& law : law_names()) {
+    const std::string row = "| `" + law + "` | " + law_statement(law) + " |\n";
+    EXPECT_NE(page.find(row), std::string::npos) << row;
+  }
+  EXPECT_EQ(law_statement("prefx"), "");
 }
 
 TEST(TemplateLaws, CountsTheSamplesOfABreachAndSkipsRowsThatDoNotRender) {

@@ -1,0 +1,34 @@
+// Every sentence comes from the table beside the code that it is about; tests compare docs/ with
+// it.
+
+#include "tools/commands/engine/explain_terms.h"
+
+#include <fmt/core.h>
+
+#include "core/text/chat/template_laws.h"
+
+namespace xrun {
+
+namespace {
+
+// A law by its name or as a setting: "laws.prefix".
+std::string explain_law(std::string name) {
+  constexpr std::string_view kLaws = "laws.";
+  if (name.starts_with(kLaws)) name.erase(0, kLaws.size());
+  const std::string statement = law_statement(name);
+  if (statement.empty()) return "";
+  return fmt::format("{0}, a law of templates: {1}\n  --set laws.{0}=false switches it off\n", name,
+                     statement);
+}
+
+}  // namespace
+
+std::vector<ExplainedTerm> explained_terms() {
+  std::vector<ExplainedTerm> all;
+  for (const std::string& law : law_names()) all.push_back({law, law_statement(law)});
+  return all;
+}
+
+std::string explain_term(const std::string& name) { return explain_law(name); }
+
+}  // namespace xrun

@@ -1,0 +1,21 @@
+#pragma once
+// Documentation of names that are neither settings nor Lua names: the laws of templates.
+
+#include <string>
+#include <vector>
+
+namespace xrun {
+
+// A name and what it means, in one sentence.
+struct ExplainedTerm {
+  std::string name;
+  std::string meaning;
+};
+
+// All terms, in the order of their tables.
+std::vector<ExplainedTerm> explained_terms();
+
+// Returns what a term means and what to do about it, or "".
+std::string explain_term(const std::string& name);
+
+}  // namespace xrun
