@@ -38,6 +38,9 @@ wants 0 'here it is `shuffle`' "$xrun" explain shuffle_dataset
 wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
 wants 0 'prefix, a law of templates: a prefix of the messages renders' "$xrun" explain prefix
 wants 0 '--set laws.turns=false switches it off' "$xrun" explain laws.turns
+wants 0 'no_prompt, a reason to drop a row (of pairs, prompts, feedback): no turn' \
+  "$xrun" explain no_prompt
+grep -q '^too_long ' names || fail 'no reasons to drop a row'
 grep -q '^shared_prompt ' names || fail 'no laws'
 
 # The definitions, and a folder with them; existing files stay.

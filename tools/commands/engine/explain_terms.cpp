@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "core/data/rows/drop_reasons.h"
 #include "core/text/chat/template_laws.h"
 
 namespace xrun {
@@ -21,14 +22,30 @@ std::string explain_law(std::string name) {
                      statement);
 }
 
+std::string explain_drop_reason(const std::string& name) {
+  for (const DropReason& reason : drop_reasons()) {
+    if (reason.name != name) continue;
+    return fmt::format(
+        "{}, a reason to drop a row (of {}): {}\n  ledger.json of the run counts such rows, with file "
+        "and line of the first\n",
+        name, reason.rows == "all" ? "any kind" : reason.rows, reason.meaning);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<ExplainedTerm> explained_terms() {
   std::vector<ExplainedTerm> all;
   for (const std::string& law : law_names()) all.push_back({law, law_statement(law)});
+  for (const DropReason& reason : drop_reasons()) {
+    all.push_back({std::string(reason.name), std::string(reason.meaning)});
+  }
   return all;
 }
 
-std::string explain_term(const std::string& name) { return explain_law(name); }
+std::string explain_term(const std::string& name) {
+  return explain_law(name) + explain_drop_reason(name);
+}
 
 }  // namespace xrun

@@ -1,5 +1,6 @@
 #pragma once
-// Documentation of names that are neither settings nor Lua names: the laws of templates.
+// Documentation of names that are neither settings nor Lua names: the laws of templates, the
+// reasons to drop a row.
 
 #include <string>
 #include <vector>

@@ -1,0 +1,17 @@
+#pragma once
+// The reasons for which rows are dropped, as a ledger counts them.
+
+#include <span>
+#include <string_view>
+
+namespace xrun {
+
+struct DropReason {
+  std::string_view name;     // RowRefusal::reason()
+  std::string_view rows;     // the kinds of rows that have it
+  std::string_view meaning;  // docs/drop-reasons.md repeats it
+};
+
+std::span<const DropReason> drop_reasons();
+
+}  // namespace xrun
