@@ -41,6 +41,10 @@ wants 0 '--set laws.turns=false switches it off' "$xrun" explain laws.turns
 wants 0 'no_prompt, a reason to drop a row (of pairs, prompts, feedback): no turn' \
   "$xrun" explain no_prompt
 grep -q '^too_long ' names || fail 'no reasons to drop a row'
+wants 0 'train/grad_norm, train/lr, of metrics.jsonl: the gradient norm' "$xrun" explain train/grad_norm
+wants 0 'the objective'"'"'s loss' "$xrun" explain valid/other/loss
+wants 2 'did you mean train/grad_norm?' "$xrun" explain grad_norm
+grep -q '^rollout/length_p50 ' names || fail 'no metrics'
 grep -q '^shared_prompt ' names || fail 'no laws'
 
 # The definitions, and a folder with them; existing files stay.

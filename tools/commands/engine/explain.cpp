@@ -56,8 +56,8 @@ std::vector<std::string_view> lines_of_text(std::string_view text) {
   return lines;
 }
 
-// Returns the text after the last dot or colon: "lr" of "optim.lr".
-std::string last_part(const std::string& name) { return name.substr(name.find_last_of(".:") + 1); }
+// Returns the text after the last dot, colon or slash: "lr" of "optim.lr" and of "train/lr".
+std::string last_part(const std::string& name) { return name.substr(name.find_last_of(".:/") + 1); }
 
 // Returns the keys that shipped recipes set, as "beta = 0.1," does.
 std::vector<std::string> recipe_keys() {

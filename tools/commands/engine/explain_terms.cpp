@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "core/data/rows/drop_reasons.h"
+#include "core/run/record/metric_docs.h"
 #include "core/text/chat/template_laws.h"
 
 namespace xrun {
@@ -33,6 +34,12 @@ std::string explain_drop_reason(const std::string& name) {
   return "";
 }
 
+std::string explain_metric(const std::string& name) {
+  const MetricDoc* doc = find_metric_doc(name);
+  if (doc == nullptr) return "";
+  return fmt::format("{}, of metrics.jsonl: {}\n", doc->names, doc->meaning);
+}
+
 }  // namespace
 
 std::vector<ExplainedTerm> explained_terms() {
@@ -41,11 +48,16 @@ std::vector<ExplainedTerm> explained_terms() {
   for (const DropReason& reason : drop_reasons()) {
     all.push_back({std::string(reason.name), std::string(reason.meaning)});
   }
+  for (const MetricDoc& doc : metric_docs()) {
+    for (const std::string& name : metric_names(doc)) {
+      all.push_back({name, std::string(doc.meaning)});
+    }
+  }
   return all;
 }
 
 std::string explain_term(const std::string& name) {
-  return explain_law(name) + explain_drop_reason(name);
+  return explain_law(name) + explain_drop_reason(name) + explain_metric(name);
 }
 
 }  // namespace xrun
