@@ -175,6 +175,13 @@ std::vector<std::string> named_template_files(const fs::path& dir) {
   return files;
 }
 
+std::string tilde_fix(std::string_view path) {
+  if (path != "~" && !path.starts_with("~/")) return "";
+  return fmt::format(
+      "write $HOME{}: ~ is expanded by the shell alone, and only at the beginning of a word",
+      path.substr(1));
+}
+
 // In the order in which programs of the XDG specification look.
 fs::path cache_root() {
   if (const char* own = variable("XRUN_CACHE")) return own;

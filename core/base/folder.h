@@ -41,6 +41,10 @@ inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
 // render differently.
 std::vector<std::string> named_template_files(const std::filesystem::path& dir);
 
+// Returns "write $HOME/a.jsonl: ..." for ~/a.jsonl, "" for a path without a leading ~. The shell
+// does not expand it inside --set data.1.path=~/a.jsonl.
+std::string tilde_fix(std::string_view path);
+
 // Returns the user's folder for models, token caches and sidecars: $XRUN_CACHE, else
 // $XDG_CACHE_HOME/xrun, else ~/.cache/xrun; it need not exist. Throws Error if none of these
 // variables is set, nor HOME.

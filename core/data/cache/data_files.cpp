@@ -6,12 +6,14 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/file_access.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/base/strings.h"
@@ -133,8 +135,36 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
   return paths;
 }
 
+// True for ORG/NAME, without the ending of a file of rows.
+bool can_be_hub_name(const std::string& path) {
+  const bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
+  });
+  const std::string content = content_name(path);
+  return plain && std::count(path.begin(), path.end(), '/') == 1 && path.front() != '/' &&
+         path.front() != '.' && path.back() != '/' && !content.ends_with(".jsonl") &&
+         !content.ends_with(".json") && !content.ends_with(".txt");
+}
+
+// "; ... is downloaded with" and the command if the path can be the name of a data set of the
+// Hugging Face hub, a sentence for another address, "" for a path that can only be a file.
+std::string download_hint(std::string path) {
+  const bool address = path.find("://") != std::string::npos;
+  for (const std::string_view beginning : {"https://huggingface.co/datasets/", "hf://datasets/"}) {
+    if (path.starts_with(beginning)) path.erase(0, beginning.size());
+  }
+  if (can_be_hub_name(path)) {
+    return fmt::format(
+        "; xrun reads files: {} data set of the Hugging Face hub is downloaded with\n  python3 -c "
+        "\"from datasets import load_dataset; "
+        "load_dataset('{}', split='train').to_json('{}.jsonl')\"",
+        address ? "this" : "a", path, fs::path(path).filename().string());
+  }
+  return address ? "; xrun reads files: download it first" : "";
+}
+
 // "; did you mean pairs.jsonl?" of the files beside a missing one. The shipped recipes name their
-// data from the root of a checkout.
+// data from the root of a checkout. Other paths may not be meant as files.
 std::string missing_file_hint(const fs::path& path) {
   std::vector<std::string> names;
   std::error_code code;
@@ -145,8 +175,11 @@ std::string missing_file_hint(const fs::path& path) {
   }
   const std::string near = nearest_name(path.filename().string(), names);
   if (!near.empty()) return "; did you mean " + (folder / near).string() + "?";
-  if (!path.string().starts_with("recipes/data/")) return "";
-  return "; xrun init DIR --recipe NAME makes a folder with a recipe and its data";
+  if (path.string().starts_with("recipes/data/")) {
+    return "; xrun init DIR --recipe NAME makes a folder with a recipe and its data";
+  }
+  const std::string fix = tilde_fix(path.string());
+  return fix.empty() ? download_hint(path.string()) : "; " + fix;
 }
 
 // From the cheapest check to the dearest.
@@ -186,8 +219,9 @@ std::vector<std::string> matching_files(const std::string& path) {
   // A file whose name contains a bracket is meant literally.
   const bool literal = path.find_first_of("*?[") == std::string::npos || fs::exists(path, code);
   const std::vector<std::string> files = literal ? std::vector{path} : expand_glob(path);
-  XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {})", path,
-             current_folder());
+  const std::string fix = tilde_fix(path);
+  XRUN_CHECK(!files.empty(), "{}: no file matches (the current folder is {}){}", path,
+             current_folder(), fix.empty() ? "" : "; " + fix);
   for (const std::string& file : files) check_data_file(file);
   return files;
 }

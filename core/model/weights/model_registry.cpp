@@ -98,11 +98,13 @@ std::string nearest_folder(const fs::path& missing) {
   std::string near = nearest_model_name(name);
   if (near.empty()) near = nearest_folder(name);
   const bool repository = is_repository_name(name) && name.find('/') != std::string::npos;
+  const std::string home = tilde_fix(name);
   throw UsageError(fmt::format(
       "model \"{}\": there is no such folder, no such name in `xrun models`{}, and no such "
       "repository in the Hugging Face cache {}; {}",
       name, near.empty() ? "" : " (did you mean " + near + "?)", cache.string(),
-      repository && near.empty()
+      !home.empty() ? home
+      : repository && near.empty()
           ? "fetch it: hf download " + name
           : "give a folder, a name that `xrun models` lists, or ORG/NAME after "
             "`hf download ORG/NAME`"));

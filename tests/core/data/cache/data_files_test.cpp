@@ -47,6 +47,35 @@ TEST(DataFiles, AMistypedNameIsMetWithTheNearestFile) {
                              "data"));
 }
 
+TEST(DataFiles, ADataSetOfTheHubIsMetWithTheCommandThatDownloadsIt) {
+  const std::string command =
+      " data set of the Hugging Face hub is downloaded with\n  python3 -c \"from datasets import "
+      "load_dataset; load_dataset('org/math', split='train').to_json('math.jsonl')\"";
+  EXPECT_TRUE(
+      error_of([] { find_data_files("org/math"); }).ends_with("; xrun reads files: a" + command));
+  for (const std::string beginning : {"https://huggingface.co/datasets/", "hf://datasets/"}) {
+    EXPECT_TRUE(error_of([&] {
+                  find_data_files(beginning + "org/math");
+                }).ends_with("; xrun reads files: this" + command));
+  }
+  EXPECT_TRUE(error_of([] {
+                find_data_files("https://example.org/rows.jsonl");
+              }).ends_with("; xrun reads files: download it first"));
+  for (const char* file : {"org/math.jsonl", "org/math.json.gz", "org/math.txt", "a/b/c"}) {
+    EXPECT_TRUE(error_of([&] { find_data_files(file); }).ends_with(")")) << file;
+  }
+}
+
+TEST(DataFiles, AHomeFolderIsWrittenWithItsVariable) {
+  const std::string fix = ": ~ is expanded by the shell alone, and only at the beginning of a word";
+  EXPECT_TRUE(error_of([] {
+                find_data_files("~/no/rows.jsonl");
+              }).ends_with("; write $HOME/no/rows.jsonl" + fix));
+  EXPECT_TRUE(error_of([] {
+                find_data_files("~/no/*.jsonl");
+              }).ends_with("; write $HOME/no/*.jsonl" + fix));
+}
+
 TEST(DataFiles, APathThatIsNotAFileIsNamed) {
   const ScratchFolder folder;
   const std::string missing = (folder.path() / "none.jsonl").string();

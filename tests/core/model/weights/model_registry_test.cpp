@@ -190,6 +190,11 @@ TEST_F(ModelRegistry, AFolderComesFirst) {
   EXPECT_EQ(calls(), "");
 }
 
+TEST_F(ModelRegistry, AHomeFolderIsWrittenWithItsVariable) {
+  EXPECT_NE(resolve_error("~/no/model").find("; write $HOME/no/model: ~ is expanded by the shell"),
+            std::string::npos);
+}
+
 TEST_F(ModelRegistry, ARepositoryOfTheHuggingFaceCacheIsFound) {
   const fs::path repository = dir_ / "hub/models--org--small-1.5";
   make_dirs(repository / "refs");
