@@ -164,11 +164,19 @@ fs::path resolve_base_model(const fs::path& adapter, const Notice& notice) {
   const std::string name = adapter_base(adapter);
   XRUN_CHECK(!name.empty(), "{}: adapter_config.json names no base_model_name_or_path",
              adapter.string());
+  // A relative path beside the adapter is right wherever the program runs.
+  const bool relative = fs::path(name).is_relative();
+  const fs::path beside = (adapter / name).lexically_normal();
+  std::error_code none;
+  if (relative && fs::exists(beside / "config.json", none)) {
+    return resolve_model(beside.string(), notice);
+  }
   try {
     return resolve_model(name, notice);
   } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: base_model_name_or_path of adapter_config.json: {}",
-                                 adapter.string(), error.what()));
+    throw UsageError(fmt::format("{}: base_model_name_or_path of adapter_config.json: {}{}",
+                                 adapter.string(), error.what(),
+                                 relative ? "; nor is there a model in " + beside.string() : ""));
   }
 }
 

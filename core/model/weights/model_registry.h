@@ -25,7 +25,8 @@ std::filesystem::path find_model(const std::string& name);
 // Returns every model folder of the two caches, ours and Hugging Face's, by path.
 std::vector<std::filesystem::path> cached_models();
 
-// Returns the folder of an adapter's base model (adapter_files.h), found as resolve_model does.
+// Returns the folder of an adapter's base model (adapter_files.h): a relative path is looked for in
+// the adapter's folder first; otherwise it is found as resolve_model does.
 // Throws Error that names the adapter if it names no base, UsageError if there is no such model.
 std::filesystem::path resolve_base_model(const std::filesystem::path& adapter,
                                          const Notice& notice = {});

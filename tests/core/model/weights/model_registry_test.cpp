@@ -190,6 +190,22 @@ TEST_F(ModelRegistry, AFolderComesFirst) {
   EXPECT_EQ(calls(), "");
 }
 
+TEST_F(ModelRegistry, ARelativeBaseOfAnAdapterIsLookedForInItsFolderFirst) {
+  const fs::path adapter = dir_ / "run/hf/adapter";
+  make_dirs(adapter);
+  write_file_atomic(adapter / "adapter_config.json", R"({"base_model_name_or_path":"../base"})");
+  const std::string missing = error_of([&] { resolve_base_model(adapter); });
+  EXPECT_NE(missing.find("adapter: base_model_name_or_path of adapter_config.json: model "
+                         "\"../base\": there is no such folder"),
+            std::string::npos)
+      << missing;
+  EXPECT_TRUE(missing.ends_with("; nor is there a model in " + (dir_ / "run/hf/base").string()))
+      << missing;
+  make_dirs(dir_ / "run/hf/base");
+  write_file_atomic(dir_ / "run/hf/base/config.json", "{}");
+  EXPECT_EQ(resolve_base_model(adapter), dir_ / "run/hf/base");
+}
+
 TEST_F(ModelRegistry, AHomeFolderIsWrittenWithItsVariable) {
   EXPECT_NE(resolve_error("~/no/model").find("; write $HOME/no/model: ~ is expanded by the shell"),
             std::string::npos);
