@@ -40,7 +40,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
     // The caller counts every other refusal in the ledger.
     if (!raises) throw;
     std::vector<PastedSetting> settings = {
-        {"over_length=drop", "leave such rows out; the ledger counts them"}};
+        {"over_length=drop", "leave such rows out; with it xrun check counts them"}};
     std::string fault = fmt::format("{}: {}", location, refusal.what());
     if (const auto* above = dynamic_cast<const AboveMaxLength*>(&refusal)) {
       const int64_t model_length = encoding_.settings.model_length;

@@ -178,7 +178,7 @@ TEST_F(DataSources, SlowRowsThatCannotBeRenderedRaiseOrAreDropped) {
       << message;
   EXPECT_TRUE(
       message.ends_with("\n  continue with\n    --set over_length=drop  leave such rows out; "
-                        "the ledger counts them"))
+                        "with it xrun check counts them"))
       << message;
   some.settings.over_length = OverLength::kDrop;
   EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);

@@ -64,7 +64,7 @@ TEST_F(PreferenceEncoders, RaiseNamesFileLineAndBothLengths) {
             "is 1,000\n  row  " +
                 shown +
                 "\n  continue with one of\n"
-                "    --set over_length=drop  leave such rows out; the ledger counts them\n"
+                "    --set over_length=drop  leave such rows out; with it xrun check counts them\n"
                 "    --set over_length=cut   keep the prompt and the beginning of the answer\n"
                 "    --set max_length=2022   train on this whole row, if the memory allows it; "
                 "others may be longer");
