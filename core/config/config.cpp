@@ -127,6 +127,35 @@ class ConfigCheck {
                        dump_json(json));
   }
 
+  // The list that a text in its place probably means: { "q_proj", "v_proj" } for q_proj,v_proj and
+  // for {q_proj,v_proj}, whose quotes a shell removed; "" if there is no telling.
+  static std::string meant_list(const ConfigField& field, std::string_view text) {
+    if (text.starts_with('{') && text.ends_with('}')) text = text.substr(1, text.size() - 2);
+    std::string elements;
+    while (!text.empty()) {
+      const size_t comma = std::min(text.find(','), text.size());
+      const std::string element(trimmed(text.substr(0, comma)));
+      add_item(elements, field.kind == FieldKind::kTexts ? dump_json(Json(element)) : element);
+      text.remove_prefix(std::min(comma + 1, text.size()));
+    }
+    if (elements.empty()) return "";
+    const std::string list = "{ " + elements + " }";
+    const std::optional<Literal> literal = parse_literal(list);
+    return literal && fits(field, literal_json(*literal)) ? list : "";
+  }
+
+  // "; did you mean --set 'lora.targets={ "all" }'?" for a text in place of a list.
+  static std::string list_hint(const std::string& path, const ConfigField& field,
+                               const Literal& value) {
+    const bool is_list = field.kind == FieldKind::kTexts || field.kind == FieldKind::kNumbers;
+    if (!is_list || value.is_table || !value.scalar.is_string()) return "";
+    const std::string list = meant_list(field, value.scalar.as_string());
+    if (list.empty()) return "";
+    return value.line == kSetLine
+               ? fmt::format("; did you mean --set {}?", shell_word(path + "=" + list))
+               : fmt::format("; did you mean {} = {}?", path.substr(path.rfind('.') + 1), list);
+  }
+
   // Recursive: tables and lists of tables are checked to their leaves, each in its place.
   void check_known(const std::string& path, const Literal& value) {
     const ConfigField* field = find_config_field(path);
@@ -134,8 +163,9 @@ class ConfigCheck {
     if (field != nullptr && !fits(*field, json)) {
       const std::string word = path.substr(path.rfind('.') + 1);
       fail(value, word,
-           fmt::format("{}: got {}, wanted {}{}{}", path, dump_json(json), wanted_text(*field),
-                       element_hint(path, *field, value), member_hint(path, *field, value)));
+           fmt::format("{}: got {}, wanted {}{}{}{}", path, dump_json(json), wanted_text(*field),
+                       element_hint(path, *field, value), list_hint(path, *field, value),
+                       member_hint(path, *field, value)));
     }
     // Lists of tables have fields of elements, "data[].path", found as "data.1.path".
     const bool elements = field != nullptr && field->kind == FieldKind::kList &&

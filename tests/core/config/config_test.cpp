@@ -159,6 +159,26 @@ TEST(RecipeConfig, ANumberInPlaceOfATableNamesTheMemberThatWasMeant) {
             "updates.groups");
 }
 
+TEST(RecipeConfig, ATextInPlaceOfAListIsMetWithTheList) {
+  const std::string wanted = "wanted a list of text, { \"...\" }; did you mean ";
+  const std::string lora = config_text("lora = { rank = 8 }");
+  EXPECT_EQ(resolve_error(lora, {"lora.targets=all"}),
+            "--set: lora.targets: got \"all\", " + wanted + "--set 'lora.targets={ \"all\" }'?");
+  for (const std::string text : {"q_proj,v_proj", "{q_proj, v_proj}"}) {
+    EXPECT_EQ(resolve_error(lora, {"lora.targets=" + text}),
+              "--set: lora.targets: got \"" + text + "\", " + wanted +
+                  "--set 'lora.targets={ \"q_proj\", \"v_proj\" }'?");
+  }
+  EXPECT_EQ(resolve_error(config_text("train = '*.mlp.*'")),
+            "dpo.lua:2: train: got \"*.mlp.*\", " + wanted + "train = { \"*.mlp.*\" }?");
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 1 }"), {"optim.betas=0.9,0.95"}),
+            "--set: optim.betas: got \"0.9,0.95\", wanted a list of 2 numbers of at least 0 and "
+            "below 1; did you mean --set 'optim.betas={ 0.9, 0.95 }'?");
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 1 }"), {"optim.betas=high"}),
+            "--set: optim.betas: got \"high\", wanted a list of 2 numbers of at least 0 and "
+            "below 1");
+}
+
 TEST(RecipeConfig, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
   EXPECT_EQ(resolve_error(config_text("betta = 0.1,", "\nlocal b = cfg.beta")),
             "dpo.lua:2: `betta` is never read; line 5 reads `cfg.beta`");
