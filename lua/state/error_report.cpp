@@ -271,7 +271,10 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
   const size_t near = report->message.find("near '");
   // Lua names an open bracket itself, unless the line before ends with an operator.
   if (report->message.starts_with("unexpected symbol")) {
-    const LuaToken open = open_bracket_before(source_text(L, "@" + report->file), report->line);
+    // The end of the text is on the line of its last token.
+    const bool at_end = report->message.ends_with("near '<eof>'");
+    const LuaToken open =
+        open_bracket_before(source_text(L, "@" + report->file), report->line + (at_end ? 1 : 0));
     if (is_sign(open, "(")) report->hint = fmt::format("the ( of line {} is not closed", open.line);
   }
   if (report->hint.empty()) report->hint = line_hint(*report, "");

@@ -27,6 +27,10 @@ status=0
 printf 'for i = 1, 2 do\n' | "$xrun" repl >out || status=$?
 is $status 1
 grep -q "'end' expected" out || fail "an unfinished script: $(cat out)"
+status=0
+printf 'step(' | "$xrun" repl >out || status=$?
+is $status 1
+grep -q 'hint: the ( of line 1 is not closed' out || fail "an open bracket: $(cat out)"
 # Neither binary input nor a lost reader crashes it: it exits normally or by SIGPIPE.
 status=0
 head -c 20000 /dev/urandom >noise

@@ -80,8 +80,10 @@ EditorRequest LineEditor::press_control(char letter) {
     case 'b': buffer_.left(); break;
     case 'c': return EditorRequest::kCancel;
     case 'd':
-      // Ctrl-D ends the prompt at an empty input and deletes otherwise, as in shells.
+      // Ctrl-D ends the prompt at an empty input and deletes otherwise, as in shells. At the end of
+      // an unfinished input there is nothing to delete.
       if (buffer_.text().empty()) return EditorRequest::kEnd;
+      if (is_unfinished()) return EditorRequest::kAccept;
       buffer_.erase();
       break;
     case 'e': buffer_.line_end(); break;
@@ -145,8 +147,23 @@ void LineEditor::dedent_closing_word() {
   buffer_.replace_before(begin, std::string(indent.substr(kIndent.size())) + std::string(word));
 }
 
+// True if the cursor is at the end of an input that wants more.
+bool LineEditor::is_unfinished() const {
+  return buffer_.cursor() == buffer_.text().size() && settings_.wants_more &&
+         settings_.wants_more(buffer_.text());
+}
+
+// A user who sees no way out of an unfinished input presses Enter again and again.
+bool LineEditor::ends_with_blank_lines() const {
+  const std::string& text = buffer_.text();
+  const size_t begin = buffer_.line_begin(text.size());
+  if (buffer_.cursor() != text.size() || begin == 0) return false;
+  const size_t above = buffer_.line_begin(begin - 1);
+  return above > 0 && trimmed(std::string_view(text).substr(above)).empty();
+}
+
 EditorRequest LineEditor::enter() {
-  if (settings_.wants_more && settings_.wants_more(buffer_.text())) {
+  if (settings_.wants_more && settings_.wants_more(buffer_.text()) && !ends_with_blank_lines()) {
     begin_line();
     return EditorRequest::kNone;
   }

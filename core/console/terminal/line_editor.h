@@ -1,8 +1,9 @@
 #pragma once
 // A line editor as a state machine from keys to screen contents, independent of any terminal.
 //
-// Enter ends a complete input and begins another line of an incomplete one. Tab completes; Up and
-// Down walk the lines of an input, then the history; Ctrl-R searches the history.
+// Enter ends a complete input and begins another line of an incomplete one, which ends after two
+// blank lines or with Ctrl-D. Tab completes; Up and Down walk the lines of an input, then the
+// history; Ctrl-R searches the history.
 
 #include <functional>
 #include <string>
@@ -36,7 +37,7 @@ struct EditorSettings {
 // Requests from a key to the owner of the editor.
 enum class EditorRequest {
   kNone,     // go on; the screen may have changed
-  kAccept,   // the input is complete: take it
+  kAccept,   // the input has ended: take it
   kCancel,   // Ctrl-C: forget it
   kEnd,      // Ctrl-D on an empty input
   kSuspend,  // Ctrl-Z
@@ -60,6 +61,8 @@ class LineEditor {
   enum class HistorySearch { kNone, kOlder, kNewer };
   EditorRequest press_control(char letter);
   void press_alt(const std::string& text);
+  bool is_unfinished() const;
+  bool ends_with_blank_lines() const;
   EditorRequest enter();
   void type(std::string_view text);
   void begin_line();

@@ -111,6 +111,21 @@ TEST_F(LineEditorTest, EnterEndsACompleteInputAndIndentsAnUnfinishedOne) {
   EXPECT_EQ(text(), "for i do\n  f()\nend|");
 }
 
+TEST_F(LineEditorTest, TwoBlankLinesOrCtrlDEndAnUnfinishedInput) {
+  EXPECT_EQ(feed("for i do\r\r"), EditorRequest::kNone);
+  EXPECT_EQ(text(), "for i do\n  \n  |");
+  EXPECT_EQ(feed("\r"), EditorRequest::kAccept);
+  EXPECT_EQ(text(), "for i do\n  \n  |");
+  editor_->reset();
+  EXPECT_EQ(feed("for i do\r\rf()\r\r"), EditorRequest::kNone) << "blank lines inside";
+  EXPECT_EQ(feed("\x04"), EditorRequest::kAccept);
+  editor_->reset();
+  EXPECT_EQ(feed("for i do\x01\x04"), EditorRequest::kNone) << "inside, Ctrl-D deletes";
+  EXPECT_EQ(text(), "|or i do");
+  editor_->reset();
+  EXPECT_EQ(feed("x\x04"), EditorRequest::kNone) << "a complete input waits for Enter";
+}
+
 TEST_F(LineEditorTest, AClosingWordIsDedentedToItsBlock) {
   feed("for i do\rend");
   EXPECT_EQ(text(), "for i do\nend|");
