@@ -22,7 +22,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kAlignerVersion = 3;  // of cached results
+constexpr int64_t kAlignerVersion = 4;  // of cached results
 constexpr int32_t kContent = -1;        // TokenTable::role
 
 // Such a tokenizer spells the first word of a text with a space that the text does not have.

@@ -1,4 +1,6 @@
-// A message ends where the rendering of all messages up to it ends.
+// A message ends where the rendering of all messages up to it ends. A template may write the last
+// message in another form (Qwen3 writes thoughts there alone): if the renderings differ before
+// that, a message ends with the last end of a turn before the text of the next one.
 
 #include "core/text/chat/message_ranges.h"
 
@@ -16,50 +18,88 @@ namespace {
 // Every beginning of the conversation is rendered, so the work is quadratic in its messages.
 constexpr size_t kMaxMessages = 256;
 
-// Returns the offset in the text at which the first `count` messages end: their own rendering
-// agrees with it up to there. Nothing if they do not render.
-std::optional<uint32_t> end_of(const ChatTemplate& chat_template, const Json& messages,
-                               const Json& kwargs, size_t count, const std::string& text) {
-  const Json::Array& list = messages.as_array();
+// A beginning that a text shares with a rendering.
+struct SharedBeginning {
+  uint32_t end = 0;
+  bool whole = false;  // it is all of the rendering
+};
+
+// Returns the beginning that the text shares with the rendering of `messages`. Nothing if they do
+// not render.
+std::optional<SharedBeginning> shared_beginning(const ChatTemplate& chat_template,
+                                                const Json& messages, const Json& kwargs,
+                                                const std::string& text) {
   try {
-    const Json first(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count)));
-    const std::string rendered = chat_template.render(first, kwargs).text;
-    const auto [end, ignored] =
+    const std::string rendered = chat_template.render(messages, kwargs).text;
+    const auto [end, other] =
         std::mismatch(text.begin(), text.end(), rendered.begin(), rendered.end());
-    return static_cast<uint32_t>(end - text.begin());
+    return SharedBeginning{static_cast<uint32_t>(end - text.begin()), other == rendered.end()};
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-// Returns the end of a turn as the first trained turn spells it, "<|im_end|>"; "" if unknown.
-std::string turn_end(const Rendering& rendering) {
-  if (rendering.turns.empty()) return "";
-  const ByteRange turn = rendering.turns[0];
+// Returns the template's own text at the end of a trained turn, without the line feed behind it,
+// which is often outside the marks.
+std::string end_of_turn(const Rendering& rendering, ByteRange turn) {
   uint32_t begin = turn.end;
-  // The template's own text at the end of the turn.
   for (const RenderSpan& span : rendering.spans) {
     if (span.begin < turn.end && span.end >= turn.end && span.origin == Origin::kTemplate) {
       begin = std::max(span.begin, turn.begin);
     }
   }
   const std::string end = rendering.text.substr(begin, turn.end - begin);
-  // The line feed after an end of turn is often outside the marks.
   return end.substr(0, end.find_last_not_of(" \t\r\n") + 1);
 }
 
-// Returns the offset at which the text of the first message begins to show: where the rendering
-// changes if that text does. Nothing if the message has no text or the template refuses the change.
-std::optional<uint32_t> first_text(const ChatTemplate& chat_template, const Json& messages,
+// Returns the shortest end of a turn, "<|im_end|>", since that of a call is behind more of the
+// template's own text; "" if unknown.
+std::string turn_end(const Rendering& rendering) {
+  std::string shortest;
+  for (const ByteRange& turn : rendering.turns) {
+    std::string end = end_of_turn(rendering, turn);
+    if (end.empty() || (!shortest.empty() && end.size() >= shortest.size())) continue;
+    shortest = std::move(end);
+  }
+  return shortest;
+}
+
+// Returns the offset at which the text of a message begins to show: where the rendering changes if
+// that text does. Nothing if the message has no text or the template refuses the change.
+std::optional<uint32_t> text_begin(const ChatTemplate& chat_template, Json messages, size_t message,
                                    const Json& kwargs, const std::string& text) {
-  Json changed = messages;
-  Json& first = changed.as_array().front();
-  const Json* content = first.find("content");
+  Json& changed = messages.as_array()[message];
+  const Json* content = changed.find("content");
   if (content == nullptr || !content->is_string()) return std::nullopt;
   const std::string was = content->as_string();
   // Another first letter than the text's own, so the renderings differ exactly there.
-  first.set("content", (was.starts_with('Q') ? "Z" : "Q") + was);
-  return end_of(chat_template, changed, kwargs, changed.size(), text);
+  changed.set("content", (was.starts_with('Q') ? "Z" : "Q") + was);
+  const auto shared = shared_beginning(chat_template, messages, kwargs, text);
+  return shared ? std::optional(shared->end) : std::nullopt;
+}
+
+// Returns the offset after the last end of a turn in the text, with the line feed behind it, which
+// belongs to that turn; nothing if there is none.
+std::optional<uint32_t> after_turn_end(std::string_view text, const std::string& end) {
+  const size_t at = end.empty() ? std::string_view::npos : text.rfind(end);
+  if (at == std::string_view::npos) return std::nullopt;
+  const size_t after = text.find_first_not_of(" \t\r\n", at + end.size());
+  return static_cast<uint32_t>(std::min(after, text.size()));
+}
+
+// Returns the offset at which message `m` ends. Nothing if the messages up to it do not render.
+std::optional<uint32_t> end_of(const ChatTemplate& chat_template, const Json& messages,
+                               const Json& kwargs, size_t m, const Rendering& rendering) {
+  const std::string& text = rendering.text;
+  const auto shared =
+      shared_beginning(chat_template, first_messages(messages, m + 1), kwargs, text);
+  if (!shared) return std::nullopt;
+  if (shared->whole || m + 1 == messages.size()) return shared->end;
+  const auto next = text_begin(chat_template, first_messages(messages, m + 2), m + 1, kwargs, text);
+  if (!next || *next <= shared->end) return shared->end;
+  const auto after = after_turn_end(std::string_view(text).substr(shared->end, *next - shared->end),
+                                    turn_end(rendering));
+  return shared->end + after.value_or(0);
 }
 
 // Returns the size of a turn that the template itself puts before the first message, such as a
@@ -74,14 +114,9 @@ uint32_t own_beginning(const ChatTemplate& chat_template, const Json& messages, 
   uint32_t shows = content->begin;
   // Tools are text of the row, too, and come before its messages.
   if (const Json* tools = kwargs.find("tools"); tools != nullptr && !tools->is_null()) {
-    shows = first_text(chat_template, messages, kwargs, rendering.text).value_or(shows);
+    shows = text_begin(chat_template, messages, 0, kwargs, rendering.text).value_or(shows);
   }
-  const std::string_view before = std::string_view(rendering.text).substr(0, shows);
-  const size_t at = before.rfind(end);
-  if (at == std::string_view::npos) return 0;
-  // The line feed after an end of turn belongs to that turn.
-  const size_t after = before.find_first_not_of(" \t\r\n", at + end.size());
-  return static_cast<uint32_t>(std::min(after, before.size()));
+  return after_turn_end(std::string_view(rendering.text).substr(0, shows), end).value_or(0);
 }
 
 // Otherwise every prefix would end in a prompt that the whole does not have at that point.
@@ -97,6 +132,11 @@ const std::string& message_role(const Json& message) {
   static const std::string kNoRole;
   const Json* role = message.find("role");
   return role != nullptr && role->is_string() ? role->as_string() : kNoRole;
+}
+
+Json first_messages(const Json& messages, size_t count) {
+  const Json::Array& list = messages.as_array();
+  return Json(Json::Array(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count)));
 }
 
 bool is_assistant(const Json& message) { return message_role(message) == "assistant"; }
@@ -119,7 +159,7 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
         // Above the limit only the whole conversation is rendered.
         list.size() > kMaxMessages && m + 1 < list.size()
             ? std::nullopt
-            : end_of(chat_template, messages, plain, m + 1, rendering.text);
+            : end_of(chat_template, messages, plain, m, rendering);
     // A message that adds no text, or does not render yet, shares the next range.
     if (!end || *end <= begin) continue;
     ranges.push_back({static_cast<int64_t>(m), std::exchange(roles, ""), {begin, *end}});

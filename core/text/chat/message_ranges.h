@@ -11,6 +11,8 @@ namespace xrun {
 // Returns the role of a message, "" if it has no such string.
 const std::string& message_role(const Json& message);
 bool is_assistant(const Json& message);
+// Returns the first `count` messages of a conversation.
+Json first_messages(const Json& messages, size_t count);
 
 // The bytes of a rendering that one message produced: its header, its content, its end.
 struct MessageRange {

@@ -33,11 +33,6 @@ bool has_assistant(const Json& messages) {
   return std::any_of(all.begin(), all.end(), is_assistant);
 }
 
-Json first_messages(const Json& messages, size_t count) {
-  const Json::Array& all = messages.as_array();
-  return Json(Json::Array(all.begin(), all.begin() + static_cast<ptrdiff_t>(count)));
-}
-
 // The beginning of a side's text, for messages.
 std::string head(const ChatTokens& side) {
   return visible_blanks(std::string_view(side.rendering.text).substr(0, 60));

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
+#include "core/text/chat/template_families.h"
 
 namespace xrun::message_ranges_test {
 namespace {
@@ -79,6 +82,44 @@ TEST(MessageRanges, ADefaultSystemTurnWithToolsBelongsToTheTemplate) {
                        "assistant:<|assistant|>aaa<|end|>\n"}));
   EXPECT_EQ(stretches(*jinja(with_tools), messages("sua"), tools)[0],
             "system:<|system|>sss weather<|end|>\n");
+}
+
+// As Qwen3 writes an empty thought into the last answer.
+TEST(MessageRanges, AnAnswerThatHasAnotherFormAtTheEndKeepsItsText) {
+  const std::string thinks =
+      "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}"
+      "{% if loop.last %}<think></think>{% endif %}{{ m.content }}<|end|>{% endgeneration %}"
+      "{% else %}{{ m.content }}<|end|>{% endif %}{{ '\\n' }}{% endfor %}";
+  EXPECT_EQ(stretches(*jinja(thinks), messages("uauaua")),
+            (Stretches{"user:<|user|>uuu<|end|>\n", "assistant:<|assistant|>aaa<|end|>\n",
+                       "user:<|user|>uuu<|end|>\n", "assistant:<|assistant|>aaa<|end|>\n",
+                       "user:<|user|>uuu<|end|>\n",
+                       "assistant:<|assistant|><think></think>aaa<|end|>\n"}));
+}
+
+TEST(MessageRanges, Qwen3sEarlierAnswersAndCallsAreTheAssistants) {
+  const auto known = builtin_templates();
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [](const BuiltinTemplate& one) { return one.name == "qwen3"; });
+  ASSERT_NE(found, known.end());
+  const auto qwen3 = jinja(std::string(found->source));
+  const Json list = parse_json(
+      R"([{"role":"user","content":"W?"},{"role":"assistant","content":"Let me look.",
+          "tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","content":"rain"},
+          {"role":"assistant","content":"Rain."},{"role":"user","content":"?"},
+          {"role":"assistant","content":"!"}])",
+      "");
+  const Rendering rendering = qwen3->render(list, Json::object());
+  std::vector<std::string> roles;
+  for (const MessageRange& range : message_ranges(*qwen3, list, Json::object(), rendering)) {
+    roles.push_back(range.role);
+    const std::string text =
+        rendering.text.substr(range.bytes.begin, range.bytes.end - range.bytes.begin);
+    EXPECT_EQ(text.find("<|im_start|>"), 0u) << text;
+    EXPECT_EQ(text.find("<|im_start|>assistant") == 0, range.role == "assistant") << text;
+  }
+  EXPECT_EQ(roles, (std::vector<std::string>{"user", "assistant", "tool", "assistant", "user",
+                                             "assistant"}));
 }
 
 TEST(MessageRanges, MessagesThatDoNotRenderAloneShareARange) {
