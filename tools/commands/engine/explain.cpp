@@ -313,7 +313,8 @@ int command_explain(int argc, char** argv) {
   CLI::App app(
       "Prints the documentation of a command (inspect), a config key (optim.lr), a Lua name "
       "(xrun.policy, Policy:logprob), an operator (log_sigmoid), a recipe (grpo) or its keys "
-      "(beta); without a name, lists all",
+      "(beta), a metric (train/loss), a law of templates (prefix) or a reason to drop a row "
+      "(too_long); without a name, lists all",
       "xrun explain");
   std::string name, where;
   std::vector<std::string> sets;
