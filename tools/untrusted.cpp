@@ -1,6 +1,6 @@
-// The child reads the same command line again, and gets its temporary folder and its cache by the
-// environment. Its cache is a folder of its own, so that no recipe of a stranger can leave
-// something for a trusted one to find.
+// The child reads the same command line again, and gets its temporary folder and its cache in
+// environment variables. Its cache is separate, so an untrusted recipe cannot plant files that a
+// trusted one reads.
 
 #include "tools/untrusted.h"
 
@@ -20,6 +20,7 @@
 #include "core/base/held_folder.h"
 #include "core/base/hub_models.h"
 #include "core/base/strings.h"
+#include "core/base/temporary_dir.h"
 #include "core/bundle/bundle_file.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/dist/watch/rank_environment.h"
@@ -33,7 +34,7 @@ namespace fs = std::filesystem;
 constexpr const char* kChild = "XRUN_UNTRUSTED_CHILD";
 constexpr const char* kOwnCache = "untrusted";  // in the user's cache
 
-// Files that the program and its libraries read; none is a user's.
+// Files that the program and its libraries read; none belongs to a user.
 constexpr const char* kSystem[] = {
     "/usr",           "/lib",           "/lib64",       "/bin",          "/etc/ld.so.cache",
     "/etc/localtime", "/etc/timezone",  "/proc/self",   "/proc/cpuinfo", "/proc/meminfo",
@@ -44,8 +45,7 @@ constexpr const char* kDevices[] = {"/dev/null", "/dev/tty", "/dev/dri"};
 
 fs::path own_cache() { return fs::absolute(cache_root()) / kOwnCache; }
 
-// The models that are there already can be read by their names; those that a recipe describes are
-// made in made_models.
+// Fetched models are readable by name; models that a recipe describes are created in made_models.
 void make_own_cache(const fs::path& cache) {
   make_dirs(cache);
   std::error_code code;
@@ -79,7 +79,7 @@ int run_untrusted(const TrustOptions& options, char** argv) {
   make_own_cache(cache);
   const TemporaryDir scratch("untrusted");
   std::vector<fs::path> written = options.named.writable;
-  // The child may write below these folders, and not make one again that another run removed.
+  // Held so that the child can write below them but cannot recreate one that another run removed.
   std::list<HeldFolder> held;
   for (const fs::path& folder : written) {
     std::error_code code;

@@ -1,27 +1,11 @@
 // list_folder checks each step of the listing: a range-for over a directory_iterator hides a folder
 // that cannot be opened, and throws std::filesystem_error where the listing breaks off.
-//
-// A TemporaryDir is TMPDIR/xrun-NAME-XXXXXX, locked by its owner. Removing it takes system calls
-// alone, so that a signal handler may do it.
 
 #include "core/base/folder.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <ctime>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -35,83 +19,6 @@ namespace {
 const char* variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && value[0] != '\0' ? value : nullptr;
-}
-
-constexpr size_t kLongestPath = 1024;
-constexpr int kDeepest = 16;  // a run's folders are three deep
-constexpr time_t kNewS = 10;  // another process may have made it and not locked it yet
-
-// A static table of plain buffers, since a signal handler may neither allocate nor take a lock.
-struct TemporarySlot {
-  std::atomic<bool> taken{false};  // path is complete: a signal handler may read it
-  std::array<char, kLongestPath> path;
-};
-std::array<TemporarySlot, 4> slots;
-
-// The record that getdents64(2) fills.
-struct DirectoryEntry {
-  uint64_t inode;
-  int64_t offset;
-  unsigned short length;
-  unsigned char type;
-  char name[];
-};
-
-// Declared first: the two functions call each other.
-void remove_folder(int parent, const char* name, int depth) noexcept;
-
-bool is_dots(const char* name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
-
-// Removes the entries that one read of the folder returns; false at its end.
-bool remove_some(int folder, int depth) noexcept {
-  // An entry takes at most 280 bytes; the caller reads until none are left.
-  alignas(DirectoryEntry) char buffer[2048];
-  // opendir allocates, and malloc is not safe in a handler.
-  const long size = syscall(SYS_getdents64, folder, buffer, sizeof buffer);
-  for (long at = 0; at < size;) {
-    const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
-    at += entry->length;
-    if (is_dots(entry->name)) continue;
-    // A link is removed, not followed.
-    if (unlinkat(folder, entry->name, 0) == 0 || errno != EISDIR) continue;
-    // If this fails the entry stays; the next read continues after it, so the caller's loop ends.
-    remove_folder(folder, entry->name, depth + 1);
-  }
-  return size > 0;
-}
-
-void remove_folder(int parent, const char* name, int depth) noexcept {
-  // Relative to the open parent, and without links: a folder swapped for a link meanwhile cannot
-  // lead the removal elsewhere.
-  const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return;
-  while (depth < kDeepest && remove_some(folder, depth)) {
-  }
-  close(folder);
-  unlinkat(parent, name, AT_REMOVEDIR);
-}
-
-// A lock on the folder itself, which ends with its owner.
-int lock_folder(const char* path) {
-  const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
-  if (folder >= 0) close(folder);
-  return -1;
-}
-
-// Removes folders of this name that no process has locked. Their owners were killed.
-void remove_left_ones(const fs::path& home, const std::string& prefix) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(home, ignored)) {
-    if (!entry.path().filename().string().starts_with(prefix)) continue;
-    const int folder = lock_folder(entry.path().c_str());
-    if (folder < 0) continue;
-    struct stat status {};
-    // Between mkdtemp and lock_folder a new folder has no lock yet.
-    const bool old = fstat(folder, &status) == 0 && time(nullptr) - status.st_mtime > kNewS;
-    if (old && status.st_uid == geteuid()) remove_folder(AT_FDCWD, entry.path().c_str(), 0);
-    close(folder);
-  }
 }
 
 }  // namespace
@@ -139,16 +46,16 @@ std::vector<fs::path> list_folder(const fs::path& dir) {
 }
 
 std::vector<StepFile> step_files(const fs::path& dir, std::string_view ending) {
-  constexpr std::string_view kBefore = "step_";
+  constexpr std::string_view kPrefix = "step_";
   std::vector<StepFile> files;
   std::error_code ignored;
   for (const fs::path& path : list_folder(dir, ignored)) {
     const std::string name = path.filename().string();
-    if (name.size() < kBefore.size() + ending.size()) continue;
-    if (!name.starts_with(kBefore) || !name.ends_with(ending)) continue;
+    if (name.size() < kPrefix.size() + ending.size()) continue;
+    if (!name.starts_with(kPrefix) || !name.ends_with(ending)) continue;
     int64_t step = 0;
     const char* const end = name.data() + name.size() - ending.size();
-    const auto [stop, error] = std::from_chars(name.data() + kBefore.size(), end, step);
+    const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
     if (error == std::errc() && stop == end && step >= 0) files.push_back({step, path});
   }
   // A number of more than seven digits is not in the order of names.
@@ -191,58 +98,6 @@ fs::path cache_root() {
              "neither XRUN_CACHE, XDG_CACHE_HOME nor HOME is set; set XRUN_CACHE "
              "to a folder for caches");
   return fs::path(home) / ".cache" / "xrun";
-}
-
-fs::path hugging_face_hub() {
-  for (const auto& [name, below] : {std::pair{"HF_HUB_CACHE", ""},
-                                    {"HF_HOME", "hub"},
-                                    {"XDG_CACHE_HOME", "huggingface/hub"},
-                                    {"HOME", ".cache/huggingface/hub"}}) {
-    if (const char* value = variable(name)) return fs::path(value) / below;
-  }
-  return {};
-}
-
-TemporaryDir::TemporaryDir(const std::string& name) {
-  std::error_code code;
-  const fs::path home = fs::temp_directory_path(code);
-  const char* const wanted = getenv("TMPDIR");
-  XRUN_CHECK(!code,
-             "{}: is not a folder for temporary files: {}; set TMPDIR to one that can be written",
-             wanted == nullptr ? "/tmp" : wanted, code.message());
-  const std::string prefix = fmt::format("xrun-{}-", name);
-  remove_left_ones(home, prefix);
-  std::string path = (home / (prefix + "XXXXXX")).string();
-  XRUN_CHECK(mkdtemp(path.data()) != nullptr,
-             "{}: cannot be created: {}; set TMPDIR to a folder that "
-             "can be written",
-             path, strerror(errno));
-  path_ = path;
-  lock_ = lock_folder(path.c_str());
-  // A folder beyond the slots is removed by its destructor, or after a kill by the next process.
-  for (TemporarySlot& slot : slots) {
-    if (slot.taken.load() || path.size() >= kLongestPath) continue;
-    // The path first, then the flag: a handler reads the path of a taken slot.
-    memcpy(slot.path.data(), path.c_str(), path.size() + 1);
-    slot.taken.store(true);
-    break;
-  }
-}
-
-TemporaryDir::~TemporaryDir() {
-  // The slot first: a signal that arrives now must not start a second removal.
-  for (TemporarySlot& slot : slots) {
-    if (slot.taken.load() && path_ == slot.path.data()) slot.taken.store(false);
-  }
-  remove_folder(AT_FDCWD, path_.c_str(), 0);
-  if (lock_ >= 0) close(lock_);
-}
-
-// For a signal handler: no allocation, no lock, no exception.
-void remove_temporary_dirs() noexcept {
-  for (TemporarySlot& slot : slots) {
-    if (slot.taken.load()) remove_folder(AT_FDCWD, slot.path.data(), 0);
-  }
 }
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// Folders: their entries, the user's cache folder, temporary ones.
+// Folders: their entries, and the user's cache folder.
 
 #include <cstdint>
 #include <filesystem>
@@ -46,33 +46,8 @@ std::vector<std::string> named_template_files(const std::filesystem::path& dir);
 std::string tilde_fix(std::string_view path);
 
 // Returns the user's folder for models, token caches and sidecars: $XRUN_CACHE, else
-// $XDG_CACHE_HOME/xrun, else ~/.cache/xrun; it need not exist. Throws Error if none of these
-// variables is set, nor HOME.
+// $XDG_CACHE_HOME/xrun, else ~/.cache/xrun; it need not exist. Throws Error if neither these
+// variables nor HOME is set.
 std::filesystem::path cache_root();
-
-// Returns the download cache of transformers and huggingface_hub, which need not exist; "" if no
-// variable says where it is.
-std::filesystem::path hugging_face_hub();
-
-// Made by the constructor, removed with all its contents by the destructor. A folder that a killed
-// process left behind is removed by the next process that makes one. Not copied.
-class TemporaryDir {
- public:
-  // `name` begins the folder's name. Throws Error if it cannot be made.
-  explicit TemporaryDir(const std::string& name);
-  ~TemporaryDir();
-  TemporaryDir(const TemporaryDir&) = delete;
-  TemporaryDir& operator=(const TemporaryDir&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-  int lock_ = -1;
-};
-
-// Removes every temporary folder of this process, for an exit without destructors (_exit).
-// Async-signal-safe.
-void remove_temporary_dirs() noexcept;
 
 }  // namespace xrun

@@ -3,14 +3,14 @@
 #include "core/base/hub_models.h"
 
 #include <algorithm>
-
-#include "core/base/folder.h"
+#include <cstdlib>
+#include <utility>
 
 namespace xrun {
 
-namespace {
-
 namespace fs = std::filesystem;
+
+namespace {
 
 std::vector<fs::path> list_models() {
   std::vector<fs::path> models;
@@ -25,6 +25,17 @@ std::vector<fs::path> list_models() {
 }
 
 }  // namespace
+
+fs::path hugging_face_hub() {
+  for (const auto& [name, below] : {std::pair{"HF_HUB_CACHE", ""},
+                                    {"HF_HOME", "hub"},
+                                    {"XDG_CACHE_HOME", "huggingface/hub"},
+                                    {"HOME", ".cache/huggingface/hub"}}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && value[0] != '\0') return fs::path(value) / below;
+  }
+  return {};
+}
 
 const std::vector<fs::path>& hub_models() {
   static const std::vector<fs::path> models = list_models();

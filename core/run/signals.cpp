@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/folder.h"
 #include "core/base/process_usage.h"
+#include "core/base/temporary_dir.h"
 
 namespace xrun {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/base/process_usage.h"
+#include "core/base/temporary_dir.h"
 #include "core/console/terminal/console.h"
 #include "core/data/rows/ledger.h"
 #include "core/run/run_dir.h"

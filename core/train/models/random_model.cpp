@@ -11,6 +11,7 @@
 #include "core/base/file_lock.h"
 #include "core/base/folder.h"
 #include "core/base/interrupt.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/weights/adapter_files.h"
 #include "core/text/chat/bytes_tokenizer.h"
 #include "core/text/tokenizer/tokenizer.h"

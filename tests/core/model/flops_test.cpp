@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "core/base/folder.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/model.h"
 #include "core/model/weights/adapter.h"
 #include "core/model/weights/init_model.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/folder.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/model/weights/init_model.h"
 #include "core/rollout/rollout_sampler.h"

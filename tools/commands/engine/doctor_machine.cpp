@@ -15,8 +15,8 @@
 
 #include "core/base/child_process.h"
 #include "core/base/error.h"
-#include "core/base/folder.h"
 #include "core/base/strings.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/ops/device_memory.h"
 #include "core/model/weights/model_registry.h"
 #include "core/run/machine.h"

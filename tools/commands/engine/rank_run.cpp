@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/folder.h"
+#include "core/base/temporary_dir.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/dist/join_ranks.h"
 #include "lua/bind/session.h"

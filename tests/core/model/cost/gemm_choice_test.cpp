@@ -9,7 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/file_fault.h"
-#include "core/base/folder.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun::gemm_choice_test {

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
-#include "core/base/folder.h"
+#include "core/base/temporary_dir.h"
 #include "tests/scoped_variable.h"
 
 namespace xrun::peak_flops_test {

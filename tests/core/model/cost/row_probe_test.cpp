@@ -9,7 +9,7 @@
 #include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
 
-#include "core/base/folder.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/model.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"

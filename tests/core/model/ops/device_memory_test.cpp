@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/weights/init_model.h"

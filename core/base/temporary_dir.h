@@ -1,0 +1,30 @@
+#pragma once
+// Temporary folders, removed with all their contents even after a signal.
+
+#include <filesystem>
+#include <string>
+
+namespace xrun {
+
+// Made by the constructor, removed with all its contents by the destructor. A folder that a killed
+// process left behind is removed by the next process that makes one. Not copied.
+class TemporaryDir {
+ public:
+  // `name` begins the folder's name. Throws Error if it cannot be made.
+  explicit TemporaryDir(const std::string& name);
+  ~TemporaryDir();
+  TemporaryDir(const TemporaryDir&) = delete;
+  TemporaryDir& operator=(const TemporaryDir&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+// Removes every temporary folder of this process, for an exit without destructors (_exit).
+// Async-signal-safe.
+void remove_temporary_dirs() noexcept;
+
+}  // namespace xrun
