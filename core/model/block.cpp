@@ -3,7 +3,6 @@
 
 #include "core/model/block.h"
 
-#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/relu.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "core/model/kv_cache.h"
 #include "core/model/ops/activation.h"
 #include "core/model/ops/attention.h"
+#include "core/model/ops/layer_norm.h"
 #include "core/model/ops/moe_experts.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/model/ops/rms_norm.h"
@@ -147,7 +147,7 @@ at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) c
 at::Tensor ForwardState::norm(const WeightIndex& index, const at::Tensor& x) const {
   if (index.weight < 0) return x;
   if (config.norm == Norm::kRms) return rms_norm(x, weight(index.weight), config.norm_eps);
-  return at::layer_norm(x, {x.size(-1)}, weight(index.weight), weight(index.bias), config.norm_eps);
+  return xrun::layer_norm(x, weight(index.weight), weight(index.bias), config.norm_eps);
 }
 
 at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
@@ -196,8 +196,7 @@ class BlockSizes {
     if (c_.norm == Norm::kRms) {
       rms_norm_saves(saved_, x, hidden_);
     } else {
-      saved_.add(x, hidden_);
-      saved_.add_bytes(x + ".mean_and_rstd", 8);
+      layer_norm_saves(saved_, x, hidden_);
     }
     return x + ".normed";
   }
@@ -264,13 +263,8 @@ class BlockSizes {
       swiglu_saves(saved_, width);
       return allocate(swiglu_temporaries(width));
     }
-    saved_.add("up", width);
-    const double maps = c_.gated ? 2 : 1;
-    // One result, or two where the gate multiplies it.
-    allocate({.forward = maps * width, .backward = maps * width});
-    if (!c_.gated) return;
-    saved_.add("gate", width);
-    saved_.add("activated_gate", width);
+    activation_saves(saved_, width, c_.gated);
+    allocate(activation_temporaries(width, c_.gated));
   }
 
   void allocate(const Temporaries& temporaries) {

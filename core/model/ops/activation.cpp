@@ -44,7 +44,7 @@ class ActivationFunction : public torch::autograd::Function<ActivationFunction> 
                             int64_t curve) {
     // Below autograd: the kernel's own calls must not be recorded.
     at::AutoDispatchBelowADInplaceOrView below;
-    ctx->save_for_backward({x});
+    ctx->save_for_backward({x});  // activation_saves
     ctx->saved_data["curve"] = curve;
     return activation_cpu(x, static_cast<ActivationCurve>(curve));
   }
@@ -72,5 +72,18 @@ at::Tensor activation_of(const at::Tensor& x, ActivationCurve curve) {
 at::Tensor silu(const at::Tensor& x) { return activation_of(x, ActivationCurve::kSilu); }
 at::Tensor gelu(const at::Tensor& x) { return activation_of(x, ActivationCurve::kGelu); }
 at::Tensor gelu_tanh(const at::Tensor& x) { return activation_of(x, ActivationCurve::kGeluTanh); }
+
+void activation_saves(SavedTensors& saved, double width, bool gated) {
+  saved.add("up", width);
+  if (!gated) return;
+  saved.add("gate", width);
+  saved.add("activated_gate", width);
+}
+
+// One result, or two if the gate's result is multiplied by "up".
+Temporaries activation_temporaries(double width, bool gated) {
+  const double maps = gated ? 2 : 1;
+  return {.forward = maps * width, .backward = maps * width};
+}
 
 }  // namespace xrun
