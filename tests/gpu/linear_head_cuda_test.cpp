@@ -24,7 +24,7 @@ struct Problem {
   HeadOptions options;
 };
 
-struct Outcome {
+struct HeadRun {
   HeadResult result;
   at::Tensor hidden, weight;  // gradients
 };
@@ -45,7 +45,7 @@ Problem problem(int64_t rows, at::ScalarType type) {
   return p;
 }
 
-Outcome run(const Problem& p, c10::Device device, int64_t head_mb) {
+HeadRun run(const Problem& p, c10::Device device, int64_t head_mb) {
   HeadOptions options = p.options;
   options.head_mb = head_mb;
   const at::Tensor h = p.hidden.detach().to(device).clone().requires_grad_();
@@ -74,9 +74,9 @@ TEST_P(LinearHeadCuda, AgreesWithTheCpuInEveryOutputAndGradient) {
   const bool narrow = GetParam() == at::kBFloat16;
   const double of_value = narrow ? 5e-2 : 1e-5, of_gradient = narrow ? 2e-2 : 1e-4;
   const Problem p = problem(700, GetParam());
-  const Outcome want = run(p, c10::kCPU, 64);
+  const HeadRun want = run(p, c10::kCPU, 64);
   for (const int64_t head_mb : {64, 1}) {
-    const Outcome got = run(p, kGpu, head_mb);
+    const HeadRun got = run(p, kGpu, head_mb);
     expect_close(got.result.logprob, want.result.logprob, of_value, "logprob");
     expect_close(got.result.entropy, want.result.entropy, of_value, "entropy");
     expect_close(got.result.lse, want.result.lse, of_value, "lse");
@@ -96,9 +96,9 @@ TEST_P(LinearHeadCuda, AgreesWithTheCpuInEveryOutputAndGradient) {
 // Three blocks of rows, of which the first is kept, all, or none.
 TEST_P(LinearHeadCuda, RowsBeyondTheMemoryGiveTheSameBits) {
   const Problem p = problem(9000, GetParam());
-  const Outcome kept = run(p, kGpu, 64);
+  const HeadRun kept = run(p, kGpu, 64);
   for (const int64_t head_mb : {64, 20, 0}) {
-    const Outcome got = run(p, kGpu, head_mb);
+    const HeadRun got = run(p, kGpu, head_mb);
     EXPECT_TRUE(got.result.logprob.equal(kept.result.logprob)) << head_mb;
     EXPECT_TRUE(got.result.top_id.equal(kept.result.top_id)) << head_mb;
     EXPECT_TRUE(got.result.top_logprob.equal(kept.result.top_logprob)) << head_mb;

@@ -18,7 +18,7 @@ namespace xrun {
 namespace {
 
 // A sample with its sides rendered and tokenised once.
-struct Case {
+struct LawCase {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;
   const LawSample& sample;
@@ -38,7 +38,7 @@ std::string head(const ChatTokens& side) {
   return visible_blanks(std::string_view(side.rendering.text).substr(0, 60));
 }
 
-Breach check_bos(const Case& at) {
+Breach check_bos(const LawCase& at) {
   const std::vector<int32_t> expected = at.tokenizer.leading_bos();
   // If encoding adds no BOS, only a doubled one is a breach.
   const std::optional<int32_t> bos =
@@ -69,7 +69,7 @@ Breach check_bos(const Case& at) {
   return {};
 }
 
-Breach check_eot_trained(const Case& at) {
+Breach check_eot_trained(const LawCase& at) {
   for (const ChatTokens& side : at.sides) {
     if (Breach breach = find_open_turn(at.tokenizer, side)) return breach;
   }
@@ -77,13 +77,13 @@ Breach check_eot_trained(const Case& at) {
 }
 
 // Renders the first `count` messages alone, with the generation prompt if `prompted`.
-std::string render_alone(const Case& at, size_t side, size_t count, bool prompted) {
+std::string render_alone(const LawCase& at, size_t side, size_t count, bool prompted) {
   Json kwargs = at.sample.kwargs.is_null() ? Json::object() : at.sample.kwargs;
   if (prompted) kwargs.set("add_generation_prompt", true);
   return at.chat_template.render(first_messages(*at.messages[side], count), kwargs).text;
 }
 
-Breach check_prefix(const Case& at) {
+Breach check_prefix(const LawCase& at) {
   for (size_t s = 0; s < at.sides.size(); ++s) {
     const Json::Array& messages = at.messages[s]->as_array();
     const std::string& whole = at.sides[s].rendering.text;
@@ -110,7 +110,7 @@ Breach check_prefix(const Case& at) {
   return {};
 }
 
-Breach check_mask_not_empty(const Case& at) {
+Breach check_mask_not_empty(const LawCase& at) {
   for (size_t s = 0; s < at.sides.size(); ++s) {
     // Without an answer there is nothing to train: the row's fault, not the template's.
     if (!has_assistant(*at.messages[s])) continue;
@@ -124,7 +124,7 @@ Breach check_mask_not_empty(const Case& at) {
   return {};
 }
 
-Breach check_shared_prompt(const Case& at) {
+Breach check_shared_prompt(const LawCase& at) {
   if (at.sides.size() < 2) return {};
   const Json& chosen = *at.messages[0];
   const Json& rejected = *at.messages[1];
@@ -158,8 +158,8 @@ Breach check_shared_prompt(const Case& at) {
 
 struct Law {
   const char* name;
-  const char* statement;         // docs/templates.md repeats it
-  Breach (*check)(const Case&);  // nullptr: each row is checked when it is encoded
+  const char* statement;            // docs/templates.md repeats it
+  Breach (*check)(const LawCase&);  // nullptr: each row is checked when it is encoded
 };
 
 constexpr Law kLaws[] = {
@@ -178,7 +178,7 @@ constexpr Law kLaws[] = {
 };
 
 // Returns false if a side does not render: a bad row, not a bad template.
-bool prepare(Case& at) {
+bool prepare(LawCase& at) {
   at.messages.push_back(&at.sample.messages);
   if (!at.sample.rejected.is_null()) at.messages.push_back(&at.sample.rejected);
   try {
@@ -227,7 +227,7 @@ std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate
   // One entry per law: the first sample that breaks it, and the number of those that do.
   std::vector<LawBreach> found(std::size(kLaws));
   for (const LawSample& sample : samples) {
-    Case at{tokenizer, chat_template, sample, {}, {}};
+    LawCase at{tokenizer, chat_template, sample, {}, {}};
     if (!prepare(at)) continue;
     for (size_t i = 0; i < std::size(kLaws); ++i) {
       if (kLaws[i].check == nullptr) continue;

@@ -14,9 +14,10 @@ namespace xrun::fetching_ranks_test {
 namespace {
 
 // Bucket b holds b * 1000 + 0, 1, ..., divided into ranges of 2 + rank elements; bucket 7 in fp64.
-class Numbers : public RangeSource {
+class NumberSource : public RangeSource {
  public:
-  Numbers(int64_t rank, int64_t size, double sign = 1) : rank_(rank), size_(size), sign_(sign) {}
+  NumberSource(int64_t rank, int64_t size, double sign = 1)
+      : rank_(rank), size_(size), sign_(sign) {}
   std::vector<int64_t> sizes(int64_t /*bucket*/) const override {
     std::vector<int64_t> sizes;
     for (int64_t r = 0; r < size_; ++r) sizes.push_back(2 + r);
@@ -44,7 +45,8 @@ struct FetchingFixture {
   explicit FetchingFixture(Ranks& ranks) : fetching(ranks) {
     fetching.begin_meetings();
     for (int64_t i = 0; i < 2; ++i) {
-      sources.push_back(std::make_shared<Numbers>(ranks.rank(), ranks.size(), i == 0 ? 1 : -1));
+      sources.push_back(
+          std::make_shared<NumberSource>(ranks.rank(), ranks.size(), i == 0 ? 1 : -1));
       fetching.offer([this, i] {
         ++loads;
         return sources[static_cast<size_t>(i)];
@@ -57,7 +59,7 @@ struct FetchingFixture {
         << source << " " << bucket;
   }
   FetchingRanks fetching;
-  std::vector<std::shared_ptr<Numbers>> sources;
+  std::vector<std::shared_ptr<NumberSource>> sources;
   int loads = 0;
 };
 

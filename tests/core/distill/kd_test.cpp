@@ -90,9 +90,9 @@ TEST_P(KdLosses, AgreeWithTheDenseOracleInFp32) {
   EXPECT_LT(close(got.weight, want.weight), 1e-5);
 }
 
-class KdBlocks : public KdLosses {};
+class KdBlocksTest : public KdLosses {};
 
-TEST_P(KdBlocks, HaveTheSameBitsForAnyHeadMb) {
+TEST_P(KdBlocksTest, HaveTheSameBitsForAnyHeadMb) {
   // 603 logits per row: 1 MiB holds 434 of 600 rows, which are one block of 256 and part of
   // another.
   KdProblem p = kd_problem(options().loss, 600, 640);
@@ -182,9 +182,9 @@ std::vector<Case> cases_with_settings(bool with) {
   });
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Plain, KdBlocks, testing::ValuesIn(cases_with_settings(false)),
+INSTANTIATE_TEST_SUITE_P(Plain, KdBlocksTest, testing::ValuesIn(cases_with_settings(false)),
                          name_of_case);
-INSTANTIATE_TEST_SUITE_P(Slow, KdBlocks, testing::ValuesIn(cases_with_settings(true)),
+INSTANTIATE_TEST_SUITE_P(Slow, KdBlocksTest, testing::ValuesIn(cases_with_settings(true)),
                          name_of_case);
 
 }  // namespace

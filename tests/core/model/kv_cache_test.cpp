@@ -26,10 +26,10 @@ ModelConfig small_config() {
   return config;
 }
 
-struct Sequence {
+struct CachedSequence {
   at::Tensor q, k, v;
 
-  Sequence(int64_t tokens, uint64_t seed, at::ScalarType type)
+  CachedSequence(int64_t tokens, uint64_t seed, at::ScalarType type)
       : q(random_tensor({tokens, kHeads, kHeadDim}, seed, 2.0).to(type)),
         k(random_tensor({tokens, kGroups, kHeadDim}, seed + 1, 2.0).to(type)),
         v(random_tensor({tokens, kGroups, kHeadDim}, seed + 2).to(type)) {}
@@ -40,7 +40,7 @@ struct Sequence {
 };
 
 // Appends tokens [from, to) of the sequence to both layers; returns the attention of the last.
-at::Tensor append(KvCache& cache, int64_t slot, const Sequence& s, int64_t from, int64_t to,
+at::Tensor append(KvCache& cache, int64_t slot, const CachedSequence& s, int64_t from, int64_t to,
                   int64_t window) {
   const auto part = [&](const at::Tensor& x) { return x.narrow(0, from, to - from); };
   const AttentionLayout layout{{0, to - from}, {}, window};
@@ -61,7 +61,7 @@ TEST(KvCache, DecodedTokensHaveTheBitsOfThePack) {
     for (const int64_t window : {0, 70}) {
       for (const int64_t prompt : {1, 50, 64, 129}) {
         const int64_t tokens = prompt + 90;
-        const Sequence s(tokens, 5, type);
+        const CachedSequence s(tokens, 5, type);
         const at::Tensor packed = s.attention(window);
         KvCache cache(small_config(), type, 1);
         cache.open(0, tokens);
@@ -78,7 +78,7 @@ TEST(KvCache, DecodedTokensHaveTheBitsOfThePack) {
 TEST(KvCache, TokensAppendedInPiecesHaveTheBitsOfThePack) {
   const at::NoGradGuard no_grad;
   for (const int64_t window : {0, 70}) {
-    const Sequence s(300, 11, at::kFloat);
+    const CachedSequence s(300, 11, at::kFloat);
     const at::Tensor packed = s.attention(window);
     for (const std::vector<int64_t>& ends :
          {std::vector<int64_t>{3, 7, 64, 65, 190, 300}, {128, 129, 300}, {100, 299, 300}}) {
@@ -99,7 +99,7 @@ TEST(KvCache, ForkedSequencesShareFullBlocksAndGoOnWithTheSameBits) {
   constexpr int64_t kSamples = 11;  // more than one call of the kernel takes
   for (const int64_t prompt : {30, 64, 150}) {
     KvCache cache(small_config(), at::kFloat, kSamples);
-    const Sequence s(prompt, 7, at::kFloat);
+    const CachedSequence s(prompt, 7, at::kFloat);
     cache.open(0, prompt + 3);
     append(cache, 0, s, 0, prompt, 0);
     const int64_t alone = cache.slot_bytes(prompt + 3), own = cache.slot_bytes(prompt + 3, prompt);
@@ -109,29 +109,29 @@ TEST(KvCache, ForkedSequencesShareFullBlocksAndGoOnWithTheSameBits) {
       cache.fork(0, i);
     }
     EXPECT_EQ(cache.bytes(), alone + (kSamples - 1) * own);
-    std::vector<Sequence> tails;
+    std::vector<CachedSequence> tails;
     std::vector<int64_t> slots, boundaries = {0};
     for (int64_t i = 0; i < kSamples; ++i) {
       tails.emplace_back(3, 20 + 3 * static_cast<uint64_t>(i), at::kFloat);
       slots.push_back(i);
       boundaries.push_back(i + 1);
     }
-    const auto joined = [&](at::Tensor Sequence::*x, int64_t t) {
+    const auto joined = [&](at::Tensor CachedSequence::*x, int64_t t) {
       std::vector<at::Tensor> rows;
-      for (const Sequence& tail : tails) rows.push_back((tail.*x).narrow(0, t, 1));
+      for (const CachedSequence& tail : tails) rows.push_back((tail.*x).narrow(0, t, 1));
       return at::cat(rows);
     };
     for (int64_t t = 0; t < 3; ++t) {
       cache.use_slots(slots);
       at::Tensor y;
       for (int64_t layer = 0; layer < kLayers; ++layer) {
-        y = cache.attend(layer, joined(&Sequence::q, t), joined(&Sequence::k, t),
-                         joined(&Sequence::v, t), {boundaries}, kScale);
+        y = cache.attend(layer, joined(&CachedSequence::q, t), joined(&CachedSequence::k, t),
+                         joined(&CachedSequence::v, t), {boundaries}, kScale);
       }
       cache.advance(boundaries);
       for (int64_t i = 0; i < kSamples; ++i) {
-        Sequence whole = s;
-        const Sequence& tail = tails[static_cast<size_t>(i)];
+        CachedSequence whole = s;
+        const CachedSequence& tail = tails[static_cast<size_t>(i)];
         whole.q = at::cat({s.q, tail.q}), whole.k = at::cat({s.k, tail.k});
         whole.v = at::cat({s.v, tail.v});
         EXPECT_TRUE(y[i].equal(whole.attention(0)[prompt + t])) << prompt << ", sample " << i;
@@ -142,7 +142,7 @@ TEST(KvCache, ForkedSequencesShareFullBlocksAndGoOnWithTheSameBits) {
 
 TEST(KvCache, AClearedSlotLeavesTheSharedTokensOfOthers) {
   const at::NoGradGuard no_grad;
-  const Sequence s(70, 7, at::kFloat), other(64, 9, at::kFloat);
+  const CachedSequence s(70, 7, at::kFloat), other(64, 9, at::kFloat);
   const at::Tensor packed = s.attention(0);
   KvCache cache(small_config(), at::kFloat, 2);
   cache.open(0, 70);
@@ -158,10 +158,11 @@ TEST(KvCache, AClearedSlotLeavesTheSharedTokensOfOthers) {
 
 TEST(KvCache, ATruncatedSlotHasTheBitsOfThePackAndLeavesSharedBlocksAlone) {
   const at::NoGradGuard no_grad;
-  const Sequence s(150, 7, at::kFloat), other(150, 9, at::kFloat);
+  const CachedSequence s(150, 7, at::kFloat), other(150, 9, at::kFloat);
   for (const int64_t length : {64, 100, 127, 128}) {
-    Sequence changed = s;  // up to `length`, then other tokens
-    for (at::Tensor Sequence::*x : {&Sequence::q, &Sequence::k, &Sequence::v}) {
+    CachedSequence changed = s;  // up to `length`, then other tokens
+    for (at::Tensor CachedSequence::*x :
+         {&CachedSequence::q, &CachedSequence::k, &CachedSequence::v}) {
       changed.*x = at::cat({(s.*x).narrow(0, 0, length), (other.*x).narrow(0, 0, 150 - length)});
     }
     KvCache cache(small_config(), at::kFloat);
@@ -185,7 +186,7 @@ TEST(KvCache, ATruncatedSlotHasTheBitsOfThePackAndLeavesSharedBlocksAlone) {
 TEST(KvCache, AReservationIsCountedUntilItIsGivenUp) {
   const at::NoGradGuard no_grad;
   KvCache cache(small_config(), at::kFloat);
-  const Sequence s(70, 3, at::kFloat);
+  const CachedSequence s(70, 3, at::kFloat);
   cache.open(0, 300);
   append(cache, 0, s, 0, 70, 0);
   EXPECT_EQ(cache.bytes(), cache.slot_bytes(300));
@@ -198,7 +199,7 @@ TEST(KvCache, AReservationIsCountedUntilItIsGivenUp) {
 TEST(KvCache, RefusesATreeAndMoreThanItsCapacity) {
   KvCache cache(small_config(), at::kFloat, 1);
   cache.open(0, 20);
-  const Sequence s(40, 3, at::kFloat);
+  const CachedSequence s(40, 3, at::kFloat);
   cache.use_slots({0});
   EXPECT_THROW(cache.attend(0, s.q, s.k, s.v, {{0, 40}, {-1}}, kScale), Error);
   EXPECT_THROW(cache.attend(0, s.q, s.k, s.v, {{0, 40}}, kScale), Error);

@@ -177,11 +177,11 @@ TEST_P(GenerateGoldenTest, LogProbsOfSeveralTurnsAreTheBitsOfOnePackedForward) {
     prompt.resize(std::min(prompt.size(), static_cast<size_t>(room)));
     for (int64_t s = 0; s < kSamples; ++s) histories.push_back(prompt);
   }
-  struct Token {
+  struct GoldenToken {
     int64_t position;  // in its history
     float logprob;
   };
-  std::vector<std::vector<Token>> sampled(histories.size());
+  std::vector<std::vector<GoldenToken>> sampled(histories.size());
   Sampler sampler(*model, {.batch = 3});
   for (int64_t turn = 0; turn < kTurns; ++turn) {
     for (size_t h = 0; h < histories.size(); ++h) {
@@ -210,7 +210,7 @@ TEST_P(GenerateGoldenTest, LogProbsOfSeveralTurnsAreTheBitsOfOnePackedForward) {
   for (size_t h = 0; h < histories.size(); ++h) {
     const RopeConfig& rope = model->config().rope;
     const auto frequencies = [&](int64_t length) { return rope_frequency_class(rope, length); };
-    for (const Token& token : sampled[h]) {
+    for (const GoldenToken& token : sampled[h]) {
       // An answer that ends before the frequencies change has those of its length.
       if (frequencies(token.position) != frequencies(std::ssize(histories[h]))) continue;
       index.push_back(pack.cu_seqlens[h] + token.position - 1);

@@ -49,17 +49,17 @@ TEST(FoldMemory, SlowNoPeakExceedsTheUnfoldedStep) {
     step();
     return memory_count().peak - before;
   };
-  struct Shape {
+  struct FoldShape {
     int64_t prompt, answer, pairs;
     size_t per_pack;
   };
   // From hardly shared to mostly shared, a group in one micro-batch and in several.
-  for (const Shape& one : {Shape{16, 300, 1, 1},
-                           {60, 150, 1, 1},
-                           {300, 50, 1, 1},
-                           {200, 50, 4, 4},
-                           {200, 50, 4, 1},
-                           {400, 20, 8, 2}}) {
+  for (const FoldShape& one : {FoldShape{16, 300, 1, 1},
+                               {60, 150, 1, 1},
+                               {300, 50, 1, 1},
+                               {200, 50, 4, 4},
+                               {200, 50, 4, 1},
+                               {400, 20, 8, 2}}) {
     const std::vector<TinyPair> pairs = pairs_of(one.prompt, one.answer, one.pairs);
     const int64_t whole = peak(pairs, one.per_pack, FoldMode::kNever);
     const int64_t folded = peak(pairs, one.per_pack, FoldMode::kAlways);

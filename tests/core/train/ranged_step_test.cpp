@@ -17,7 +17,7 @@ namespace xrun::ranged_step_test {
 namespace {
 
 // An optimizer with its objective, the objects of a checkpoint, and the weights as text.
-struct Training {
+struct RangedTraining {
   std::shared_ptr<AdamW> adamw;
   Objective objective;
   SavedObjects saved;
@@ -25,10 +25,10 @@ struct Training {
 };
 
 using OpenTraining =
-    std::function<Training(const std::filesystem::path& model, const PolicyOptions& options)>;
+    std::function<RangedTraining(const std::filesystem::path& model, const PolicyOptions& options)>;
 
 // DPO, whose reference is frozen from step 1 on.
-Training open_dpo(const std::filesystem::path& model, const PolicyOptions& options) {
+RangedTraining open_dpo(const std::filesystem::path& model, const PolicyOptions& options) {
   const Trained t = open_trained(model, options);
   return {t.adamw, t.objective(), {{"policy", t.policy}, {"adamw", t.adamw}}, [policy = t.policy] {
             return policy->digest();
@@ -46,7 +46,7 @@ ObjectiveResult pair_loss(const at::Tensor& margin) {
 }
 
 // A value head, as in recipes/reward.lua.
-Training open_reward(const std::filesystem::path& model, const PolicyOptions& options) {
+RangedTraining open_reward(const std::filesystem::path& model, const PolicyOptions& options) {
   const auto scorer = std::make_shared<Scorer>(Policy::open(model, options));
   const auto adamw = adamw_of({scorer}, options.dist);
   return {adamw,
@@ -62,7 +62,7 @@ Training open_reward(const std::filesystem::path& model, const PolicyOptions& op
 }
 
 // Two policies under one optimizer.
-Training open_two(const std::filesystem::path& model, const PolicyOptions& options) {
+RangedTraining open_two(const std::filesystem::path& model, const PolicyOptions& options) {
   const auto one = Policy::open(model, options), two = Policy::open(model, options);
   const auto adamw = adamw_of({one, two}, options.dist);
   return {adamw,
@@ -74,7 +74,7 @@ Training open_two(const std::filesystem::path& model, const PolicyOptions& optio
 }
 
 // Steps [first, end): losses and norms.
-std::string steps(const Training& t, int64_t first, int64_t end, int64_t pairs = 5) {
+std::string steps(const RangedTraining& t, int64_t first, int64_t end, int64_t pairs = 5) {
   std::string text;
   for (int64_t step = first; step < end; ++step) {
     BatchInfo info;
@@ -94,7 +94,7 @@ std::string steps(const Training& t, int64_t first, int64_t end, int64_t pairs =
 // The same from the beginning, and the weights.
 std::string train(const std::filesystem::path& model, const PolicyOptions& options,
                   int64_t pairs = 5, const OpenTraining& open = open_dpo) {
-  const Training t = open(model, options);
+  const RangedTraining t = open(model, options);
   const std::string text = steps(t, 0, 3, pairs);
   return text + t.weights();
 }
@@ -188,7 +188,7 @@ TEST(RangedStep, AFailureOnOneRankWhileOthersFetchEndsAll) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
     const Fetching fetching(ranks);
-    const Training t = open_dpo(folder.model(), {.dist = fetching.dist(3)});
+    const RangedTraining t = open_dpo(folder.model(), {.dist = fetching.dist(3)});
     BatchInfo info;
     const auto batch = tiny_batch(tiny_pairs(6), 1, info);
     StepOptions options;
@@ -214,7 +214,7 @@ TEST(RangedStep, AnExportHasTheBytesOfOneProcess) {
   const TinyFolder folder;
   const auto expect_bytes = [&](const OpenTraining& open, const char* kind, const auto& write) {
     expect_level(3, 3, [&](const DistOptions& dist) {
-      const Training t = open(folder.model(), {.dist = dist});
+      const RangedTraining t = open(folder.model(), {.dist = dist});
       steps(t, 0, 2);
       const auto out =
           folder.path() / fmt::format("{}_of_{}", kind, dist.ranks == nullptr ? "one" : "three");
@@ -238,7 +238,7 @@ void expect_continues(const OpenTraining& open, const std::vector<std::string>& 
     return on_ranks(n,
                     [&](Ranks* ranks) {
                       const Fetching fetching(ranks);
-                      const Training t =
+                      const RangedTraining t =
                           open(folder.model(), {.train = train, .dist = fetching.dist(level)});
                       CheckpointStore store(folder.path() / "checkpoints", 2, fetching.all.get());
                       if (first > 0) store.load_latest()->restore(t.saved);

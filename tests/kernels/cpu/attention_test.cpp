@@ -64,13 +64,13 @@ Pack forest(int64_t window) {
   return {{70, 20, 30, 0, 9, 130, 64, 1, 5, 200}, {-1, 0, 1, 1, 3, 0, 5, 6, 5, -1}, window};
 }
 
-struct Shape {
+struct AttentionShape {
   int64_t heads, kv_heads, head_dim;
 };
 
 template <class T>
 struct Case {
-  Shape shape;
+  AttentionShape shape;
   Pack pack;
   std::vector<T> q, k, v, grad, out, dq;
   std::vector<float> lse, dk, dv, scratch;
@@ -84,7 +84,7 @@ struct Case {
     }
   }
 
-  Case(const Shape& s, Pack p) : shape(s), pack(std::move(p)) {
+  Case(const AttentionShape& s, Pack p) : shape(s), pack(std::move(p)) {
     const int64_t T_ = pack.rows(), wide = T_ * s.heads * s.head_dim,
                   narrow = T_ * s.kv_heads * s.head_dim;
     q = numbers(wide, 1, 2), grad = numbers(wide, 4, 1);
@@ -187,7 +187,8 @@ INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTest, all_instruction_sets(), instruction
 
 TEST_P(AttentionTest, AgreesWithDoublePrecisionOnTrees) {
   for (const int64_t window : {0, 1, 50, 130}) {
-    for (const Shape shape : {Shape{4, 2, 16}, {3, 1, 20}, {5, 5, 64}, {8, 1, 4}, {2, 1, 136}}) {
+    for (const AttentionShape shape :
+         {AttentionShape{4, 2, 16}, {3, 1, 20}, {5, 5, 64}, {8, 1, 4}, {2, 1, 136}}) {
       SCOPED_TRACE(fmt::format("window {}, {} heads of {}", window, shape.heads, shape.head_dim));
       Case<float> c(shape, forest(window));
       c.forward(*kernels_, 1000);
@@ -206,7 +207,7 @@ TEST_P(AttentionTest, AgreesWithDoublePrecisionInBf16) {
 
 TEST_P(AttentionTest, ATreeHasTheBitsOfItsSequences) {
   for (const int64_t window : {0, 90}) {
-    const Shape shape{6, 2, 24};
+    const AttentionShape shape{6, 2, 24};
     Case<float> tree(shape, forest(window));
     tree.forward(*kernels_, 1000);
     for (const int64_t last : {119, 128, 258, 322, 323, 328, 528}) {  // the last row of a leaf
@@ -244,7 +245,7 @@ TEST_P(AttentionTest, RowsAfterHeldKeysHaveTheBitsOfTheWholePack) {
   for (const int64_t window : {0, 100}) {
     for (const int64_t held : {1, 40, 64, 70, 82}) {
       SCOPED_TRACE(fmt::format("window {}, {} held", window, held));
-      const Shape shape{6, 2, 40};
+      const AttentionShape shape{6, 2, 40};
       Case<float> whole(shape, forest(window));
       whole.forward(*kernels_, 1000);
       kernels::AttentionSizes sizes = whole.sizes();

@@ -12,13 +12,13 @@ namespace {
 constexpr int64_t kHeads = 3;  // of the key head
 
 // Blocks of `count` keys in order, unfilled ones not a number.
-struct Cache {
+struct KeyCache {
   std::vector<std::vector<float>> keys, values;
   std::vector<kernels::CachedBlock<float>> blocks;
 
   // Key j is row j of k and v, [n, head_dim].
-  Cache(const std::vector<float>& k, const std::vector<float>& v, int64_t n, int64_t head_dim,
-        int64_t tokens) {
+  KeyCache(const std::vector<float>& k, const std::vector<float>& v, int64_t n, int64_t head_dim,
+           int64_t tokens) {
     const int64_t width = kernels::padded_head(head_dim);
     for (int64_t at = 0; at < n; at += kernels::kKeyBlock) {
       const int64_t count = std::min(kernels::kKeyBlock, n - at);
@@ -46,7 +46,7 @@ TEST_P(CachedAttentionTest, AgreesWithDoublePrecisionAndReadsOnlyFilledKeys) {
       for (const int64_t tokens : {int64_t{1}, std::min<int64_t>(n, 7)}) {
         const auto q = random_floats(tokens * kHeads * head_dim, 1, 2.0f);
         const auto k = random_floats(n * head_dim, 2), v = random_floats(k.size(), 3);
-        const Cache cache(k, v, n, head_dim, tokens);
+        const KeyCache cache(k, v, n, head_dim, tokens);
         std::vector<int32_t> positions;
         for (int64_t t = n - tokens; t < n; ++t) positions.push_back(static_cast<int32_t>(t));
         std::vector<float> y(q.size());

@@ -21,12 +21,13 @@ class RowProductTest : public KernelTest {
 };
 INSTANTIATE_TEST_SUITE_P(Cpu, RowProductTest, all_instruction_sets(), instruction_set_name);
 
-struct Shape {
+struct ProductShape {
   int64_t rows, columns, inner;
 };
 // Below, at and beyond a tile, a panel and a vector; 2,100 inner elements take several panels.
-constexpr Shape kShapes[] = {{1, 1, 1},   {1, 70, 33},  {3, 31, 16},    {14, 32, 64}, {15, 33, 65},
-                             {29, 7, 40}, {5, 64, 130}, {40, 45, 2100}, {2, 16, 0}};
+constexpr ProductShape kShapes[] = {{1, 1, 1},    {1, 70, 33},    {3, 31, 16},
+                                    {14, 32, 64}, {15, 33, 65},   {29, 7, 40},
+                                    {5, 64, 130}, {40, 45, 2100}, {2, 16, 0}};
 
 TEST_P(RowProductTest, AgreesWithDoublePrecision) {
   for (const auto& [rows, columns, inner] : kShapes) {

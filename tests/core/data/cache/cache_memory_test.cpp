@@ -37,7 +37,7 @@ std::string words(uint64_t seed) {
 }
 
 // Long rows of one text among others, each with short ones after it.
-struct Build {
+struct MeasuredBuild {
   const char* name;
   RowKind kind;
   int long_rows, megabytes;
@@ -52,7 +52,7 @@ constexpr const char* kQuestion = R"({"messages":[{"role":"user","content":")";
 constexpr const char* kAnswer = R"("},{"role":"assistant","content":"yes"}]})";
 constexpr const char* kPair = R"({"chosen":"yes","rejected":"no","prompt":")";
 
-const Build kBuilds[] = {
+const MeasuredBuild kBuilds[] = {
     {"OfOneText", RowKind::kText, 1, 100, kText, "\"}", 1},
     {"OfThreeTexts", RowKind::kText, 3, 100, kText, "\"}"},
     {"OfTextsThatAreTakenWhole", RowKind::kText, 3, 12, kText, "\"}", 2, true,
@@ -73,7 +73,7 @@ CacheSource source_in(const fs::path& root, int workers) {
   return source;
 }
 
-void build_in(const fs::path& root, const Build& build) {
+void build_in(const fs::path& root, const MeasuredBuild& build) {
   const char* data = std::getenv("XRUN_TEST_DATA");
   fs::path folder = source_path("tests/data/tiny_tokenizer");
   if (data != nullptr) folder = fs::path(data) / "tokenizers/gpt2";
@@ -97,13 +97,13 @@ TEST(CacheMemoryChild, DISABLED_Builds) {
   const char* folder = std::getenv("XRUN_MEMORY_FOLDER");
   const char* name = std::getenv("XRUN_MEMORY_BUILD");
   ASSERT_TRUE(folder != nullptr && name != nullptr);
-  for (const Build& build : kBuilds) {
+  for (const MeasuredBuild& build : kBuilds) {
     if (std::string_view(build.name) == name) return build_in(folder, build);
   }
   FAIL() << name;
 }
 
-class CacheMemory : public testing::TestWithParam<Build> {
+class CacheMemory : public testing::TestWithParam<MeasuredBuild> {
  protected:
   // On a disk: memory is what is measured.
   CacheMemory() {
@@ -113,7 +113,7 @@ class CacheMemory : public testing::TestWithParam<Build> {
   }
   ~CacheMemory() override { fs::remove_all(root_); }
 
-  void write_rows(const Build& build) const {
+  void write_rows(const MeasuredBuild& build) const {
     std::ofstream file(root_ / "rows.jsonl", std::ios::binary);
     for (int row = 0; row < build.long_rows; ++row) {
       file << build.before;
@@ -127,7 +127,7 @@ class CacheMemory : public testing::TestWithParam<Build> {
   }
 
   // The largest resident size, in MB, of a child process that builds a cache.
-  double peak_of_build(const Build& build) const {
+  double peak_of_build(const MeasuredBuild& build) const {
     const pid_t pid = fork_process();
     if (pid == 0) {
       ::setenv("XRUN_MEMORY_FOLDER", root_.c_str(), 1);
@@ -147,7 +147,7 @@ class CacheMemory : public testing::TestWithParam<Build> {
 };
 
 TEST_P(CacheMemory, SlowABuildTakesLessThanAGigabyte) {
-  const Build& build = GetParam();
+  const MeasuredBuild& build = GetParam();
   write_rows(build);
   const double peak = peak_of_build(build);
   RecordProperty("peak_mb", static_cast<int>(peak));

@@ -164,7 +164,8 @@ TEST(Mixture, RefusesStagesOutOfOrder) {
   const auto error = [](const std::vector<MixtureStage>& stages) {
     return error_of([&] { Mixture(stages, 4, 0, true); });
   };
-  EXPECT_EQ(error({{1, {1, 1}}}), "mixture.stages[1].start is 1, the first stage starts at step 0");
+  EXPECT_EQ(error({{1, {1, 1}}}),
+            "mixture.stages[1].start is 1, wanted 0: the first stage starts at step 0");
   EXPECT_EQ(error({{0, {1, 1}}, {9, {1, 2}}, {9, {2, 1}}}),
             "mixture.stages[3].start is 9, wanted a step after 9, where the stage before it "
             "starts");

@@ -20,7 +20,7 @@ using Ids = std::vector<int32_t>;
 using Packs = std::vector<std::vector<int64_t>>;
 
 // Units that own their tokens.
-struct Units {
+struct OwnedUnits {
   std::vector<std::vector<Ids>> ids;
 
   std::vector<UnitTokens> lists() const {
@@ -41,7 +41,7 @@ PackLimits limits(int64_t max_tokens, int64_t min_run) {
 
 TEST(FoldedPacks, WithoutSharedPrefixesAreBestFitDecreasing) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    Units units;
+    OwnedUnits units;
     std::vector<int64_t> sizes;
     const uint64_t count = 1 + static_cast<uint64_t>(40 * philox_unit(3, seed, 0, 0));
     for (uint64_t u = 0; u < count; ++u) {
@@ -56,7 +56,7 @@ TEST(FoldedPacks, WithoutSharedPrefixesAreBestFitDecreasing) {
 }
 
 TEST(FoldedPacks, UnitsThatShareAPrefixArePlacedTogether) {
-  Units units;
+  OwnedUnits units;
   for (int i = 0; i < 4; ++i) {
     for (const int32_t prompt : {1, 2}) units.ids.push_back({sequence(prompt, 100, 10)});
   }
@@ -67,7 +67,7 @@ TEST(FoldedPacks, UnitsThatShareAPrefixArePlacedTogether) {
 
 TEST(FoldedPacks, ALargeClusterIsDividedWhereItSharesLeast) {
   // All share a header of 64; units 0, 2, 4 share 40 more, and so do 1, 3, 5.
-  Units units;
+  OwnedUnits units;
   for (int i = 0; i < 3; ++i) {
     for (const int32_t group : {1, 2}) {
       Ids ids(64, 9);
@@ -82,7 +82,7 @@ TEST(FoldedPacks, ALargeClusterIsDividedWhereItSharesLeast) {
 
 TEST(FoldedPacks, PartsOfADividedClusterFollowEachOther) {
   // A step computes the prefix of packs that follow each other once.
-  Units units;
+  OwnedUnits units;
   for (int i = 0; i < 4; ++i) {
     for (const int32_t prompt : {1, 2}) units.ids.push_back({sequence(prompt, 100, 10)});
   }
@@ -94,7 +94,7 @@ TEST(FoldedPacks, PartsOfADividedClusterFollowEachOther) {
 }
 
 TEST(FoldedPacks, NamesAUnitThatDoesNotFitAlone) {
-  Units units;
+  OwnedUnits units;
   units.ids.push_back({sequence(1, 10, 2)});
   units.ids.push_back({sequence(2, 100, 20), sequence(2, 100, 30)});
   EXPECT_EQ(error_of([&] { plan_folded_packs(units.lists(), limits(149, 64)); }),
@@ -103,7 +103,7 @@ TEST(FoldedPacks, NamesAUnitThatDoesNotFitAlone) {
 }
 
 TEST(FoldedPacks, SegmentsOfDifferentLengthClassesShareNothing) {
-  Units units;
+  OwnedUnits units;
   units.ids.push_back({sequence(1, 100, 10), sequence(1, 100, 11)});
   PackLimits by_length = limits(400, 64);
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 121);
@@ -112,8 +112,8 @@ TEST(FoldedPacks, SegmentsOfDifferentLengthClassesShareNothing) {
 }
 
 // Random trees of units with one or two segments.
-Units random_units(uint64_t seed) {
-  Units units;
+OwnedUnits random_units(uint64_t seed) {
+  OwnedUnits units;
   uint64_t draw = 0;
   const auto below = [&](size_t limit) {
     return static_cast<size_t>(philox_unit(5, seed, draw++, 0) * static_cast<double>(limit));
@@ -139,7 +139,7 @@ Units random_units(uint64_t seed) {
 
 TEST(FoldedPacks, HoldEveryUnitOnceAndFitFor400RandomSteps) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const Units units = random_units(seed);
+    const OwnedUnits units = random_units(seed);
     const std::vector<UnitTokens> lists = units.lists();
     const PackLimits limit = limits(80, 1 + static_cast<int64_t>(seed % 8));
     const Packs packs = plan_folded_packs(lists, limit);

@@ -7,12 +7,12 @@
 namespace xrun::chat_encoder_test {
 namespace {
 
-class ChatEncoder : public EncoderFixture {
+class ChatEncoderTest : public EncoderFixture {
  protected:
   EncodedRow chat(const std::string& row) const { return encode(RowKind::kChat, row); }
 };
 
-TEST_F(ChatEncoder, EverySpellingGivesTheSameConversation) {
+TEST_F(ChatEncoderTest, EverySpellingGivesTheSameConversation) {
   const std::string want =
       text(chat(R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]}"));
   EXPECT_EQ(want, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n");
@@ -28,7 +28,7 @@ TEST_F(ChatEncoder, EverySpellingGivesTheSameConversation) {
   }
 }
 
-TEST_F(ChatEncoder, InstructionInputHistoryAndSystemBecomeTurns) {
+TEST_F(ChatEncoderTest, InstructionInputHistoryAndSystemBecomeTurns) {
   EXPECT_EQ(text(chat(R"({"instruction":"i","input":"n","output":"o","system":"s",
                           "history":[["q","r"]]})")),
             "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\nq<|im_end|>\n"
@@ -39,7 +39,7 @@ TEST_F(ChatEncoder, InstructionInputHistoryAndSystemBecomeTurns) {
 const std::string kTwoAnswers = R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") +
                                 "," + user_turn("c") + "," + assistant_turn("d") + "]}";
 
-TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
+TEST_F(ChatEncoderTest, TrainsAssistantTurnsTheLastOneOrAll) {
   EXPECT_EQ(trained(chat(kTwoAnswers)), "b<|im_end|>d<|im_end|>");
   settings_.train_on = TrainOn::kLast;
   EXPECT_EQ(trained(chat(kTwoAnswers)), "d<|im_end|>");
@@ -51,20 +51,20 @@ TEST_F(ChatEncoder, TrainsAssistantTurnsTheLastOneOrAll) {
   EXPECT_EQ(std::count(all.streams[0].trained.begin(), all.streams[0].trained.end(), 0), 1);
 }
 
-TEST_F(ChatEncoder, OnlyTheCompletionOfPromptAndCompletionIsTrained) {
+TEST_F(ChatEncoderTest, OnlyTheCompletionOfPromptAndCompletionIsTrained) {
   const std::string row =
       R"({"prompt":[)" + user_turn("a") + "," + assistant_turn("b") + "," + user_turn("c") + R"(],
                              "completion":"d"})";
   EXPECT_EQ(trained(chat(row)), "d<|im_end|>");
 }
 
-TEST_F(ChatEncoder, RowsWithOnePromptShareItsHash) {
+TEST_F(ChatEncoderTest, RowsWithOnePromptShareItsHash) {
   const uint64_t hash = chat(R"({"prompt":"a","completion":"b"})").prompt_hash;
   EXPECT_EQ(chat(R"({"instruction":"a","output":"c"})").prompt_hash, hash);
   EXPECT_NE(chat(R"({"prompt":"x","completion":"b"})").prompt_hash, hash);
 }
 
-TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
+TEST_F(ChatEncoderTest, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   const std::string row = R"({"prompt":"a","completion":"bbbbbbbbbb"})";
   settings_.max_length = 20;
   const std::string raised = error_of([&] { chat(row); });
@@ -87,7 +87,7 @@ TEST_F(ChatEncoder, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   EXPECT_EQ(trained(cut), "bbbb");
 }
 
-TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
+TEST_F(ChatEncoderTest, CommonNamesOfOtherSetsAreSuggested) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"question":"a","answer":"b"})"),
             "unknown_format: its columns: question, answer; name them: fields = { prompt = "
             "\"question\", completion = \"answer\" }");
@@ -105,7 +105,7 @@ TEST_F(ChatEncoder, CommonNamesOfOtherSetsAreSuggested) {
             "completion = \"output\" }");
 }
 
-TEST_F(ChatEncoder, AColumnThatFieldsGivesToAnotherNameIsReadUnderThatNameAlone) {
+TEST_F(ChatEncoderTest, AColumnThatFieldsGivesToAnotherNameIsReadUnderThatNameAlone) {
   settings_.fields = {{"prompt", "input"}, {"completion", "output"}};
   const EncodedRow row = chat(R"({"input":"a","output":"b"})");
   EXPECT_EQ(row.notes, std::vector<std::string>{"read as prompt and completion"});
@@ -113,7 +113,7 @@ TEST_F(ChatEncoder, AColumnThatFieldsGivesToAnotherNameIsReadUnderThatNameAlone)
   EXPECT_EQ(text(chat(R"({"input":"a","output":"b"})")), text(row));
 }
 
-TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
+TEST_F(ChatEncoderTest, AColumnOfNullsCountsAsAbsent) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":null})"),
             "unknown_format: its columns: messages (null); wanted: messages");
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"prompt":"a","completion":null})")
@@ -121,7 +121,7 @@ TEST_F(ChatEncoder, AColumnOfNullsCountsAsAbsent) {
                                "prompt, completion; rows with prompt are read by xrun.prompts"));
 }
 
-TEST_F(ChatEncoder, AFieldThatTheRowLacksIsNamed) {
+TEST_F(ChatEncoderTest, AFieldThatTheRowLacksIsNamed) {
   settings_.fields = {{"messages", "conv"}};
   const std::string row = R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]";
   EXPECT_EQ(
@@ -141,7 +141,7 @@ TEST_F(ChatEncoder, AFieldThatTheRowLacksIsNamed) {
             std::vector<std::string>{"fields names system = \"sys\", a column that the row lacks"});
 }
 
-TEST_F(ChatEncoder, AnUnknownRoleIsNoted) {
+TEST_F(ChatEncoderTest, AnUnknownRoleIsNoted) {
   EXPECT_EQ(
       chat(R"({"messages":[)" + user_turn("a") + R"(,{"role":"function","content":"o"},)" +
            assistant_turn("c") + "]}")
@@ -150,7 +150,7 @@ TEST_F(ChatEncoder, AnUnknownRoleIsNoted) {
           "the role \"function\" is unknown: the template decides how its turns are written"});
 }
 
-TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
+TEST_F(ChatEncoderTest, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {"[1]", "not_an_object: the row is an array, wanted an object"},
            {R"([{"messages":1}])",
@@ -215,7 +215,7 @@ TEST_F(ChatEncoder, SaysWhyARowIsRefused) {
   }
 }
 
-TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateUnchanged) {
+TEST_F(ChatEncoderTest, ContentInPartsReachesTheTemplateUnchanged) {
   const ConversationRow row = ConversationReader(RowKind::kChat, settings_)
                                   .read(parse_json(R"({"tools":"[{\"name\":\"f\"}]","messages":[
               {"role":"user","content":[{"type":"text","text":"a"}]},)" +
@@ -226,13 +226,13 @@ TEST_F(ChatEncoder, ContentInPartsReachesTheTemplateUnchanged) {
   EXPECT_EQ(dump_json(row.kwargs), R"({"tools":[{"name":"f"}]})");
 }
 
-TEST_F(ChatEncoder, ARowWithoutATrainedAnswerIsRefused) {
+TEST_F(ChatEncoderTest, ARowWithoutATrainedAnswerIsRefused) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":[)" + user_turn("a") + R"(,
                         {"role":"assistant","content":"b","weight":0}]})"),
             "empty_mask: no token of the conversation is trained");
 }
 
-TEST_F(ChatEncoder, AliasesOfRolesAreReadAndNoted) {
+TEST_F(ChatEncoderTest, AliasesOfRolesAreReadAndNoted) {
   const EncodedRow row = chat(R"({"messages":[{"role":"Human","content":"a"},
       {"role":"gpt","content":"b"},{"role":"observation","content":"o"},)" +
                               assistant_turn("c") + "]}");
@@ -243,7 +243,7 @@ TEST_F(ChatEncoder, AliasesOfRolesAreReadAndNoted) {
                                                  "the role \"gpt\" is read as \"assistant\""}));
 }
 
-TEST_F(ChatEncoder, ATurnOfShareGptThatIsACallBecomesAToolCall) {
+TEST_F(ChatEncoderTest, ATurnOfShareGptThatIsACallBecomesAToolCall) {
   const auto row = [](const std::string& value) {
     return R"({"conversations":[{"from":"human","value":"a"},{"from":"function_call","value":)" +
            value + R"(},{"from":"observation","value":"o"},{"from":"gpt","value":"b"}]})";
@@ -266,7 +266,7 @@ TEST_F(ChatEncoder, ATurnOfShareGptThatIsACallBecomesAToolCall) {
   }
 }
 
-TEST_F(ChatEncoder, AMessageOfBothSpellingsMustAgree) {
+TEST_F(ChatEncoderTest, AMessageOfBothSpellingsMustAgree) {
   const std::string head =
       R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b",)";
   EXPECT_EQ(trained(chat(head + R"("role":null,"content":null}]})")), "b<|im_end|>");
@@ -280,7 +280,7 @@ TEST_F(ChatEncoder, AMessageOfBothSpellingsMustAgree) {
       "columns_differ: conversations[1] has from and content; with from the text is in value");
 }
 
-TEST_F(ChatEncoder, ColumnsIgnoredForAnotherSpellingAreNoted) {
+TEST_F(ChatEncoderTest, ColumnsIgnoredForAnotherSpellingAreNoted) {
   const std::string messages = R"("messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]";
   EXPECT_EQ(chat("{" + messages + R"(,"output":"x","completion":"y"})").notes,
             (std::vector<std::string>{"\"completion\" is ignored beside \"messages\"",
@@ -293,7 +293,7 @@ TEST_F(ChatEncoder, ColumnsIgnoredForAnotherSpellingAreNoted) {
                                       "read as prompt and completion"}));
 }
 
-TEST_F(ChatEncoder, TwoConversationsThatDifferAreABadRow) {
+TEST_F(ChatEncoderTest, TwoConversationsThatDifferAreABadRow) {
   const std::string messages =
       R"({"messages":[)" + user_turn("a") + "," + assistant_turn("b") + "]";
   const std::string same =
@@ -308,7 +308,7 @@ TEST_F(ChatEncoder, TwoConversationsThatDifferAreABadRow) {
   EXPECT_EQ(chat(messages + R"(,"conversations":7})").notes.size(), 1u);
 }
 
-TEST_F(ChatEncoder, TwoListsOfIdsThatDifferAreABadRow) {
+TEST_F(ChatEncoderTest, TwoListsOfIdsThatDifferAreABadRow) {
   const auto tokens = [&](const std::string& row) { return encode(RowKind::kTokens, row); };
   EXPECT_EQ(tokens(R"({"input_ids":[65,66],"tokens":[65,66]})").notes,
             std::vector<std::string>{"\"tokens\" is ignored beside \"input_ids\""});
@@ -317,7 +317,7 @@ TEST_F(ChatEncoder, TwoListsOfIdsThatDifferAreABadRow) {
                   .starts_with("columns_differ: \"input_ids\" and \"ids\" are two names"));
 }
 
-TEST_F(ChatEncoder, AWeightIsANonNegativeNumberAndReadOnlyIfFieldsNameIt) {
+TEST_F(ChatEncoderTest, AWeightIsANonNegativeNumberAndReadOnlyIfFieldsNameIt) {
   EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","weight":"x"})").weight, 1);
   settings_.fields = {{"weight", "w"}};
   EXPECT_EQ(chat(R"({"prompt":"a","completion":"b","w":0.25})").weight, 0.25f);
@@ -327,7 +327,7 @@ TEST_F(ChatEncoder, AWeightIsANonNegativeNumberAndReadOnlyIfFieldsNameIt) {
             "bad_weight: \"w\" is 1e+39, wanted a number >= 0");
 }
 
-TEST_F(ChatEncoder, NotesWhatItIgnores) {
+TEST_F(ChatEncoderTest, NotesWhatItIgnores) {
   const EncodedRow row =
       chat(R"({"prompt":"x","system":"t","id":4,"messages":[
       {"role":"system","content":"s"},)" +

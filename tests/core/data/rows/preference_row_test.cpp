@@ -30,7 +30,7 @@ std::string spelled(const Json& messages) {
   return text;
 }
 
-struct Spelling {
+struct RowSpelling {
   const char* name;
   std::string row;
   const char* chosen;
@@ -38,7 +38,7 @@ struct Spelling {
   size_t shared;
 };
 
-class Spellings : public testing::TestWithParam<Spelling> {};
+class Spellings : public testing::TestWithParam<RowSpelling> {};
 
 TEST_P(Spellings, GiveTheSameConversations) {
   const PreferenceRow row = read(GetParam().row);
@@ -51,7 +51,7 @@ const std::string kAsks = R"({"role":"user","content":"hi"})";
 const std::string kYes = R"({"role":"assistant","content":"yes"})";
 const std::string kNo = R"({"role":"assistant","content":"no"})";
 
-const Spelling kSpellings[] = {
+const RowSpelling kSpellings[] = {
     {"Conversations",
      R"({"chosen":[)" + kAsks + "," + kYes + R"(],"rejected":[)" + kAsks + "," + kNo + "]}",
      "user:hi|assistant:yes", "user:hi|assistant:no", 1},

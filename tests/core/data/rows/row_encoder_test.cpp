@@ -13,9 +13,9 @@ namespace {
 
 // ---- feedback
 
-class FeedbackEncoder : public EncoderFixture {};
+class FeedbackEncoderTest : public EncoderFixture {};
 
-TEST_F(FeedbackEncoder, KeepsTheLabelAndTrainsTheAnswer) {
+TEST_F(FeedbackEncoderTest, KeepsTheLabelAndTrainsTheAnswer) {
   const EncodedRow good =
       encode(RowKind::kFeedback, R"({"prompt":"a","completion":"b","label":true})");
   EXPECT_EQ(good.label, 1);
@@ -27,7 +27,7 @@ TEST_F(FeedbackEncoder, KeepsTheLabelAndTrainsTheAnswer) {
   EXPECT_EQ(trained(bad), "d<|im_end|>");
 }
 
-TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
+TEST_F(FeedbackEncoderTest, SaysWhyARowIsRefused) {
   for (
       const auto& [row, wanted] : std::vector<RefusedRow>{
           {R"({"prompt":"a","completion":"b"})", "bad_label: has no \"label\""},
@@ -64,7 +64,7 @@ TEST_F(FeedbackEncoder, SaysWhyARowIsRefused) {
   }
 }
 
-TEST_F(FeedbackEncoder, ARatingEndsTheReading) {
+TEST_F(FeedbackEncoderTest, ARatingEndsTheReading) {
   const auto message = [&](const std::string& label) {
     return message_of<DataError>([&] {
       encode(RowKind::kFeedback, R"({"prompt":"a","completion":"b","label":)" + label + "}");
@@ -157,9 +157,9 @@ TEST_F(EveryEncoder, RefusesAnInvalidWeight) {
 
 // ---- prompts
 
-class PromptsEncoder : public EncoderFixture {};
+class PromptsEncoderTest : public EncoderFixture {};
 
-TEST_F(PromptsEncoder, TrainsNothingAndLeavesAnswersOut) {
+TEST_F(PromptsEncoderTest, TrainsNothingAndLeavesAnswersOut) {
   const EncodedRow prompt = encode(RowKind::kPrompts, R"({"prompt":"a"})");
   EXPECT_EQ(trained(prompt), "");
   for (const char* row :
@@ -169,7 +169,7 @@ TEST_F(PromptsEncoder, TrainsNothingAndLeavesAnswersOut) {
   }
 }
 
-TEST_F(PromptsEncoder, FlagsOfItsTurnsAreIgnored) {
+TEST_F(PromptsEncoderTest, FlagsOfItsTurnsAreIgnored) {
   const auto row = [](const char* flag) {
     return fmt::format(R"({{"messages":[{{"role":"user","content":"a"}},
                            {{"role":"assistant","content":"b"{}}},
@@ -182,7 +182,7 @@ TEST_F(PromptsEncoder, FlagsOfItsTurnsAreIgnored) {
   EXPECT_EQ(text(encode(RowKind::kPrompts, row(R"(,"train":false)"))), plain);
 }
 
-TEST_F(PromptsEncoder, SaysWhyARowIsRefused) {
+TEST_F(PromptsEncoderTest, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kPrompts, R"({"prompt":" "})"),
             "empty_prompt: turn 1 is a user turn without text");
   EXPECT_EQ(refusal(RowKind::kPrompts, R"({"messages":[{"role":"assistant","content":"b"}]})"),
@@ -192,16 +192,16 @@ TEST_F(PromptsEncoder, SaysWhyARowIsRefused) {
   EXPECT_TRUE(refusal(RowKind::kPrompts, R"({"prompt":"a"})").starts_with("too_long: the prompt"));
 }
 
-TEST_F(PromptsEncoder, APromptIsNeverCut) {
+TEST_F(PromptsEncoderTest, APromptIsNeverCut) {
   settings_.over_length = OverLength::kCut;
   EXPECT_THROW(encode(RowKind::kPrompts, R"({"prompt":"a"})"), UsageError);
 }
 
 // ---- text
 
-class TextEncoder : public EncoderFixture {};
+class TextEncoderTest : public EncoderFixture {};
 
-TEST_F(TextEncoder, TrainsEveryTokenButTheFirstUpToTheEnd) {
+TEST_F(TextEncoderTest, TrainsEveryTokenButTheFirstUpToTheEnd) {
   const EncodedRow row = encode(RowKind::kText, R"({"text":"some"})");
   EXPECT_EQ(trained(row).substr(0, 3), "ome");
   EXPECT_EQ(row.streams[0].ids.back(), *tokenizer().eos_id());
@@ -210,12 +210,12 @@ TEST_F(TextEncoder, TrainsEveryTokenButTheFirstUpToTheEnd) {
   EXPECT_EQ(text(encode(RowKind::kText, R"({"text":"some"})")), "some");
 }
 
-TEST_F(TextEncoder, ATextThatSpellsASpecialTokenStaysPlain) {
+TEST_F(TextEncoderTest, ATextThatSpellsASpecialTokenStaysPlain) {
   settings_.end_of_text = false;
   EXPECT_EQ(encode(RowKind::kText, R"({"text":"<|im_end|>"})").streams[0].ids.size(), 10u);
 }
 
-TEST_F(TextEncoder, SaysWhyARowIsRefused) {
+TEST_F(TextEncoderTest, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":" \n"})"), "empty_text: the text is empty");
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":1})"),
             "wrong_type: \"text\" is an integer, wanted a string");
@@ -233,9 +233,9 @@ TEST_F(TextEncoder, SaysWhyARowIsRefused) {
 
 // ---- tokens
 
-class TokensEncoder : public EncoderFixture {};
+class TokensEncoderTest : public EncoderFixture {};
 
-TEST_F(TokensEncoder, LabelsMasksAndWeightsSelectTheTrainedTokens) {
+TEST_F(TokensEncoderTest, LabelsMasksAndWeightsSelectTheTrainedTokens) {
   using Flags = std::vector<uint8_t>;
   const auto flags = [&](const char* row) {
     return encode(RowKind::kTokens, row).streams[0].trained;
@@ -250,7 +250,7 @@ TEST_F(TokensEncoder, LabelsMasksAndWeightsSelectTheTrainedTokens) {
   EXPECT_EQ(row.streams[0].weights, (std::vector<float>{1, 0.5, 0, 2}));
 }
 
-TEST_F(TokensEncoder, SaysWhyARowIsRefused) {
+TEST_F(TokensEncoderTest, SaysWhyARowIsRefused) {
   for (const auto& [row, wanted] : std::vector<RefusedRow>{
            {R"({"text":"a"})",
             "unknown_format: its columns: text; wanted: input_ids; rows with text are read by "

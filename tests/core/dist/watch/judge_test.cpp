@@ -52,7 +52,7 @@ TEST(Judge, FindsADeadRankAndTellsWhatEachDid) {
   EXPECT_EQ(verdict->rank, 1);
   EXPECT_FALSE(verdict->reported);
   EXPECT_EQ(verdict->text,
-            "rank 1 of 3: step 17: its process ended without a word: killed, crashed or out of "
+            "rank 1 of 3: step 17: its process ended without a message: killed, crashed or out of "
             "memory\n"
             "  rank 1: step 17, computing for 0.0 s after \"\" (collective 117, 0 bytes)\n"
             "  rank 0: step 17, waiting in \"gradient bucket 3\" (collective 118, 4.2 MB) for 0.4 "

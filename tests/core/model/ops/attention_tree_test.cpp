@@ -33,7 +33,7 @@ using Tensors = std::vector<at::Tensor>;
 
 constexpr double kScale = 0.3;
 
-struct Tree {
+struct PackTree {
   AttentionLayout layout{.cu_seqlens = {0}};
   std::vector<Numbers> paths;  // rows of the pack from a root to each leaf
 
@@ -46,8 +46,8 @@ class TreeMaker {
   TreeMaker(uint64_t seed, int64_t longest, int64_t leaves)
       : random_(seed), longest_(longest), leaves_(leaves) {}
 
-  Tree make() {
-    Tree tree;
+  PackTree make() {
+    PackTree tree;
     for (int64_t roots = number(1, 3); roots > 0; --roots) add_node(tree, -1, {}, 1);
     if (number(0, 2) == 0) tree.layout.window = number(1, longest_);
     return tree;
@@ -65,7 +65,7 @@ class TreeMaker {
     return number(1, kind < 5 ? std::min<int64_t>(longest_, 40) : longest_);
   }
 
-  void add_node(Tree& tree, int64_t parent, Numbers path, int depth) {
+  void add_node(PackTree& tree, int64_t parent, Numbers path, int depth) {
     const auto self = static_cast<int64_t>(tree.layout.parent.size());
     const int64_t begin = tree.rows(), end = begin + length();
     tree.layout.parent.push_back(parent);
@@ -100,7 +100,7 @@ AttentionResult alone(const Tensors& x, const Numbers& path, int64_t window) {
 }
 
 // True if every token has the bits that it has in its sequences alone.
-bool has_unfolded_bits(const Tree& tree, const Tensors& x, const AttentionResult& folded) {
+bool has_unfolded_bits(const PackTree& tree, const Tensors& x, const AttentionResult& folded) {
   for (const Numbers& path : tree.paths) {
     const AttentionResult one = alone(x, path, tree.layout.window);
     const at::Tensor rows = row_index(path);
@@ -132,7 +132,7 @@ Result result_of(const Tensors& x, const at::Tensor& grad, const AttentionLayout
 
 // The unfolded sequences in fp64, in plain products. A row that several of them share is a query
 // in the first alone; keys of all of them add to the gradients.
-Result unfolded(const Tree& tree, const Tensors& x, const at::Tensor& grad) {
+Result unfolded(const PackTree& tree, const Tensors& x, const at::Tensor& grad) {
   const int64_t heads = x[0].size(1), groups = x[1].size(1), window = tree.layout.window;
   const at::Tensor all_k = head_copies(x[1], heads), all_v = head_copies(x[2], heads);
   Result sum{at::zeros_like(x[0]), at::zeros({heads, tree.rows()}, at::kDouble),
@@ -195,7 +195,7 @@ void expect_tree(uint64_t seed, int64_t longest, int64_t leaves, bool dense) {
   const at::NoGradGuard no_grad;
   SCOPED_TRACE(seed);
   TreeMaker maker(seed, longest, leaves);
-  const Tree tree = maker.make();
+  const PackTree tree = maker.make();
   const int64_t groups = maker.number(1, 2), heads = groups * maker.number(1, dense ? 3 : 2);
   const int64_t head_dim =
       Numbers{4, 16, 24, 64}[static_cast<size_t>(maker.number(0, dense ? 3 : 2))];
@@ -210,8 +210,8 @@ void expect_tree(uint64_t seed, int64_t longest, int64_t leaves, bool dense) {
 }
 
 // A prompt of 70 over two answers of 50, of which the first has two ends.
-Tree small_tree(int64_t window = 0) {
-  Tree tree;
+PackTree small_tree(int64_t window = 0) {
+  PackTree tree;
   tree.layout = {{0, 70, 120, 130, 145, 195}, {-1, 0, 1, 1, 0}, window};
   const auto range = [](Numbers path, int64_t from, int64_t to) {
     for (; from < to; ++from) path.push_back(from);
@@ -267,7 +267,7 @@ TEST(AttentionTree, MemoryGrowsWithTheRowsNotWithTheirSquare) {
 TEST(AttentionTree, GradientsOfLossesOverSequencesAddUp) {
   for (uint64_t seed = 50; seed < 54; ++seed) {
     SCOPED_TRACE(seed);
-    const Tree tree = TreeMaker(seed, 30, 4).make();
+    const PackTree tree = TreeMaker(seed, 30, 4).make();
     Tensors folded, unfolded;
     for (const at::Tensor& one : doubles(inputs(tree.rows(), 4, 2, 8, seed))) {
       folded.push_back(one.clone().set_requires_grad(true));
@@ -299,7 +299,7 @@ TEST(AttentionTree, SlowRowsAfterHeldKeysHaveTheBitsAndGradientsOfTheWholePack) 
     for (const auto type : {at::kFloat, at::kDouble}) {
       SCOPED_TRACE(fmt::format("seed {} {}", seed, c10::toString(type)));
       TreeMaker maker(seed, 100, 6);
-      const Tree tree = maker.make();
+      const PackTree tree = maker.make();
       if (tree.rows() < 2) continue;
       const int64_t held = maker.number(1, tree.rows() - 1), rows = tree.rows() - held;
       Tensors x, leaves;
@@ -339,7 +339,7 @@ TEST(AttentionTree, HeldKeysOfOtherSizesAreRefused) {
 TEST(AttentionTree, BitsDoNotDependOnTheNumberOfThreads) {
   const at::NoGradGuard no_grad;
   const int before = at::get_num_threads();
-  const Tree tree = small_tree();
+  const PackTree tree = small_tree();
   const Tensors x = inputs(tree.rows(), 6, 2, 64, 4);
   const at::Tensor grad = random_tensor(x[0].sizes().vec(), 7);
   std::vector<Result> results;
@@ -359,7 +359,7 @@ TEST(AttentionTree, BitsDoNotDependOnTheNumberOfThreads) {
 
 TEST(AttentionTree, HalfPrecisionFoldsWithoutLossToo) {
   const at::NoGradGuard no_grad;
-  const Tree tree = small_tree();
+  const PackTree tree = small_tree();
   for (const auto type : {at::kBFloat16, at::kHalf}) {
     Tensors x;
     for (const at::Tensor& one : inputs(tree.rows(), 4, 2, 40, 9)) x.push_back(one.to(type));
@@ -372,7 +372,7 @@ TEST(AttentionTree, HalfPrecisionFoldsWithoutLossToo) {
 
 TEST(AttentionTree, ASiblingThatIsVisibleIsNoticed) {
   const at::NoGradGuard no_grad;
-  Tree tree = small_tree();
+  PackTree tree = small_tree();
   const Tensors x = inputs(tree.rows(), 2, 1, 16, 3);
   EXPECT_TRUE(has_unfolded_bits(tree, x, attention_of(x, tree.layout)));
   tree.layout.parent = {-1, 0, 1, 2, 0};  // the third node now sees its sibling
@@ -383,7 +383,7 @@ TEST(AttentionTree, ASiblingThatIsVisibleIsNoticed) {
 
 TEST(AttentionTree, FlatPositionsAreNoticed) {
   const at::NoGradGuard no_grad;
-  const Tree tree = small_tree();
+  const PackTree tree = small_tree();
   const Tensors plain = inputs(tree.rows(), 2, 1, 16, 3);
   const auto rotated = [&](const at::Tensor& position) {
     const RopeAngles angles = rope_angles({}, 16, {position, {0, tree.rows()}}, at::kFloat);
@@ -414,7 +414,7 @@ TEST(AttentionTree, FlatPositionsAreNoticed) {
 TEST(AttentionTree, AWindowByFlatDistanceIsNoticed) {
   const at::NoGradGuard no_grad;
   constexpr int64_t kWindow = 60;
-  const Tree tree = small_tree(kWindow);
+  const PackTree tree = small_tree(kWindow);
   const Tensors x = inputs(tree.rows(), 1, 1, 16, 3);
   // Dense, with a given distance between rows: on the path, or in the pack.
   const auto dense = [&](bool flat) {

@@ -31,12 +31,12 @@ at::Tensor reference(const at::Tensor& hidden, const at::Tensor& weight, const a
   return head_oracle(hidden, weight, index, target).logprob;
 }
 
-struct Gradients {
+struct InputGradients {
   at::Tensor value, hidden, weight;
 };
 
 template <class F>
-Gradients run(const Problem& p, F f) {
+InputGradients run(const Problem& p, F f) {
   const at::Tensor h = p.hidden.detach().clone().set_requires_grad(true);
   const at::Tensor w = p.weight.detach().clone().set_requires_grad(true);
   const at::Tensor y = f(h, w);
@@ -49,10 +49,10 @@ Gradients run(const Problem& p, F f) {
 TEST(TargetsAlone, AgreesWithDoublePrecisionInValueAndGradient) {
   for (const auto& [T, R, V, D] : {std::tuple{5, 7, 33, 8}, {40, 300, 517, 24}, {3, 1, 2, 1}}) {
     const Problem p = make_problem(T, R, V, D);
-    const Gradients got = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
+    const InputGradients got = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
       return linear_head(h, w, p.index, p.target).logprob;
     });
-    const Gradients want = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
+    const InputGradients want = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
       return reference(h, w, p.index, p.target);
     });
     EXPECT_EQ(got.value.scalar_type(), at::kFloat);
@@ -81,15 +81,15 @@ TEST(TargetsAlone, RowsBeyondTheMemoryAreRecomputedWithTheSameResult) {
     });
   };
   const HeadCounts start = head_counts();
-  const Gradients all_kept = with_mb(64);
+  const InputGradients all_kept = with_mb(64);
   const HeadCounts after_kept = head_counts();
   EXPECT_EQ(after_kept.rows - start.rows, 700);
   EXPECT_EQ(after_kept.recomputed - start.recomputed, 0);
-  const Gradients some = with_mb(1);
+  const InputGradients some = with_mb(1);
   EXPECT_EQ(head_counts().recomputed - after_kept.recomputed, 700 - 512);
-  const Gradients none = with_mb(0);
+  const InputGradients none = with_mb(0);
   EXPECT_EQ(head_counts().recomputed - after_kept.recomputed, 700 - 512 + 700);
-  for (const Gradients* g : {&some, &none}) {
+  for (const InputGradients* g : {&some, &none}) {
     EXPECT_TRUE(g->value.equal(all_kept.value));
     EXPECT_LT(largest_difference(g->hidden, all_kept.hidden), 1e-5);
     EXPECT_LT(largest_difference(g->weight, all_kept.weight), 1e-4);
@@ -103,7 +103,7 @@ TEST(TargetsAlone, GivesTheSameBitsAgain) {
       return linear_head(h, w, p.index, p.target).logprob;
     });
   };
-  const Gradients a = once(), b = once();
+  const InputGradients a = once(), b = once();
   EXPECT_TRUE(a.value.equal(b.value));
   EXPECT_TRUE(a.hidden.equal(b.hidden));
   EXPECT_TRUE(a.weight.equal(b.weight));
@@ -124,7 +124,7 @@ TEST(TargetsAlone, GradientsOfTwoCallsInFlightDoNotShareRows) {
 
 TEST(TargetsAlone, NoRowsGiveAnEmptyResultAndZeroGradients) {
   const Problem p = make_problem(4, 0, 10, 3);
-  const Gradients g = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
+  const InputGradients g = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
     return linear_head(h, w, p.index, p.target).logprob;
   });
   EXPECT_EQ(g.value.sizes(), at::IntArrayRef({0}));
@@ -147,10 +147,10 @@ TEST(TargetsAlone, NarrowInputsUseAnFp32Softmax) {
     Problem p = make_problem(9, 30, 77, 16);
     p.hidden = p.hidden.to(type);
     p.weight = p.weight.to(type);
-    const Gradients got = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
+    const InputGradients got = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
       return linear_head(h, w, p.index, p.target).logprob;
     });
-    const Gradients want = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
+    const InputGradients want = run(p, [&](const at::Tensor& h, const at::Tensor& w) {
       return reference(h, w, p.index, p.target);
     });
     EXPECT_EQ(got.value.scalar_type(), at::kFloat);

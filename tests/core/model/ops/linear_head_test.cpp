@@ -26,14 +26,14 @@ at::Tensor output(const HeadResult& result, const std::string& name) {
   return name == "lse" ? result.lse : result.top_logprob;
 }
 
-struct Gradients {
+struct InputGradients {
   HeadResult value;
   at::Tensor hidden, weight;
 };
 
 // Gradients of the sum of the named outputs, each times fixed numbers.
 template <class F>
-Gradients run(const HeadProblem& p, const std::vector<std::string>& names, F f) {
+InputGradients run(const HeadProblem& p, const std::vector<std::string>& names, F f) {
   const at::Tensor h = p.hidden.detach().clone().set_requires_grad(true);
   const at::Tensor w = p.weight.detach().clone().set_requires_grad(true);
   const HeadResult result = f(h, w);
@@ -46,15 +46,15 @@ Gradients run(const HeadProblem& p, const std::vector<std::string>& names, F f) 
   return {result, h.grad(), w.grad()};
 }
 
-Gradients ours(const HeadProblem& p, const std::vector<std::string>& names,
-               const HeadOptions& options) {
+InputGradients ours(const HeadProblem& p, const std::vector<std::string>& names,
+                    const HeadOptions& options) {
   return run(p, names, [&](const at::Tensor& h, const at::Tensor& w) {
     return linear_head(h, w, p.index, p.target, options);
   });
 }
 
-Gradients oracle(const HeadProblem& p, const std::vector<std::string>& names,
-                 const HeadOptions& options) {
+InputGradients oracle(const HeadProblem& p, const std::vector<std::string>& names,
+                      const HeadOptions& options) {
   return run(p, names, [&](const at::Tensor& h, const at::Tensor& w) {
     return head_oracle(h, w, p.index, p.target, options);
   });
@@ -106,7 +106,7 @@ TEST_P(LinearHeadTest, AgreesWithDoublePrecisionInEveryOutputAndGradient) {
   // Narrow gradients are rounded once, at the end.
   const double of_gradient = c.type == at::kFloat ? 1e-5 : 1e-2;
   for (const char* name : kOutputs) {
-    const Gradients got = ours(p, {name}, options), want = oracle(p, {name}, options);
+    const InputGradients got = ours(p, {name}, options), want = oracle(p, {name}, options);
     expect_close(output(got.value, name), output(want.value, name), 1e-5, name);
     EXPECT_EQ(output(got.value, name).scalar_type(), at::kFloat);
     EXPECT_EQ(got.hidden.scalar_type(), c.type);
@@ -114,7 +114,7 @@ TEST_P(LinearHeadTest, AgreesWithDoublePrecisionInEveryOutputAndGradient) {
     expect_close(got.weight, want.weight, of_gradient, name);
     EXPECT_TRUE(got.value.top_id.equal(want.value.top_id));
   }
-  const Gradients got = ours(p, all_names(), options), want = oracle(p, all_names(), options);
+  const InputGradients got = ours(p, all_names(), options), want = oracle(p, all_names(), options);
   expect_close(got.hidden, want.hidden, of_gradient, "all at once");
   expect_close(got.weight, want.weight, of_gradient, "all at once");
 }
@@ -141,7 +141,8 @@ TEST(LinearHead, PaddedColumnsHaveNoProbabilityAndNoGradient) {
   options.columns = 33;
   HeadProblem cut = p;
   cut.weight = p.weight.narrow(0, 0, 33).contiguous();
-  const Gradients got = ours(p, all_names(), options), want = ours(cut, all_names(), everything());
+  const InputGradients got = ours(p, all_names(), options),
+                       want = ours(cut, all_names(), everything());
   for (const char* name : kOutputs) {
     EXPECT_TRUE(output(got.value, name).equal(output(want.value, name))) << name;
   }
@@ -151,7 +152,7 @@ TEST(LinearHead, PaddedColumnsHaveNoProbabilityAndNoGradient) {
 
 TEST(LinearHead, SeveralTargetsAreSeveralRows) {
   const HeadProblem p = head_problem(8, 12, 40, 6, 3);
-  const Gradients got = ours(p, {"logprob"}, {});
+  const InputGradients got = ours(p, {"logprob"}, {});
   HeadProblem rows = p;
   rows.index = p.index.repeat_interleave(3);
   rows.target = p.target.reshape({-1});
@@ -217,11 +218,11 @@ TEST(LinearHead, RowsBeyondTheMemoryGiveTheSameBits) {
     return ours(p, all_names(), options);
   };
   const HeadCounts start = head_counts();
-  const Gradients kept = with_mb(64);
+  const InputGradients kept = with_mb(64);
   EXPECT_EQ(head_counts().recomputed, start.recomputed);
   for (const int64_t mb : {64, 1, 0}) {
     const int64_t before = head_counts().recomputed;
-    const Gradients other = with_mb(mb);
+    const InputGradients other = with_mb(mb);
     EXPECT_EQ(head_counts().recomputed - before, mb == 64 ? 0 : mb == 1 ? 700 - 512 : 700);
     for (const char* name : kOutputs) {
       EXPECT_TRUE(output(other.value, name).equal(output(kept.value, name))) << mb << name;
@@ -233,7 +234,7 @@ TEST(LinearHead, RowsBeyondTheMemoryGiveTheSameBits) {
 
 TEST(LinearHead, TargetsAloneMatchTargetsWithOtherOutputs) {
   const HeadProblem p = head_problem(20, 300, 131, 9);
-  const Gradients got = ours(p, {"logprob"}, {.lse = true}), want = ours(p, {"logprob"}, {});
+  const InputGradients got = ours(p, {"logprob"}, {.lse = true}), want = ours(p, {"logprob"}, {});
   EXPECT_LT(largest_difference(got.value.logprob, want.value.logprob), 2e-6);
   expect_close(got.hidden, want.hidden, 1e-5, "hidden");
   expect_close(got.weight, want.weight, 1e-5, "weight");

@@ -16,9 +16,9 @@ namespace xrun::linear_test {
 
 namespace {
 
-struct Operands {
+struct LinearOperands {
   at::Tensor x, weight, bias;
-  Operands to(at::ScalarType type) const {
+  LinearOperands to(at::ScalarType type) const {
     return {leaf(x, type), leaf(weight, type), leaf(bias, type)};
   }
   static at::Tensor leaf(const at::Tensor& t, at::ScalarType type) {
@@ -26,9 +26,9 @@ struct Operands {
   }
 };
 
-Operands some(int64_t T, at::ScalarType type) {
-  return Operands{random_tensor({T, 37}, 1, 2.0), random_tensor({11, 37}, 2),
-                  random_tensor({11}, 3)}
+LinearOperands some(int64_t T, at::ScalarType type) {
+  return LinearOperands{random_tensor({T, 37}, 1, 2.0), random_tensor({11, 37}, 2),
+                        random_tensor({11}, 3)}
       .to(type);
 }
 
@@ -43,7 +43,7 @@ at::Tensor own_op(const at::Tensor& x, const at::Tensor& weight,
 
 TEST(Linear, NarrowStorageTypesMatchAtensLinear) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kDouble}) {
-    const Operands in = some(5, type);
+    const LinearOperands in = some(5, type);
     EXPECT_TRUE(linear(in.x, in.weight, in.bias, GemmType::kStorage)
                     .equal(at::linear(in.x, in.weight, in.bias)));
   }
@@ -51,7 +51,7 @@ TEST(Linear, NarrowStorageTypesMatchAtensLinear) {
 
 TEST(Linear, Fp32AgreesWithDoublePrecisionAndSoDoItsGradients) {
   for (const int64_t T : {0, 1, 130}) {
-    const Operands in = some(T, at::kFloat), wide = in.to(at::kDouble);
+    const LinearOperands in = some(T, at::kFloat), wide = in.to(at::kDouble);
     const at::Tensor y = linear(in.x, in.weight, in.bias, GemmType::kStorage);
     const at::Tensor want = at::linear(wide.x, wide.weight, wide.bias);
     const at::Tensor c = random_tensor({T, 11}, 4);
@@ -124,7 +124,7 @@ TEST(Linear, SavesItsInputForATrainedWeightOnly) {
 TEST(Linear, UpcastProductsRoundOnce) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     for (const int64_t T : {0, 1, 130}) {
-      const Operands in = some(T, type), wide = in.to(at::kDouble);
+      const LinearOperands in = some(T, type), wide = in.to(at::kDouble);
       const double bits = type == at::kHalf ? 0x1p-11 : 0x1p-8;  // half a unit in the last place
       const at::Tensor y = linear(in.x, in.weight, in.bias, GemmType::kFloat);
       const at::Tensor want = at::linear(wide.x, wide.weight, wide.bias);

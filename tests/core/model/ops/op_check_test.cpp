@@ -15,12 +15,12 @@
 namespace xrun::op_check_test {
 namespace {
 
-using Arguments = std::vector<c10::IValue>;
+using OpArguments = std::vector<c10::IValue>;
 
 at::Tensor floats(at::IntArrayRef sizes) { return at::ones(sizes, at::kFloat); }
 
 // Valid arguments of every op, which the tests then spoil.
-std::map<std::string, Arguments> good_calls() {
+std::map<std::string, OpArguments> good_calls() {
   const at::Tensor ids = at::arange(3, at::kLong);
   const at::Tensor hidden = floats({4, 6}), head = floats({5, 6});
   const at::Tensor q = floats({4, 4, 8}), k = floats({4, 2, 8});
@@ -58,7 +58,7 @@ std::map<std::string, Arguments> good_calls() {
   };
 }
 
-bool call(const std::string& op, Arguments arguments) {
+bool call(const std::string& op, OpArguments arguments) {
   try {
     c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), "").callBoxed(arguments);
     return true;
@@ -127,7 +127,7 @@ TEST(OpCheck, HostileArgumentsNeverCrash) {
     int refused = 0;
     for (int round = 0; round < kRounds; ++round) {
       Dice dice(static_cast<uint64_t>(round));
-      Arguments spoilt = good;
+      OpArguments spoilt = good;
       for (int64_t k = 1 + dice.below(2); k > 0; --k) {
         const auto at = static_cast<size_t>(dice.below(static_cast<int64_t>(good.size())));
         spoilt[at] = hostile(good[at], dice);
@@ -145,7 +145,7 @@ TEST(OpCheck, SecondDerivativesAreRefused) {
         op == "xrun::dropout_mask") {
       continue;
     }
-    Arguments arguments = good;
+    OpArguments arguments = good;
     const at::Tensor x = good[0].toTensor().clone().set_requires_grad(true);
     arguments[0] = x;
     c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), "").callBoxed(arguments);
@@ -165,7 +165,7 @@ TEST(OpCheck, SecondDerivativesAreRefused) {
 }
 
 std::string refusal(const std::string& op, size_t argument, const c10::IValue& value) {
-  Arguments arguments = good_calls().at(op);
+  OpArguments arguments = good_calls().at(op);
   arguments[argument] = value;
   try {
     c10::Dispatcher::singleton().findSchemaOrThrow(op.c_str(), "").callBoxed(arguments);

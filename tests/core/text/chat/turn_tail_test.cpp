@@ -12,14 +12,14 @@ namespace xrun::turn_tail_test {
 
 namespace {
 
-struct Family {
+struct TailFamily {
   const char* chat_template;
   const char* tokenizer;  // a folder of tests/data
   const char* end;        // of a turn
 };
-void PrintTo(const Family& family, std::ostream* out) { *out << family.chat_template; }
+void PrintTo(const TailFamily& family, std::ostream* out) { *out << family.chat_template; }
 
-const Family kFamilies[] = {
+const TailFamily kFamilies[] = {
     {"chatml", "tiny_tokenizer", "<|im_end|>"},    {"qwen2.5", "tiny_tokenizer", "<|im_end|>"},
     {"qwen3", "tiny_tokenizer", "<|im_end|>"},     {"smollm2", "tiny_tokenizer", "<|im_end|>"},
     {"llama-3.1", "tiny_tokenizer", "<|eot_id|>"}, {"llama-2", "tokenizers/llama2", "</s>"},
@@ -34,7 +34,7 @@ std::shared_ptr<const ChatTemplate> builtin(std::string_view name) {
   return nullptr;
 }
 
-class EveryFamily : public testing::TestWithParam<Family> {
+class EveryFamily : public testing::TestWithParam<TailFamily> {
  protected:
   EveryFamily() : template_(builtin(GetParam().chat_template)) {
     std::string text =

@@ -22,7 +22,7 @@ inline Json small_tokenizer() {
                     "small");
 }
 
-class TokenizerFolder : public testing::Test {
+class TokenizerFolderTest : public testing::Test {
  protected:
   std::shared_ptr<const Tokenizer> load() const { return Tokenizer::load(folder_.path()); }
   // Returns the message of load(), with DIR for the folder's path.

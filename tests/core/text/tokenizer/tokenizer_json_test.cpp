@@ -6,7 +6,7 @@ namespace xrun::tokenizer_json_test {
 
 namespace {
 
-using TokenizerJson = TokenizerFolder;
+using TokenizerJson = TokenizerFolderTest;
 
 TEST_F(TokenizerJson, AnUnsupportedComponentIsNamedWithItsPath) {
   Json json = small_tokenizer();
@@ -25,7 +25,7 @@ struct BadModel {
   const char* message;
 };
 
-class TokenizerJsonBadModel : public TokenizerFolder,
+class TokenizerJsonBadModel : public TokenizerFolderTest,
                               public testing::WithParamInterface<BadModel> {};
 
 TEST_P(TokenizerJsonBadModel, IsAnErrorWithItsPath) {

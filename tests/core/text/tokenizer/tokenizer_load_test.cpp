@@ -28,7 +28,7 @@ Json byte_vocabulary() {
 
 constexpr const char* kMerges = "#version: 0.2\nh e\nhe l\n1 2\n";
 
-class TokenizerLoad : public TokenizerFolder {
+class TokenizerLoad : public TokenizerFolderTest {
  protected:
   void write_vocab_and_merges() const {
     write("vocab.json", dump_json(byte_vocabulary()));

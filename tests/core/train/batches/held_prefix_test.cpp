@@ -65,7 +65,7 @@ std::shared_ptr<Batch> unsplit() {
 }
 
 // Results of one step of a newly opened policy, before its update.
-struct Outcome {
+struct PrefixStep {
   at::Tensor logprob;  // [R] of all loss rows
   std::vector<at::Tensor> gradients;
   double flops = 0;
@@ -82,10 +82,10 @@ Objective nll_of(const Trained& t) {
   };
 }
 
-Outcome outcome(const Trained& t, Batch& batch, const MakeObjective& make) {
+PrefixStep outcome(const Trained& t, Batch& batch, const MakeObjective& make) {
   t.policy->model();
   const Objective objective = make(t);
-  Outcome result;
+  PrefixStep result;
   std::vector<at::Tensor> logprobs;
   StepOptions step;
   step.read_gradients = [&] {
@@ -105,15 +105,15 @@ Outcome outcome(const Trained& t, Batch& batch, const MakeObjective& make) {
   return result;
 }
 
-Outcome outcome(const TinyFolder& folder, const PolicyOptions& options, Batch& batch,
-                const MakeObjective& make) {
+PrefixStep outcome(const TinyFolder& folder, const PolicyOptions& options, Batch& batch,
+                   const MakeObjective& make) {
   return outcome(open_trained(folder, options), batch, make);
 }
 
 class HeldPrefixes : public StepTest {
  protected:
-  Outcome of(const std::shared_ptr<Batch>& batch, const MakeObjective& make = dpo_of,
-             const PolicyOptions& options = {}) {
+  PrefixStep of(const std::shared_ptr<Batch>& batch, const MakeObjective& make = dpo_of,
+                const PolicyOptions& options = {}) {
     return outcome(folder_, options, *batch, make);
   }
 };
@@ -143,7 +143,7 @@ TEST_F(HeldPrefixes, AreComputedOnceForConsecutiveMicroBatches) {
 
 TEST_F(HeldPrefixes, LogprobsHaveTheBitsOfTheUnfoldedStepAndOfTheUnsplitFold) {
   for (const MakeObjective& make : {MakeObjective(dpo_of), MakeObjective(nll_of)}) {
-    const Outcome held = of(split(FoldMode::kAlways), make);
+    const PrefixStep held = of(split(FoldMode::kAlways), make);
     expect_bits(held.logprob, of(split(FoldMode::kNever), make).logprob);
     expect_bits(held.logprob, of(unsplit(), make).logprob);
   }
@@ -157,8 +157,8 @@ TEST_F(HeldPrefixes, SlowGradientsMatchTheUnfoldedStep) {
         PolicyOptions options;
         options.recompute = recompute;
         if (lora) options.lora = AdapterOptions{};
-        const Outcome whole = of(split(FoldMode::kNever), make, options);
-        const Outcome held = of(split(FoldMode::kAlways), make, options);
+        const PrefixStep whole = of(split(FoldMode::kNever), make, options);
+        const PrefixStep held = of(split(FoldMode::kAlways), make, options);
         EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
         expect_bits(held.logprob, whole.logprob);
         EXPECT_LT(held.flops, 0.5 * whole.flops);
@@ -176,8 +176,8 @@ TEST_F(HeldPrefixes, APartOfTheWeightsHasTheGradientsOfTheUnfoldedStep) {
       PolicyOptions options;
       options.recompute = recompute;
       options.train = {pattern};
-      const Outcome whole = of(split(FoldMode::kNever), nll_of, options);
-      const Outcome held = of(split(FoldMode::kAlways), nll_of, options);
+      const PrefixStep whole = of(split(FoldMode::kNever), nll_of, options);
+      const PrefixStep held = of(split(FoldMode::kAlways), nll_of, options);
       EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
       expect_bits(held.logprob, whole.logprob);
     }
@@ -194,8 +194,8 @@ TEST_F(HeldPrefixes, OfGpt2HaveTheBitsOfTheUnfoldedStep) {
                                        .kv_heads = 4,
                                        .ffn = 64,
                                        .scale = 0.2});
-  const Outcome held = outcome(gpt2, {}, *split(FoldMode::kAlways), nll_of);
-  const Outcome whole = outcome(gpt2, {}, *split(FoldMode::kNever), nll_of);
+  const PrefixStep held = outcome(gpt2, {}, *split(FoldMode::kAlways), nll_of);
+  const PrefixStep whole = outcome(gpt2, {}, *split(FoldMode::kNever), nll_of);
   expect_bits(held.logprob, whole.logprob);
   EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
 }
@@ -222,7 +222,7 @@ TEST_F(HeldPrefixes, OfModelsWithWindowsAndGroupedHeadsHaveTheBitsOfTheUnfoldedS
       }
       return outcome(t, *batch, nll_of);
     };
-    const Outcome held = of(FoldMode::kAlways), whole = of(FoldMode::kNever);
+    const PrefixStep held = of(FoldMode::kAlways), whole = of(FoldMode::kNever);
     expect_bits(held.logprob, whole.logprob);
     EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
     EXPECT_LT(held.flops, 0.7 * whole.flops);
@@ -245,7 +245,7 @@ TEST_F(HeldPrefixes, SequencesMayEndWithAndInsideThePrefix) {
     EXPECT_EQ(held_prefixes(batch->micros())[0]->prefix().size(),
               70 + static_cast<int64_t>(inside));
     for (const MakeObjective& make : {MakeObjective(dpo_of), MakeObjective(nll_of)}) {
-      const Outcome held = of(batch, make), whole = of(step(FoldMode::kNever), make);
+      const PrefixStep held = of(batch, make), whole = of(step(FoldMode::kNever), make);
       expect_bits(held.logprob, whole.logprob);
       EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
     }
@@ -271,7 +271,7 @@ TEST_F(HeldPrefixes, HaveTheFrequenciesOfTheirSequences) {
     const auto step = [&](FoldMode mode) {
       return outcome(dynamic, {}, *tiny_batch(pairs, 1, fold_info(mode, kMinRun)), nll_of);
     };
-    const Outcome whole = step(FoldMode::kNever), held = step(FoldMode::kAlways);
+    const PrefixStep whole = step(FoldMode::kNever), held = step(FoldMode::kAlways);
     expect_bits(held.logprob, whole.logprob);
     EXPECT_LT(distance(held.gradients, whole.gradients), 1e-5);
     return held.flops / whole.flops;
@@ -305,8 +305,8 @@ TEST_F(HeldPrefixes, AScorerReadsTheLastTokenOfEverySequence) {
 TEST_F(HeldPrefixes, Bf16DiffersByRoundingAlone) {
   PolicyOptions options;
   options.dtype = at::kBFloat16;
-  const Outcome held = of(split(FoldMode::kAlways), nll_of, options);
-  const Outcome whole = of(split(FoldMode::kNever), nll_of, options);
+  const PrefixStep held = of(split(FoldMode::kAlways), nll_of, options);
+  const PrefixStep whole = of(split(FoldMode::kNever), nll_of, options);
   EXPECT_LT(held.logprob.sub(whole.logprob).abs().mean().item<double>(), 2e-2);
   EXPECT_LT(distance(held.gradients, whole.gradients), 2e-2);
 }

@@ -12,14 +12,14 @@
 namespace xrun::mismatched_batch_test {
 namespace {
 
-struct Answer {
+struct SampledAnswer {
   std::vector<int32_t> prompt, answer;
 };
 
-const std::vector<Answer> kAnswers = {
+const std::vector<SampledAnswer> kAnswers = {
     {{1, 2}, {3}}, {{4, 5, 6}, {7, 8}}, {{9}, {10, 11, 12, 13}}, {{14, 15}, {16, 17, 18}}};
 
-std::shared_ptr<Batch> batch_of(const std::vector<Answer>& answers,
+std::shared_ptr<Batch> batch_of(const std::vector<SampledAnswer>& answers,
                                 const std::vector<std::vector<size_t>>& packs,
                                 BatchInfo info = {}) {
   info.unit = Unit::kToken;
@@ -96,11 +96,11 @@ TEST(MismatchedBatch, AnAnswerIsCutAtTheLimitOfTheData) {
 // Two answers to one prompt, twice, as KTO's data has them.
 TEST(MismatchedBatch, FoldsToTheLogProbsOfItsSeparateSequences) {
   const std::vector<int32_t> first = {1, 2, 3, 4, 5, 6}, second = {20, 21, 22, 23, 24};
-  const std::vector<Answer> answers = {{first, {7, 8}},
-                                       {first, {7, 9, 10}},
-                                       {second, {30, 31}},
-                                       {second, {32}},
-                                       {second, {30, 33, 34}}};
+  const std::vector<SampledAnswer> answers = {{first, {7, 8}},
+                                              {first, {7, 9, 10}},
+                                              {second, {30, 31}},
+                                              {second, {32}},
+                                              {second, {30, 33, 34}}};
   const auto mismatched = [&](FoldMode mode) {
     return mismatched_batch(*batch_of(answers, {{0, 1, 2, 3, 4}}, fold_info(mode)));
   };

@@ -65,7 +65,7 @@ void backward(StubTrainable& trainable, int64_t item) {
   loss.backward();
 }
 
-struct Outcome {
+struct ExchangedStep {
   std::vector<at::Tensor> weights;
   std::vector<double> norms;
   std::string state;
@@ -81,12 +81,13 @@ AdamWOptions options() {
 }
 
 // Steps of `items` items each, dealt one per rank at a time.
-Outcome train(const DistOptions& dist, int64_t steps, int64_t items, bool one_backward = true) {
+ExchangedStep train(const DistOptions& dist, int64_t steps, int64_t items,
+                    bool one_backward = true) {
   const int64_t n = dist.ranks == nullptr ? 1 : dist.ranks->size();
   const int64_t rank = dist.ranks == nullptr ? 0 : dist.ranks->rank();
   const auto trainable = weights();
   AdamW adamw({trainable}, options(), dist);
-  Outcome outcome;
+  ExchangedStep outcome;
   for (int64_t step = 0; step < steps; ++step) {
     for (int64_t first = 0; first < items; first += n) {
       const int64_t count = std::min(n, items - first);
@@ -114,7 +115,7 @@ Outcome train(const DistOptions& dist, int64_t steps, int64_t items, bool one_ba
   return outcome;
 }
 
-void expect_equal(const Outcome& got, const Outcome& wanted, const std::string& where) {
+void expect_equal(const ExchangedStep& got, const ExchangedStep& wanted, const std::string& where) {
   EXPECT_EQ(got.norms, wanted.norms) << where;
   EXPECT_EQ(got.state, wanted.state) << where;
   for (size_t t = 0; t < kShapes.size(); ++t) {
@@ -128,13 +129,13 @@ void expect_equal(const Outcome& got, const Outcome& wanted, const std::string& 
 }
 
 TEST(GradientExchange, AnyNumberOfRanksAndEveryLevelGiveTheBitsOfOneProcess) {
-  const Outcome alone = train({}, 2, 5);
+  const ExchangedStep alone = train({}, 2, 5);
   for (const int64_t n : {1, 2, 4, 7}) {
     for (const int64_t level : {0, 1, 2}) {
       if (n == 4 && level > 0) continue;
       std::mutex mutex;
       on_threads(n, [&](Ranks& ranks) {
-        const Outcome outcome = train({&ranks, level, true}, 2, 5);
+        const ExchangedStep outcome = train({&ranks, level, true}, 2, 5);
         const std::lock_guard lock(mutex);
         expect_equal(outcome, alone, fmt::format(" n {} level {} rank {}", n, level, ranks.rank()));
       });
@@ -143,11 +144,11 @@ TEST(GradientExchange, AnyNumberOfRanksAndEveryLevelGiveTheBitsOfOneProcess) {
 }
 
 TEST(GradientExchange, AnItemOfSeveralBackwardsIsSummedByItself) {
-  const Outcome alone = train({}, 2, 3, /*one_backward=*/false);
+  const ExchangedStep alone = train({}, 2, 3, /*one_backward=*/false);
   for (const int64_t n : {2, 3}) {
     std::mutex mutex;
     on_threads(n, [&](Ranks& ranks) {
-      const Outcome outcome = train({&ranks, 1, true}, 2, 3, /*one_backward=*/false);
+      const ExchangedStep outcome = train({&ranks, 1, true}, 2, 3, /*one_backward=*/false);
       const std::lock_guard lock(mutex);
       expect_equal(outcome, alone, fmt::format(" n {}", n));
     });
@@ -155,16 +156,16 @@ TEST(GradientExchange, AnItemOfSeveralBackwardsIsSummedByItself) {
 }
 
 TEST(GradientExchange, InexactSumsAreCloseAndEqualOnAllRanks) {
-  const Outcome alone = train({}, 1, 5);
+  const ExchangedStep alone = train({}, 1, 5);
   for (const int64_t n : {2, 3}) {
     std::mutex mutex;
-    std::vector<Outcome> outcomes;
+    std::vector<ExchangedStep> outcomes;
     on_threads(n, [&](Ranks& ranks) {
-      Outcome outcome = train({&ranks, 2, false}, 1, 5);
+      ExchangedStep outcome = train({&ranks, 2, false}, 1, 5);
       const std::lock_guard lock(mutex);
       outcomes.push_back(std::move(outcome));
     });
-    for (const Outcome& outcome : outcomes) {
+    for (const ExchangedStep& outcome : outcomes) {
       expect_equal(outcome, outcomes.front(), " between ranks");
       EXPECT_NEAR(outcome.norms[0], alone.norms[0], 1e-6 * alone.norms[0]);
     }
@@ -185,12 +186,12 @@ class AwaitingTrainable : public StubTrainable {
 };
 
 TEST(GradientExchange, UpdatedWeightsArriveWhenTheyAreAwaitedOrTheNextBackwardBegins) {
-  const Outcome one = train({}, 1, 2), two = train({}, 2, 2);
+  const ExchangedStep one = train({}, 1, 2), two = train({}, 2, 2);
   for (const int64_t level : {1, 2}) {
     on_threads(2, [&](Ranks& ranks) {
       const auto trainable = std::make_shared<AwaitingTrainable>();
       add_weights(*trainable);
-      const auto has = [&](const Outcome& outcome) {
+      const auto has = [&](const ExchangedStep& outcome) {
         bool all = true;
         for (size_t t = 0; t < kShapes.size(); ++t) {
           all = all && at::equal(trainable->parameters()[t].master, outcome.weights[t]);

@@ -65,7 +65,7 @@ TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfASteps) {
   EXPECT_EQ(data.at("mixture").at("quotas").as_array()[1].as_int(), 7);
   EXPECT_EQ(data.at("plan_hash").as_string().size(), 32u);
   has(run(recipe, "s", false, {}, {sets[0], sets[2], sets[3], "steps=9"}),
-      "the quotas of data give 16: raise a quota, or set steps to at most 4");
+      "but the data quotas give only 16: raise a quota, or set steps to at most 4");
   has(run(recipe, "s", false, {}, {"data.1.quota={ rows = 9, tokens = 100 }"}),
       "wanted { rows = N } or { tokens = N }");
 }
