@@ -53,11 +53,18 @@ bool lengths_differ(const RunIdentity& before, const RunIdentity& now);
 // the cache keys, or the digest where the keys do not tell.
 std::vector<Difference> input_differences(const Json& before, const Json& now);
 
-// The items that a resume compares; resume.cpp has the table of their effects. A resume also fails
-// for a run of a newer format (run_files.h), a damaged checkpoint, objects of other names
-// (checkpoint.h), weights whose files have changed (policy_saving.cpp, reference.cpp,
-// frozen_model.cpp), a reference taken at another update (policy_saving.cpp), and a setting the
-// recipe no longer has (resumed_options.cpp).
+// The items that a resume compares; resume.cpp has the table of their effects. Other files refuse a
+// resume for these reasons:
+//   run_files.h            a run of a newer format
+//   checkpoint.h           a damaged checkpoint; objects of other names
+//   policy_saving.cpp      weights whose files have changed (also reference.cpp, frozen_model.cpp);
+//                          a reference taken at another update
+//   resumed_options.cpp    a setting that the recipe no longer has
+//   resumed_run.cpp        no run in the folder; a relative path that exists only where it began
+//   run_dir.cpp            a folder that another process uses
+//   run_dir_resume.cpp     another export.dtype for a finished run without its last checkpoint
+// run_dir_resume.cpp also refuses a start without --resume in the folder of a run that has saved or
+// logged something; the message says if that run is finished or differs in its length alone.
 enum class ResumeItem {
   kRecipe,       // a recipe of another name and another text; compared before its settings are read
   kIdentity,     // recipe, configuration, binary; compared when the folder is opened

@@ -1,6 +1,7 @@
 #pragma once
-// The three calls of a prompt by a recipe that it controls. A recipe without hooks runs straight
-// through.
+// The three hooks by which a prompt controls a recipe. Without them a recipe runs straight through.
+// LuaState::may_suspend and `suspending`, by which Ctrl-C suspends a recipe, belong to the state and
+// not to a binding.
 
 #include <lua.hpp>
 #include <memory>

@@ -96,7 +96,7 @@ SECTIONS = [
 ]
 
 ON_PURPOSE = [
-    ("a row that does not fit `max_length`", "TRL and open-instruct cut it without a word",
+    ("a row that does not fit `max_length`", "TRL and open-instruct truncate it silently",
      "an error that names the row; `over_length` = \"drop\" or \"cut\" does it with a count"),
     ("mean of an SFT loss over accumulated micro-batches",
      "older trainers and open-instruct's `finetune.py` average the means",
@@ -132,9 +132,9 @@ ON_PURPOSE = [
 HEADER = """\
 # Parity
 Made by `tools/oracle/parity.py` from the reports of the tests; `./xrun test parity` checks that the rows and their
-tests are there. A figure is the difference of the value that uses the largest share of its bound; "identical" rows
-compare ids, texts, masks or pairs one by one. The goldens are numbers of the peers' own
-code, made once by the scripts in `tests/golden/make`. They run single functions of open-instruct, not its trainers.
+tests are there. A figure is the difference that comes closest to its bound; "identical" rows compare ids, texts,
+masks or pairs one by one. The goldens are numbers of the peers' own code, made once by the scripts in
+`tests/golden/make`. They run single functions of open-instruct, not its trainers.
 """
 
 

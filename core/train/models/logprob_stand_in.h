@@ -59,8 +59,16 @@ class LogprobStandIn {
   StandInLeaves leaves_;
 };
 
-// A stand-in for one model: replaces a policy or a reference (LogprobSource::set_replacement), so
-// that log-probs, heads and scores come from it and no weights load.
+// A stand-in for one model: replaces a policy, a reference or a frozen model
+// (LogprobSource::set_replacement), so that log-probs, heads, logits and scores come from it and no
+// weights load. Code that uses more of a model than LogprobSource has asks is_replaced() itself,
+// once per kind of answer:
+//   frozen_answers.cpp         log-probs of another tokenizer's chunks, its scores, token scores
+//   distill/kd_view.cpp        the distillation loss of a view
+//   rollout_sampler.cpp        random answers (stand_in_answer), marked Rollout::stand_in
+//   bind/run/rollout_draws.cpp takes all random answers, whatever the filter says
+// Rewards follow the mark (Rollouts::vary_stand_ins); `run:sample` asks for random answers directly
+// (random_samples in bind/rollout/samples.cpp).
 class ModelStandIn : public LogprobSource {
  public:
   // `trained` tells whether an optimizer trains the model: then its values have gradients. `vocab`
