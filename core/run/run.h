@@ -165,7 +165,7 @@ class Run {
   // of its beginning, or the state after it with `state` if its only update was done (see
   // begin_update).
   // Returns the folder of the last checkpoint, an empty path if nothing is saved: before the first
-  // update there is nothing that a new start would not make again. Throws Error if saving fails.
+  // update a new start would repeat everything. Throws Error if saving fails.
   std::filesystem::path save_after_error(const Json& state);
   // Updates of the open body that save_after_error gave up; a resume repeats them.
   int64_t dropped_updates() const { return dropped_updates_; }

@@ -73,13 +73,14 @@ void StateCopy::keep(const SavedObjects& objects) {
 void StateCopy::restore(const SavedObjects& objects) const {
   for (const auto& [name, object] : objects) {
     // All names before the first restore: half a restore is worse than none.
-    XRUN_CHECK(copies_.contains(name), "{} is not in the copy", name);
+    XRUN_CHECK(copies_.contains(name), "cannot restore {}: it was not saved in the copy", name);
   }
   for (const auto& [name, object] : objects) {
     const auto found = copies_.find(name);
     const auto tensor = [&, &name = name](const std::string& which) {
       const auto copied = found->second.tensors.find(which);
-      XRUN_CHECK(copied != found->second.tensors.end(), "{} of {} is not in the copy", which, name);
+      XRUN_CHECK(copied != found->second.tensors.end(),
+                 "cannot restore {} of {}: it was not saved in the copy", which, name);
       return copied->second;
     };
     // The copy of a rank holds exactly the ranges that it asks for.

@@ -1,5 +1,5 @@
 #pragma once
-// What the metrics of metrics.jsonl mean.
+// Descriptions of the metrics in metrics.jsonl.
 
 #include <span>
 #include <string>

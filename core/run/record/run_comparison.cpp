@@ -1,5 +1,6 @@
 // A difference counts if it can change a result. Two paths to the same bytes, comments in the
 // recipe, and the machine do not count.
+
 #include "core/run/record/run_comparison.h"
 
 #include <algorithm>
@@ -260,7 +261,7 @@ void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
   }
 }
 
-// The steps before a resume by --force had what config.json and recipe.lua no longer say.
+// Before a resume with --force the run had other settings than config.json and recipe.lua now show.
 void add_forced(const RunFiles& run, std::vector<ForcedResume>& out) {
   const Json* resumes = run.record.find("resumes");
   if (resumes == nullptr || !resumes->is_array()) return;

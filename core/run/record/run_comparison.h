@@ -1,6 +1,6 @@
 #pragma once
-// The comparison of two runs, or what stands for one (core/share/number_comparison.h): settings,
-// code, data and results.
+// The comparison of two runs, recipes or bundles (core/share/number_comparison.h): settings, code,
+// data and results.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct FinalDifference {
   double a, b;
 };
 
-// A resume by --force: from its step on the run has other settings than before.
+// A resume with --force: from its step on the run has other settings than before.
 struct ForcedResume {
   std::string run;                   // its name
   std::string at;                    // date and time
