@@ -77,7 +77,8 @@ Metrics read_metrics(lua_State* L, int i) {
   }
   Metrics values;
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
-    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING, "a key is {}, wanted names", type_name(L, -2));
+    XRUN_CHECK(lua_type(L, -2) == LUA_TSTRING, "a metric's key is {}, wanted a string",
+               type_name(L, -2));
     const std::string name = lua_tostring(L, -2);
     XRUN_CHECK(lua_type(L, -1) == LUA_TNUMBER,
                "{} is {}, wanted a number; call :item() on a tensor", name, type_name(L, -1));

@@ -62,8 +62,8 @@ void push_objective(lua_State* L, PausedRun& paused, std::string* name) {
   }
   name->clear();
   XRUN_CHECK(trained != nullptr,
-             "which objective? no line of the recipe has adamw:step(batch, NAME), and no step of "
-             "this loop has run here; pass the objective as an argument");
+             "no objective is given: no line of the recipe has adamw:step(batch, NAME), and no "
+             "step of this loop has run here; pass the objective as an argument");
   trained->push(L);
 }
 

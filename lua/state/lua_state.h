@@ -50,7 +50,8 @@ class LuaState {
   }
 
   // Adds a function to the module table `xrun`, with its signature and doc string:
-  //   state.function("policy", "(model, options?) -> Policy", "Opens ...", open_policy_function);
+  //   state.function("policy", {{"model", "string"}, {"options?", "table"}}, {"Policy"},
+  //                  "Opens ...", open_policy_function);
   // A name may have one dot ("ops.load"): the inner table is made when missing.
   void function(std::string_view name, std::vector<LuaParameter> parameters,
                 std::vector<LuaResult> results, std::string_view doc, lua_CFunction function);

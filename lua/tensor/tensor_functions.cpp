@@ -27,7 +27,7 @@ template <class Leaf>
 void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const Leaf& leaf) {
   // Depth first; the first path down fixes the number of dimensions.
   if (lua_type(L, i) != LUA_TTABLE) {
-    if (first) XRUN_CHECK(depth == shape.sizes.size(), "got a number beside a list");
+    if (first) XRUN_CHECK(depth == shape.sizes.size(), "the list mixes numbers and lists");
     XRUN_CHECK(depth == shape.sizes.size(), "got a number, wanted a list of {}",
                shape.sizes[std::min(depth, shape.sizes.size() - 1)]);
     return leaf(i);

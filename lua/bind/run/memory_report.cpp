@@ -254,7 +254,7 @@ void add_copy(const RunModels& models, const std::vector<PlannedModel>& planned,
   for (const PlannedModel& model : planned) {
     if (!model.shape.trains || model.shape.frozen) continue;
     const ResidentBytes held = step_memory(model.config, model.shape).held;
-    // Of each optimizer two moments; beside them the weights once.
+    // Two moments per optimizer, plus the weights once.
     bytes +=
         held.average + held.optimizer +
         held.optimizer / (2 * static_cast<double>(std::max<int64_t>(model.shape.optimizers, 1)));

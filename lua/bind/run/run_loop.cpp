@@ -298,7 +298,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
   return body;
 }
 
-// Not left to destructors: a full disk would lose the values without a word.
+// Not left to destructors: a full disk would silently lose the values.
 void RunLoop::flush_sidecars() {
   for (const auto& reference : session_.models.references()) reference->flush();
   for (const auto& frozen : session_.models.frozen_models()) frozen->flush();

@@ -118,7 +118,7 @@ void check_quotas(const StepSource& source, int64_t steps) {
   const std::optional<int64_t> rows = source.data->set.stream_length(source.plan);
   if (!rows || steps <= source.data->set.steps_total(source.plan)) return;
   throw UsageError(fmt::format(
-      "{} of {} take {}, the quotas of data give {}: raise a quota, or set steps to at most {}",
+      "{} of {} take {}, but the data quotas give only {}: raise a quota, or set steps to at most {}",
       counted(steps, "step"), size_text(source.plan, steps, source.data->set.unit_name()),
       count_text(source.plan.units_before(steps)), count_text(*rows),
       source.data->set.steps_total(source.plan)));

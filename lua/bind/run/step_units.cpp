@@ -22,8 +22,8 @@ std::string windows_text(int64_t tokens, int64_t window) {
                      counted(tokens / window, "window"), count_text(window));
 }
 
-// Reads batch.schedule, in the unit of the batch. `scale` units are one of the plan: a window of
-// tokens.
+// Reads batch.schedule, in the unit of the batch. Sizes are divided by `scale`: the tokens of a
+// window, or 1.
 void read_schedule(lua_State* L, const Options& batch, int64_t scale, const char* unit,
                    StepSource& source) {
   if (!batch.has("schedule")) return;
@@ -47,7 +47,7 @@ void read_schedule(lua_State* L, const Options& batch, int64_t scale, const char
   }
 }
 
-// Windows of a text stream: a step has as many as `tokens` make.
+// Windows of a text stream: a step takes tokens / window of them.
 void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
   source.data->set = windows_of(*source.data, sizes);
   const int64_t window = source.data->set.window_length();
@@ -56,7 +56,7 @@ void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
   session_of(L).notices.add("batch.tokens = " + windows_text(sizes.tokens, window));
 }
 
-// Groups of rollouts a step.
+// Reads the number of groups of rollouts per step and returns their unit.
 std::string read_groups(const Options& batch, bool alone, StepSource& source) {
   const char* const unit = "groups";
   for (const std::string& other : batch_counts()) {
@@ -75,8 +75,8 @@ std::string read_groups(const Options& batch, bool alone, StepSource& source) {
   return unit;
 }
 
-// Reads units a step by the one of pairs, sequences, prompts and tokens that fits the rows, and
-// returns it. Tokens cut the set into windows of max_length.
+// Reads the number of units per step and returns the unit, which follows from the rows: pairs,
+// sequences, prompts or tokens. Tokens cut the set into windows of max_length.
 std::string read_units(lua_State* L, const Options& batch, const BatchSizes& sizes, bool alone,
                        StepSource& source) {
   const DataSet& set = source.data->set;
