@@ -41,8 +41,8 @@ void FetchingRanks::withdraw(int64_t source) { offers_.erase(source); }
 
 RangeSource& FetchingRanks::source(int64_t number) {
   const auto offer = offers_.find(number);
-  XRUN_CHECK(offer != offers_.end(), "another rank fetches from source {}, which is not here",
-             number);
+  XRUN_CHECK(offer != offers_.end(),
+             "another rank requests source {}, which this rank does not have", number);
   // Loaded at the first request of any rank, so that a model that nobody reads costs no memory.
   if (!offer->second.source) offer->second.source = offer->second.load();
   return *offer->second.source;

@@ -248,7 +248,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::all_gather(std::string_view lab
   const int64_t offset = std::accumulate(sizes.begin(), sizes.begin() + rank(), int64_t{0});
   at::Tensor own = out.detach().reshape({-1}).narrow(0, offset, sizes[rank()]);
   const at::Tensor from = in.detach().reshape({-1});
-  // gather_pieces sends from the place in `out`, so the own piece goes there first.
+  // gather_pieces sends from the offset in `out`, so the own piece goes there first.
   // Callers may pass a range of `out` itself, which is in place already.
   if (own.data_ptr() != from.data_ptr()) own.copy_(from);
   const at::Tensor all = byte_view(out);

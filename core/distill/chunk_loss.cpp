@@ -420,7 +420,7 @@ double ChunkLoss<T>::sorted_rest(Mean& student, Mean& teacher) {
   if (padded && m > k) sum += sum_beyond(Q, teacher_columns, m, ranked_teacher_);
   if (padded && n > k) {
     sum += sum_beyond(P, student_columns, n, ranked_);
-    // All columns, then those with a partner back: no list of the others is needed.
+    // Adds all columns, then subtracts those with a partner: no list of the others is needed.
     for (int64_t i = 0; i < n; ++i) {
       const int64_t v = student_columns == nullptr ? i : student_columns[i];
       gradient_[v] += static_cast<T>(weight * sign_of(P[v]));

@@ -115,8 +115,8 @@ TeacherColumns cached_columns(MicroBatch& micro, const KdPair& pair, const Compa
 }
 
 // A dry run has log-probs alone: the squared difference has the right shape and a gradient. With
-// aligned data the teacher has no log-probs of the batch's own tokens. What a step would refuse is
-// refused here too.
+// aligned data the teacher has no log-probs of the batch's own tokens. Refuses whatever a step
+// would refuse.
 at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, bool by_row) {
   const int64_t columns = pair.teacher.columns();
   if (pair.teacher.options().cache == FrozenCache::kTopColumns) {

@@ -43,7 +43,7 @@ Json projection_options_json(const ProjectionOptions& options);
 // Returns the weights of 1 to `tokens` tokens that write one token: 0.9 * 0.1^i, normalised.
 std::vector<double> spelling_weights(size_t tokens);
 
-// One weight for a pair of tokens; several for one pair add.
+// One weight for a pair of tokens; weights of the same pair are summed.
 struct ProjectionCount {
   int32_t student, teacher;
   double weight;

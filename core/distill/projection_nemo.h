@@ -17,7 +17,7 @@ struct DenseProjection {
 };
 
 // Returns the file that the three tools make with the models' config.vocab_size equal to the
-// tokenizers' sizes. Where more special tokens match than prep_top_k and their similarities tie,
+// tokenizers' sizes. If more special tokens match than prep_top_k and their similarities tie,
 // the tools' choice depends on the process; here the lowest ids win. A plain added token goes by
 // its spelling, not by the form that a normaliser gives it; and tokenizer.json is taken as it is,
 // of which transformers 5 changes the components if the class is LlamaTokenizer.

@@ -20,8 +20,8 @@ struct ProjectionSummary {
 };
 ProjectionSummary summary_of(const Projection& projection);
 
-// The student's tokens that spell numbers of `digits` digits, alone or after a space. Where they
-// are not exact, gold sees none of them (X-Token, arXiv 2605.21699).
+// The student's tokens that spell numbers of `digits` digits, alone or after a space. If they are
+// not exact, gold sees none of them (X-Token, arXiv 2605.21699).
 struct NumeralRow {
   int64_t digits = 0;
   int64_t tokens = 0, exact = 0, several = 0, empty = 0;

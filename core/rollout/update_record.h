@@ -51,7 +51,7 @@ struct UpdateRecord {
 // Returns train/ratio_mean and ratio_max of `old`, and of `sampler` rollout/logprob_diff_mean and
 // logprob_diff_max (of |log p - sampler's log p|), rollout/token_mult_prob_error (the mean of
 // exp|difference|, NeMo RL) and rollout/ratio_outside (the share of tokens whose ratio leaves
-// [0.9, 1.1]). Those without a token are left out. Where both sides compute the same bits they are
+// [0.9, 1.1]). Those without a token are left out. If both sides compute the same bits, they are
 // exactly 1, 1, 0, 0, 1 and 0.
 Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler);
 

@@ -87,7 +87,7 @@ std::string awaited_text(const std::vector<RankView>& ranks, const RankView& ran
 // Returns what happened to a rank on its own, "" if it is well.
 std::string own_fault(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
   if (rank.left) return "";
-  if (rank.closed) return "its process ended without a word: killed, crashed or out of memory";
+  if (rank.closed) return "its process ended without a message: killed, crashed or out of memory";
   if (now_ms - rank.heard_ms < limits.silent_ms) return "";
   return fmt::format(
       "no answer for {:.0f} s: its process is stopped, or its machine is down or out of reach",

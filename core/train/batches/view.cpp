@@ -1,5 +1,5 @@
 // A view indexes into the fields and loss rows of its micro-batch; the view of everything returns
-// them without a copy. It is open as long as the micro-batch has the generation of its making.
+// them without a copy. It closes when the micro-batch's generation changes.
 
 #include "core/train/batches/view.h"
 
@@ -125,8 +125,8 @@ at::Tensor View::chunk_sum(const at::Tensor& x) const {
 
 void View::check_whole(const char* what) const {
   XRUN_CHECK(rows().everything,
-             "{} of the view {}: chunks are those of the whole micro-batch; give it the "
-             "objective's argument",
+             "{} of the view {}: chunks are those of the whole micro-batch; pass the view that the "
+             "objective received",
              what, name());
 }
 

@@ -91,7 +91,7 @@ const GradientExchange::RankPiece& GradientExchange::piece(int64_t bucket, int64
 bool GradientExchange::sends(int64_t rank) const { return exchanges_ && rank < senders_; }
 
 void GradientExchange::begin_exchange(const ExchangedItems& items) {
-  XRUN_CHECK(!open_, "an exchange of gradients begins before the last one has ended");
+  XRUN_CHECK(!open_, "a gradient exchange started before the previous one ended");
   items_ = items;
   open_ = true;
   // Otherwise each rank adds up its own items first.

@@ -46,9 +46,9 @@ class Policy : public LogprobSource,
                public std::enable_shared_from_this<Policy> {
  public:
   // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
-  // base model, and the adapter is trained on. Throws Error that names the folder if it is no
-  // model, if the tokenizer has more ids than the embedding, for adapter options that do not fit,
-  // and for a mixture of experts on another device than the CPU.
+  // base model, and the adapter is trained on. Throws Error that names the folder if it is not
+  // a model folder, if the tokenizer has more ids than the embedding, for adapter options that do
+  // not fit, and for a mixture of experts on another device than the CPU.
   static std::shared_ptr<Policy> open(const std::filesystem::path& dir,
                                       const PolicyOptions& options = {});
   ~Policy() override;
