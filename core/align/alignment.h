@@ -18,8 +18,8 @@ struct AlignedPair {
 using Alignment = std::vector<AlignedPair>;
 
 // The invariant of every aligner, for tests, fuzz targets and benchmarks. Throws Error that names
-// the first pair at fault unless the pairs rise on both sides and cover every one of the student's
-// and the teacher's tokens exactly once.
+// the first pair at fault unless the pairs ascend on both sides and cover every one of the
+// student's and the teacher's tokens exactly once.
 void check_alignment(const Alignment& pairs, int64_t student_tokens, int64_t teacher_tokens);
 
 // Returns the same alignment with student and teacher exchanged.

@@ -32,8 +32,8 @@ struct TokenSpan {
   int64_t size() const { return span_of(begin, end); }
 };
 
-// A token's text, or what stands for it: <0xE4 0xB8> for a part of a character, <50300> for an id
-// without a piece.
+// A token's text, or a substitute: <0xE4 0xB8> for a part of a character, <50300> for an id without
+// a piece.
 std::string shown_bytes(const TokenTable& table, int32_t id) {
   const std::string_view bytes = table.bytes(id);
   if (bytes.empty()) return fmt::format("<{}>", id);

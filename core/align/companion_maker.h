@@ -37,8 +37,8 @@ class TextCompanions : public CompanionMaker {
   int workers_;
 };
 
-// Returns the correct pairs of a document as chunks, and counts the others. Where the teacher has
-// no token the result has its EOS, since a model reads at least one.
+// Returns the correct pairs of a document as chunks, and counts the others. If the teacher has
+// no token, the result has its EOS, since a model reads at least one.
 CompanionTokens companion_of(AlignedDocument document, const Tokenizer& teacher);
 
 }  // namespace xrun

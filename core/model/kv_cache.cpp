@@ -146,7 +146,7 @@ void KvCache::append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
 }
 
 // Sequences that share their first block follow one another in a slice, others stand alone; a long
-// one is cut. Where a slice ends changes no bit (attention.h).
+// one is cut. The end of a slice does not affect results (attention.h).
 std::vector<KvCache::Slice> KvCache::slices(const std::vector<int64_t>& cu_seqlens,
                                             int64_t heads) const {
   const int64_t most = kernels::query_block(heads);

@@ -92,7 +92,8 @@ at::Tensor Model::master(size_t parameter) const {
 
 std::shared_ptr<Model> Model::with_adapter(const Model& model,
                                            std::shared_ptr<const Adapter> adapter) {
-  XRUN_CHECK(!trains_base(model.options_), "the weights of this model are trained, not shared");
+  XRUN_CHECK(!trains_base(model.options_),
+             "an adapter cannot share weights that are themselves trained");
   LoadOptions options = model.options_;
   options.trainable = false;
   options.adapter = std::move(adapter);

@@ -16,7 +16,7 @@ enum class BreakCause {
   kTemplate,     // both begin with equal messages, but the template renders these differently
   kMerged,       // a token joins the end of the equal messages with the text after them
   kText,         // a few tokens of their prompts differ; then at least min_run tokens are equal
-  kFrequencies,  // they share at least min_run tokens, but RoPE turns them by other frequencies
+  kFrequencies,  // they share at least min_run tokens, but RoPE rotates them differently
   kShort,        // they share at least half of the shorter row, but fewer than min_run tokens
 };
 const char* break_cause_name(BreakCause cause);  // "template", "merged", "text", ...

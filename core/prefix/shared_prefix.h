@@ -15,7 +15,7 @@ namespace xrun {
 struct SharedPrefix {
   size_t begin = 0, end = 0;
   std::vector<int32_t> tokens = {}, position_ids = {};  // [C]
-  // Tokens that the folded packs compute, each with its prefix, and with one prefix for all.
+  // Tokens computed by the folded packs: each with its own prefix, and all with one.
   int64_t separate = 0, together = 0;
   int64_t shortest = 0, longest = 0;  // tokens of a segment of these packs
 

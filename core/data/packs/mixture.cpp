@@ -36,8 +36,8 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
     const MixtureStage& stage = stages[s];
     const std::string name = fmt::format("mixture.stages[{}]", s + 1);
     if (s == 0) {
-      XRUN_CHECK(stage.start == 0, "{}.start is {}, the first stage starts at step 0", name,
-                 stage.start);
+      XRUN_CHECK(stage.start == 0, "{}.start is {}, wanted 0: the first stage starts at step 0",
+                 name, stage.start);
     } else {
       XRUN_CHECK(stage.start > stages[s - 1].start,
                  "{}.start is {}, wanted a step after {}, where the stage before it starts", name,

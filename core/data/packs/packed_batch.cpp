@@ -21,7 +21,7 @@ void check_length(const std::vector<T>& field, const std::string& name, int64_t 
              field.size(), dimension, want);
 }
 
-// A negative weight would turn a loss around; NaN would spread over the step.
+// A negative weight would flip the sign of a loss; NaN would spread over the step.
 void check_weights(const std::vector<float>& weights, const char* name) {
   for (size_t i = 0; i < weights.size(); ++i) {
     XRUN_CHECK(std::isfinite(weights[i]) && weights[i] >= 0,

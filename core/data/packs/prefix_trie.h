@@ -19,8 +19,8 @@ struct SortedLists {
   std::vector<int32_t> shared;  // [S] common prefix with the list before; 0 where the key changes
 };
 
-// Lists of different keys share nothing; an empty `keys` makes all equal. Throws Error unless keys
-// are as many as lists or none, and if the lists have 2^31 tokens or more.
+// Lists of different keys share nothing; an empty `keys` makes all equal. Throws Error if the
+// number of keys is neither 0 nor the number of lists, or if the lists have 2^31 tokens or more.
 SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t> keys = {});
 
 // A node is a run of tokens that the same lists share. Nodes are in preorder; roots and the

@@ -123,7 +123,7 @@ class ChatEncoder : public RowEncoder {
         reader_(RowKind::kChat, encoding.settings),
         style_(style_of(encoding_)) {}
 
-  // Every answer is trained, or the parts that `given` and the flags leave.
+  // Trains every answer that neither `given` nor a flag excludes.
   void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow chat = read_chat(row);
     out.streams[0] =

@@ -72,7 +72,7 @@ bool is_csv_header(std::string_view line) {
   });
 }
 
-// An exception a call: used for hints after a failure alone.
+// Throws inside on bad JSON, so it is used only for hints after a failure.
 bool is_json(std::string_view line) {
   try {
     parse_json(line, "line");

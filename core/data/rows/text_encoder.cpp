@@ -17,10 +17,10 @@ class TextEncoder : public RowEncoder {
       : RowEncoder(encoding), fields_(RowKind::kText, {"text", "weight"}, encoding.settings) {
     // The default passes: a recipe that names no mode gets "all".
     if (encoding_.settings.train_on_given && encoding_.settings.train_on != TrainOn::kAll) {
-      throw UsageError(fmt::format(
-          "train_on is \"{}\": text rows have no turns, all their tokens are trained; set "
-          "train_on = \"all\" or leave it out",
-          train_on_name(encoding_.settings.train_on)));
+      throw UsageError(
+          fmt::format("train_on is \"{}\": text rows have no turns, so every token is trained; set "
+                      "train_on = \"all\" or leave it out",
+                      train_on_name(encoding_.settings.train_on)));
     }
   }
 

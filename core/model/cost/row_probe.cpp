@@ -1,5 +1,5 @@
-// Rows of waves at a few widths, with and without elements left over from whole vectors: the result
-// of all rows against results of some of them.
+// Checks that a row's result does not depend on the other rows: all rows of sine waves against some
+// of them, at widths with and without a vector tail.
 
 #include "core/model/cost/row_probe.h"
 

@@ -87,7 +87,7 @@ void* required_realloc(void* block, size_t bytes) {
   return required(std::realloc(block, bytes), bytes > 0);
 }
 
-// A product for which MKL gets no buffer is computed in another order, without a word.
+// MKL silently computes a product for which it gets no buffer in another order.
 void require_mkl_buffers() {
   if (&i_malloc == nullptr) return;
   i_malloc = required_malloc;

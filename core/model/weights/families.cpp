@@ -153,7 +153,7 @@ void read_llama(const ConfigReader& reader, ModelConfig& config) {
   config.mlp_bias = reader.flag("mlp_bias", false);
 }
 
-// Qwen2 and Qwen2.5: Llama with biases on q, k and v, which no key announces.
+// Qwen2 and Qwen2.5: Llama with biases on q, k and v, which config.json does not mention.
 void read_qwen2(const ConfigReader& reader, ModelConfig& config) {
   read_dense_decoder(reader, config);
   read_windows(reader, config);

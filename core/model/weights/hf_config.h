@@ -83,7 +83,7 @@ struct ModelConfig {
 // or activation, architectures that are not a causal language model, and a mixture of experts
 // without norm_topk_prob.
 ModelConfig read_model_config(const std::filesystem::path& dir);
-// Reads the configuration of a model that is only read, which may also be a sequence classifier.
+// Reads the configuration of a frozen model, which may also be a sequence classifier.
 // Throws as read_model_config does for everything else.
 ModelConfig read_frozen_config(const std::filesystem::path& dir);
 

@@ -1,4 +1,4 @@
-// The pre-tokenizers of Hugging Face's tokenizers, and the cut that most of them make.
+// The pre-tokenizers of Hugging Face's tokenizers, and the splitting that most of them share.
 // kPreTokenizers at the end lists them; ByteLevel and Metaspace have files that their decoders
 // share.
 
