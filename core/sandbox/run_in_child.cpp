@@ -1,6 +1,6 @@
 // The parent waits for signals instead of handling them: they are blocked, and sigtimedwait takes
-// them one by one with their senders. What the terminal sends (Ctrl-C) reaches the child too, as it
-// is in the same process group, so only signals that a process sent are passed on.
+// them one by one with their senders. The child also gets the terminal's signals (Ctrl-C), because
+// it is in the same process group, so only signals that a process sent are passed on.
 
 #include <fcntl.h>
 #include <signal.h>

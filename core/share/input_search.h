@@ -35,7 +35,7 @@ struct FoundInput {
 // paths, below them by its name or directly; by digest in other bundles, among the files that
 // xrun has read before, and in the caches of models. Files found elsewhere are linked into `folder`
 // under their locked names. Reads only files of the locked size that may be read. Throws Error if a
-// link cannot be made or a file that may be read cannot; Interrupted.
+// link cannot be made or a permitted file cannot be read. Throws Interrupted.
 FoundInput find_input(const LockedInput& input, const InputSearch& search);
 
 }  // namespace xrun

@@ -37,7 +37,7 @@ Json without_speed(const Json& step) {
   return out;
 }
 
-// Returns the lines of the bodies. What was logged after the last body has a step of its own and is
+// Returns the lines of the bodies. Lines logged after the last body have their own step and are
 // left out.
 Json::Array first_steps(const fs::path& run, int64_t bodies, int64_t most) {
   const std::string text = read_file(run / "metrics.jsonl", kMostMetricsBytes);

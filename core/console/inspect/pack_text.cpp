@@ -131,7 +131,7 @@ class StepWriter {
   void block_head(const InspectedSegment& segment) {
     const std::string location =
         fmt::format("{}:{}", shown_text(segment.file, Blanks::kBreaksMarked), segment.line);
-    // A pair begins with its number, a single row with its place.
+    // A pair begins with its number, a single row with its location.
     facts({segment.pair >= 0 ? fmt::format("pair {}", segment.pair) : location,
            segment.pair >= 0 ? location : size_text(segment),
            segment.label ? fmt::format("label {}", *segment.label) : "",

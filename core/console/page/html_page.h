@@ -45,7 +45,7 @@ class HtmlTable {
  public:
   // Headers are HTML too; an empty list makes a table without a header.
   explicit HtmlTable(std::vector<std::string> header, std::vector<Align> align = {});
-  // `classes` of the row: letters and blanks, never foreign.
+  // `classes` of the row: letters and spaces, never untrusted text.
   void add(const std::vector<std::string>& cells, std::string_view classes = "");
   bool empty() const { return rows_.empty(); }
   // Returns the table in a box that scrolls sideways; "" without rows.

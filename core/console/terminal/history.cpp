@@ -1,5 +1,5 @@
-// An input is one write of one line to a file opened for appending, so that lines of several
-// processes do not mix. A process that finds the file too long rewrites it under a lock that
+// Each input is appended with a single write of one line, so that lines of several processes do not
+// mix. A process that finds the file too long rewrites it under a lock that
 // appends take too.
 
 #include "core/console/terminal/history.h"

@@ -44,8 +44,8 @@ void EditedLines::draw(bool last) {
   terminal_.write(painter_.paint(lay_out(editor_.shown(size, last), size), size));
 }
 
-// Returns whether the input is over; `outcome` says how.
-bool EditedLines::obey(EditorRequest request, Outcome* outcome) {
+// Returns true if the input has ended; `outcome` is then set.
+bool EditedLines::apply(EditorRequest request, Outcome* outcome) {
   switch (request) {
     case EditorRequest::kAccept: *outcome = Outcome::kInput; return true;
     case EditorRequest::kEnd: *outcome = Outcome::kEnd; return true;
@@ -114,7 +114,7 @@ InputLines::Outcome EditedLines::next(std::string& input) {
   while (!over) {
     const std::optional<Key> key = keys_.next();
     if (key) {
-      over = obey(editor_.press(*key), &outcome);
+      over = apply(editor_.press(*key), &outcome);
     } else {
       // Drawn when no key is waiting, so a pasted text is drawn once.
       draw();

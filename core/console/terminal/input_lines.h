@@ -36,7 +36,7 @@ class EditedLines : public InputLines {
   void draw(bool last = false);
   void read_typed_ahead();
   bool wait_for_keys();
-  bool obey(EditorRequest request, Outcome* outcome);
+  bool apply(EditorRequest request, Outcome* outcome);
 
   TerminalInput terminal_;
   LineEditor editor_;

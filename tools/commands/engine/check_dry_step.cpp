@@ -104,7 +104,7 @@ std::string odd_sides(const std::vector<LikelihoodSide>& sides) {
   for (const LikelihoodSide& side : sides) {
     if (side.name == "all") continue;
     if (side.gradient == 0) return fmt::format("it does not depend on {} answers", side.name);
-    // A step makes more likely what has a negative slope.
+    // A step raises the log-probs whose slope is negative.
     const bool wanted = side.name == "chosen" || side.name == "good";
     if (wanted && side.gradient > 0) return "it makes " + side.name + " answers less likely";
     if (!wanted && side.gradient < 0) return "it makes " + side.name + " answers more likely";

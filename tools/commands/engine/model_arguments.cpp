@@ -65,7 +65,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const ModelArguments& arguments,
   return tokenizer;
 }
 
-// The caller adds the place of the row.
+// The caller adds the location of the row.
 std::vector<int32_t> row_ids(const Json& value, const ModelConfig& config) {
   XRUN_CHECK(value.is_array(), "the field \"ids\" has type {}, wanted an array of token ids",
              value.kind_name());
