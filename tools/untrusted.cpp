@@ -60,7 +60,7 @@ FileAccess system_access() {
   for (const fs::path& device : list_folder("/dev", code)) {
     if (device.filename().string().starts_with("nvidia")) access.writable.push_back(device);
   }
-  // LibTorch, and the libraries of CUDA that its wheels put beside it.
+  // LibTorch, and the CUDA libraries that its wheels put beside it.
   access.readable.push_back(fs::path(XRUN_TORCH_FOLDER).parent_path());
   return access;
 }

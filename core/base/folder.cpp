@@ -95,8 +95,8 @@ fs::path cache_root() {
   if (const char* shared = variable("XDG_CACHE_HOME")) return fs::path(shared) / "xrun";
   const char* home = variable("HOME");
   XRUN_CHECK(home != nullptr,
-             "neither XRUN_CACHE, XDG_CACHE_HOME nor HOME is set; set XRUN_CACHE "
-             "to a folder for caches");
+             "none of XRUN_CACHE, XDG_CACHE_HOME and HOME is set; set XRUN_CACHE to a folder for "
+             "caches");
   return fs::path(home) / ".cache" / "xrun";
 }
 

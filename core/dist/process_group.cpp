@@ -1,4 +1,4 @@
-// Every collective is made of two of c10d's: all-to-all and broadcast. Tensors travel as bytes.
+// Every collective is built from two of c10d's: all-to-all and broadcast. Tensors travel as bytes.
 
 #include "core/dist/process_group.h"
 
@@ -45,7 +45,7 @@ std::vector<int64_t> byte_sizes(std::string_view label, const at::Tensor& tensor
   XRUN_CHECK(static_cast<int64_t>(sizes.size()) == ranks, "\"{}\": got {} sizes for {} ranks",
              label, sizes.size(), ranks);
   XRUN_CHECK(total_size(sizes) == tensor.numel(),
-             "\"{}\": the pieces have {} elements, the tensor {}", label, total_size(sizes),
+             "\"{}\": the pieces have {} elements, the tensor has {}", label, total_size(sizes),
              tensor.numel());
   std::vector<int64_t> out = sizes;
   for (int64_t& size : out) size *= static_cast<int64_t>(tensor.element_size());

@@ -148,10 +148,11 @@ struct ViewLoss {
 // Averaged logits need one vocabulary and all columns of it.
 void check_others(const KdPair& pair) {
   for (const auto& other : pair.others) {
-    XRUN_CHECK(other->fingerprint() == pair.teacher.fingerprint(),
-               "xrun.kd: the logits of {} and {} cannot be averaged, their vocabularies differ; "
-               "call xrun.kd for each of them and add the losses",
-               pair.teacher.dir().string(), other->dir().string());
+    XRUN_CHECK(
+        other->fingerprint() == pair.teacher.fingerprint(),
+        "xrun.kd: the logits of {} and {} cannot be averaged, since their vocabularies differ; "
+        "call xrun.kd for each of them and add the losses",
+        pair.teacher.dir().string(), other->dir().string());
     for (const FrozenModel* const one : {&pair.teacher, std::as_const(other).get()}) {
       XRUN_CHECK(one->options().cache != FrozenCache::kTopColumns,
                  "xrun.kd: averaged logits need the whole distribution, but {} has cached columns; "

@@ -25,14 +25,14 @@ struct ProjectionOptions {
   bool scale_trick = true;
 };
 
-// Returns the projection of two tokenizers. Deterministic, sparse throughout, in about a second.
+// Returns the projection of two tokenizers. Deterministic and sparse; takes about a second.
 //
 // Tokens are matched by their bytes inside a text (" the" whether it is spelled "Ġthe" or "▁the").
 // A row is the sum of the student's token written in teacher tokens, weights 0.9 * 0.1^i, and of
 // the teacher's tokens that are written with it (reverse); it is cut to top_k and sums to 1. Pairs
-// of equal bytes have the weight 1 and nothing else does: a row whose only token spells other bytes
-// sums to 0.9. Special tokens pair by spelling, then by role (eos, bos, pad, unk). A token that its
-// own tokenizer never writes, since another one spells the same bytes, has an empty row unless the
+// of equal bytes have the weight 1, and only they: a row whose only token spells other bytes sums
+// to 0.9. Special tokens pair by spelling, then by role (eos, bos, pad, unk). A token that its own
+// tokenizer never writes, since another one spells the same bytes, has an empty row unless the
 // teacher has such a twin too.
 Projection build_projection(const Tokenizer& student, const Tokenizer& teacher,
                             const ProjectionOptions& options = {});

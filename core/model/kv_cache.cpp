@@ -112,7 +112,7 @@ int64_t KvCache::bytes() const {
 void KvCache::use_slots(std::vector<int64_t> slots) {
   for (const int64_t slot : slots) {
     XRUN_CHECK(slot >= 0 && slot < static_cast<int64_t>(slots_.size()),
-               "the cache has {} slots, slot {} does not exist", slots_.size(), slot);
+               "slot {} does not exist: the cache has {} slots", slot, slots_.size());
   }
   used_ = std::move(slots);
 }

@@ -1,6 +1,7 @@
 // Commit order: files (each synced) -> manifest.json -> folder synced -> rename -> `latest` flipped
 // -> older ones renamed aside and removed. A folder named step_* is whole; a kill may leave .tmp_*
 // and .old_*, which the next start removes.
+
 #include "core/run/checkpoint.h"
 
 #include <algorithm>

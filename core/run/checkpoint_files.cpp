@@ -3,6 +3,7 @@
 // A file that several ranks wrote has, in place of "xxh3", "parts": one
 // {"xxh3":...,"spans":[[begin, end],...]} for each rank, the digest of its bytes in the order of
 // the file. Spans tile the file.
+
 #include "core/run/checkpoint_files.h"
 
 #include <algorithm>

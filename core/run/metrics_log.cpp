@@ -1,5 +1,6 @@
 // Invariant: metrics.jsonl holds whole lines of ascending steps, except for a last line that a kill
 // tore; opening for a resume cuts that line and every step from first_step on.
+
 #include "core/run/metrics_log.h"
 
 #include <algorithm>

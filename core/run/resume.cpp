@@ -1,6 +1,7 @@
 // The length of a run (steps, epochs) and its free settings (save, dist, valid.every, export.dtype,
 // batch.fold_check) are not part of its identity: they are neither compared nor hashed. Each loop's
 // number of steps is compared when the loop begins.
+
 #include "core/run/resume.h"
 
 #include <fmt/core.h>

@@ -1,5 +1,6 @@
 // A run is a folder with run.json. A folder with nothing but a lock and the files written before
 // run.json is a run that was killed while it started; it may be resumed from its beginning.
+
 #include "core/run/resumed_run.h"
 
 #include <algorithm>

@@ -124,9 +124,10 @@ class Run {
   // Host memory of the copy; 0 if there is none.
   int64_t body_copy_bytes() const { return body_copy_.bytes(); }
   void count_tokens(int64_t tokens) { tokens_ += tokens; }
-  // Sets the state of this loop's sources after they gave the open body its data (a cursor, groups
-  // of rollouts that wait), which the next checkpoint holds; one of the body's beginning holds that
-  // of the body before. Called only when a checkpoint is written or sources() is asked for.
+  // Sets the state of this loop's sources (a cursor, groups of rollouts that wait) after they gave
+  // the open body its data. The next checkpoint holds it; a checkpoint of the body's beginning
+  // holds the state of the body before. Calls `sources` only for a checkpoint or for sources()
+  // below.
   void set_sources(std::function<Json()> sources) { sources_ = std::move(sources); }
   // The state set last, of this process or of the checkpoint that the run was resumed from; null:
   // none was set in this loop.
@@ -153,7 +154,7 @@ class Run {
   // The line of metrics written last, null before.
   const Json& last_metrics() const { return last_metrics_; }
 
-  // Ends this loop after this body, and starts no later one. A stopped run is finished; a resume
+  // Ends this loop after this body; no later loop starts. A stopped run is finished; a resume
   // with more steps or, under --force, with other settings trains it further.
   void stop(std::string reason);
   // True if raising an interrupt right now loses nothing that end_body would have kept: no body is
@@ -171,8 +172,8 @@ class Run {
   int64_t dropped_updates() const { return dropped_updates_; }
   // run.state at the beginning of the body that is open or was open last.
   const Json& body_state() const { return body_state_; }
-  // The recipe is done: writes the last metrics, saves if the last step is not saved, marks
-  // run.json finished unless --steps ended it.
+  // Called when the recipe is done: writes the last metrics, saves if the last step is not saved,
+  // and marks run.json finished unless --steps ended the run.
   void finish(const Json& state);
 
   // Calls `write`, which makes files for the user, on the first rank; all ranks fail if it does.

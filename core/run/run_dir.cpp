@@ -1,5 +1,6 @@
 // Invariant: a folder holds a run exactly if it holds run.json, which begin() writes after
 // recipe.lua and config.json. Everything is written while the lock is held, by the first rank.
+
 #include "core/run/run_dir.h"
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
 // {"step":3,"phases":[{"done":3,"total":8,"left":false,"data":{...}}],"stopped":"",
 //  "state":{},"outside":[{"step":0,"what":"evaluate","metrics":{"valid/loss":0.69}}]}
+
 #include "core/run/run_position.h"
 
 #include "core/run/checkpoint_files.h"

@@ -1,5 +1,6 @@
 // The handlers touch atomics, the hook, write(2), alarm(2) and, before the end, system calls that
 // remove folders: all of it is async-signal-safe.
+
 #include "core/run/signals.h"
 
 #include <signal.h>

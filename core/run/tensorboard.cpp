@@ -1,6 +1,7 @@
 // A record is u64 length, u32 masked crc of it, data, u32 masked crc of the data, little-endian.
 // An Event is {1: double wall_time, 2: int64 step, 3: string file_version, 5: Summary,
 // 7: SessionLog}; a Summary repeats 1: Value{1: string tag, 2: float simple_value}.
+
 #include "core/run/tensorboard.h"
 
 #include <unistd.h>

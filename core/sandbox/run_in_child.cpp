@@ -108,8 +108,8 @@ std::string death_text(int status) {
 
 }  // namespace
 
-// Counting files takes a hundredth of the time, but a recipe that makes many files cannot put off
-// the next check.
+// Counting files takes about 1 % of the time. The pause is limited, so that a recipe cannot delay
+// the next check by making many files.
 std::chrono::nanoseconds pause_after_check(std::chrono::nanoseconds took) {
   return std::clamp<std::chrono::nanoseconds>(took * 99, kCheckInterval, kLongestInterval);
 }

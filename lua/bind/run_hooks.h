@@ -1,6 +1,6 @@
 #pragma once
 // The three hooks by which a prompt controls a recipe. Without them a recipe runs straight through.
-// LuaState::may_suspend and `suspending`, by which Ctrl-C suspends a recipe, belong to the state and
+// LuaState::may_suspend and `suspending`, by which Ctrl-C suspends a recipe, belong to the state,
 // not to a binding.
 
 #include <lua.hpp>

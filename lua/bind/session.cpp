@@ -1,5 +1,6 @@
 // One Session per Lua state. The run's folder opens at xrun.config, before any data are read, and
 // moves into the run at xrun.run.
+
 #include "lua/bind/session.h"
 
 #include <ATen/Parallel.h>

@@ -1,5 +1,6 @@
 // Names count up from the second model of one folder: "policy tiny", "policy tiny 2". While a
 // stand-in is set, every model answers from it.
+
 #include "lua/bind/session_models.h"
 
 #include <fmt/core.h>

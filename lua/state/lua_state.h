@@ -103,7 +103,7 @@ void push_binding(lua_State* L, const Binding* binding, int n = 0);
 void push_function(lua_State* L, DocEntry entry, lua_CFunction function, int n = 0);
 
 // Throws Interrupted if a signal asked to stop and the state may be interrupted now. Every binding
-// entry asks it; long loops in bindings may ask it too.
+// calls it first; long loops in bindings may call it too.
 void check_interrupt(lua_State* L);
 
 // Calls the function below its `arguments` on the stack; leaves `results` values (LUA_MULTRET: as

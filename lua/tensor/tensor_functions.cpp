@@ -96,7 +96,7 @@ int make_tensor(lua_State* L) {
     const auto name = options.find<std::string>(key);
     if (!name) return decltype(read(*name)){};
     const auto value = read(*name);
-    XRUN_CHECK(value.has_value(), "option `{}`: got \"{}\", which is not one", key, *name);
+    XRUN_CHECK(value.has_value(), "option `{}`: \"{}\" is not a {}", key, *name, key);
     return value;
   };
   const auto type = options_of("dtype", dtype_of);

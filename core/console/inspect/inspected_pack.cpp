@@ -1,5 +1,6 @@
 // Ids, weights and positions come from the packs that train; segment_traces.cpp adds roles and
 // origins.
+
 #include "core/console/inspect/inspected_pack.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // A step as lines of text. Foreign text passed shown_text when the values were made, except file
 // names, which pass it here.
+
 #include <fmt/core.h>
 
 #include <algorithm>

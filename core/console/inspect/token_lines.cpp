@@ -1,4 +1,5 @@
 // A line is a row of cells, one per token; marks and scores are further rows of the same cells.
+
 #include "core/console/inspect/token_lines.h"
 
 #include <fmt/core.h>

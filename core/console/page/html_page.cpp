@@ -1,5 +1,6 @@
 // Second defence after html_escape: a content policy whose nonce is a digest of the whole page,
 // which text in the page cannot contain.
+
 #include "core/console/page/html_page.h"
 
 #include <fmt/core.h>

@@ -1,5 +1,6 @@
 // Paths use whole quarter pixels relative to the previous point, about five bytes per point:
 // 100,000 steps take about ten kilobytes per line.
+
 #include "core/console/page/plot.h"
 
 #include <fmt/core.h>

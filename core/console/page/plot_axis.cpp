@@ -1,4 +1,5 @@
 // Ticks are integers times one step, so that no sum drifts.
+
 #include "core/console/page/plot_axis.h"
 
 #include <fmt/core.h>

@@ -1,5 +1,6 @@
 // Style sheet and script of plots. Values under the pointer are read off the drawn path, so that a
 // page contains every number once.
+
 #include "core/console/page/plot.h"
 
 namespace xrun {

@@ -1,4 +1,5 @@
 // Assembles the page: a summary, then one section per topic.
+
 #include "core/console/report/report.h"
 
 #include <fmt/core.h>

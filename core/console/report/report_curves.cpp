@@ -1,6 +1,7 @@
 // A chart shows one topic: train/X, valid/X and valid/NAME/X. For a single run the two sides of a
 // pair share a chart. Losses of different recipes have different scales and units, so each kind of
 // loss has its own charts.
+
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Time, memory, environment and digests of a run.
+
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // The answers that a run sampled: figures from metrics.jsonl, finishes and texts from the files of
 // the first and the last step.
+
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The settings of all runs side by side, one line per key, with the origin of each value.
+
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // One section per subject; a section without a difference is one dim line.
+
 #include <fmt/core.h>
 
 #include <algorithm>

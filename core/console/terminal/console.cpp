@@ -1,5 +1,6 @@
 // A status line is drawn without a newline: "\r", the text, and "erase to the end of the line".
 // Printing erases it first and draws it again below.
+
 #include "core/console/terminal/console.h"
 
 #include <sys/ioctl.h>

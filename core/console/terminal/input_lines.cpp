@@ -148,7 +148,7 @@ PlainLines::Line PlainLines::read_line(std::string& line) {
     }
     if (ended_) return Line::kEnd;
     if (interrupt_requested()) return Line::kInterrupted;
-    // A signal may come to another thread and not end the wait.
+    // A signal may be delivered to another thread and not end this wait.
     pollfd waits{in_, POLLIN, 0};
     if (::poll(&waits, 1, 100) <= 0) continue;
     char bytes[1 << 14];

@@ -1,6 +1,7 @@
 // Terminal shades are backgrounds with their own text colour, so that they read on light and on
 // dark terminals; masked text has the terminal's background. The page's pairs of text and
 // background have a contrast of at least 7 (WCAG AAA), which palette_test.cpp computes.
+
 #include "core/console/terminal/palette.h"
 
 #include <array>

@@ -1,4 +1,5 @@
 // The only filter between untrusted text and a terminal or a page.
+
 #include "core/console/terminal/shown_text.h"
 
 #include <fmt/core.h>

@@ -1,4 +1,5 @@
 // Widths are display columns (text_width.h), never bytes.
+
 #include "core/console/terminal/table.h"
 
 #include <algorithm>

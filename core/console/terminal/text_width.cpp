@@ -1,5 +1,6 @@
 // A character is a code point and the zero-width code points after it. Joined emoji count once, as
 // in terminals that join them; variation selectors do not change the width.
+
 #include "core/console/terminal/text_width.h"
 
 #include <algorithm>

@@ -40,7 +40,7 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
                  name, stage.start);
     } else {
       XRUN_CHECK(stage.start > stages[s - 1].start,
-                 "{}.start is {}, wanted a step after {}, where the stage before it starts", name,
+                 "{}.start is {}, wanted a step after {}, the start of the previous stage", name,
                  stage.start, stages[s - 1].start);
     }
     XRUN_CHECK(stage.weights.size() == sources, "{}.weights has {} numbers, data has {} sources",
@@ -251,7 +251,7 @@ std::optional<int64_t> Mixture::draws_of(int32_t source) const {
   return last.base.at(d);
 }
 
-// The stream's length at which a source has given `draws` rows; nothing if it never does.
+// Returns the stream's length at which a source has given `draws` rows; nullopt if it never does.
 std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const {
   if (draws <= 0) return 0;
   const size_t d = static_cast<size_t>(source);

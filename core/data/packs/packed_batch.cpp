@@ -163,8 +163,8 @@ void check_companion(const PackedBatch& batch) {
                "batch: companion.hidden[{}] is {}, wanted a slot before the last of segment {}", r,
                t, s);
     XRUN_CHECK(companion.target[r] == companion.tokens[static_cast<size_t>(t) + 1],
-               "batch: companion.target[{}] is {}, token {} is {}", r, companion.target[r], t + 1,
-               companion.tokens[static_cast<size_t>(t) + 1]);
+               "batch: companion.target[{}] is {}, but token {} is {}", r, companion.target[r],
+               t + 1, companion.tokens[static_cast<size_t>(t) + 1]);
     // Rows are in the order of the tokens.
     XRUN_CHECK(r == 0 || t > companion.hidden[r - 1],
                "batch: companion.hidden[{}] is {}, wanted more than the one before, {}", r, t,

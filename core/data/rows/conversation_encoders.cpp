@@ -49,7 +49,7 @@ void note_plain_turns(const Tokenizer& tokenizer, const EncodedRow& out,
       "there; choose a template that ends turns with one of its special tokens");
 }
 
-// The end of every encoder: `row` gives its extras and its notes.
+// Ends every encoder: adds notes, moves the extras of `row` into `out` and applies max_length.
 void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 const Json& messages, const Json& kwargs, RowExtras& row, EncodedRow& out) {
   note_lost_parts(messages, kwargs, *encoding.chat_template, encoding.settings.lost_turns,
@@ -308,7 +308,7 @@ class PromptsEncoder : public RowEncoder {
     style_.train_on = TrainOn::kAll;
     if (encoding_.settings.over_length == OverLength::kCut) {
       throw UsageError(
-          "over_length = \"cut\" keeps the prompt, and a prompt row is nothing else; set "
+          "over_length = \"cut\" keeps the prompt, and a prompt row has nothing else to cut; set "
           "over_length to \"raise\" or \"drop\"");
     }
   }

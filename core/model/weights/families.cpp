@@ -308,7 +308,7 @@ constexpr ModelFamily kFamilies[] = {
 
 }  // namespace
 
-// An unknown model_type lists what is supported.
+// Throws Error that lists the supported types if there is no such model_type.
 const ModelFamily& family_named(const std::string& model_type, const std::string& name) {
   std::string known;
   for (const ModelFamily& family : kFamilies) {

@@ -1,4 +1,5 @@
 // Objects are compared by key and lists by index; everything else by its JSON text.
+
 #include "core/run/record/difference.h"
 
 #include <fmt/core.h>

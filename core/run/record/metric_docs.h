@@ -11,7 +11,8 @@ namespace xrun {
 // A row of the tables of docs/runs.md and docs/rollout-metrics.md, which repeat it.
 struct MetricDoc {
   // "rollout/length, length_p50": later names have the group of the first one. A first name without
-  // a group is of an objective, under train/ and valid/. NAME, SOURCE and ... are placeholders.
+  // a group is an objective's metric, under train/ and valid/. NAME, SOURCE and ... are
+  // placeholders.
   std::string_view names;
   std::string_view meaning;
 };

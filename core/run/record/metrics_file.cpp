@@ -1,4 +1,5 @@
 // Invariant: the whole lines of ascending steps are read, whatever else the file holds.
+
 #include "core/run/record/metrics_file.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The fields of `xrun diff --json`. Fields may be added, never renamed.
+
 #include "core/run/record/run_comparison.h"
 
 namespace xrun {

@@ -1,5 +1,6 @@
 // run.json must be readable. Any other file may be missing, torn or damaged: the run may have been
 // killed, or may still be writing.
+
 #include "core/run/record/run_files.h"
 
 #include <algorithm>

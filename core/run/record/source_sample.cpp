@@ -1,5 +1,6 @@
 // A source's cache is the folder that the hash of its recorded key names; token ids become text by
 // the tokenizer whose digest the key has.
+
 #include "core/run/record/source_sample.h"
 
 #include <algorithm>

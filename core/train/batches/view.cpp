@@ -93,9 +93,10 @@ at::Tensor View::spread(const at::Tensor& x) const {
 at::Tensor View::truncated_ratio(double cap, RatioOver over) const {
   check_open();
   XRUN_CHECK(cap > 0, "the cap of a truncated ratio is {}, wanted a number above 0", cap);
-  XRUN_CHECK(has_field("sampler_logprob"),
-             "truncated_ratio is for rollouts; this batch has rows of the data, which no policy "
-             "sampled");
+  XRUN_CHECK(
+      has_field("sampler_logprob"),
+      "truncated_ratio needs rollouts; the rows of this batch come from the data, not from a "
+      "policy");
   micro_->note_corrected();
   // min(exp(old - sampler), cap): a constant, since both were computed before the step.
   at::Tensor difference = field("old_logprob").sub(field("sampler_logprob"));

@@ -19,8 +19,8 @@ namespace xrun {
 class MicroBatch;
 class View;
 
-// Values by model and micro-batch. A view, its batch and any other packing get the same values
-// where the source gives them by row. Not thread-safe.
+// Values by model and micro-batch. If the source gives them by row, a view, its batch and any other
+// packing get the same values. Not thread-safe.
 class LogprobStandIn {
  public:
   // log p of every loss row of a micro-batch for a model ("policy tiny", "reference 1"), [R] of any
@@ -32,7 +32,7 @@ class LogprobStandIn {
 
   explicit LogprobStandIn(StandInValues source, c10::ScalarType dtype = c10::ScalarType::Float);
 
-  // log p of each trained token of a view, [R]. With `trained`, and where gradients are on, they
+  // log p of each trained token of a view, [R]. With `trained`, if gradients are enabled, they
   // are picked from a leaf with gradient, one per model and micro-batch.
   at::Tensor token_logprob(const View& view, const std::string& model, bool trained);
   at::Tensor logprob(const View& view, const std::string& model, bool trained);  // [n], their sums

@@ -107,7 +107,7 @@ void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes,
     if (batch.has(name.c_str())) given.push_back(name);
   }
   XRUN_CHECK(!alone || given.size() < 2,
-             "batch has both {} and {}, and one set is counted in one of them; leave one out, or "
+             "batch has both {} and {}, but one set is counted in one of them; leave one out, or "
              "give run:steps a list of two sets",
              given[0], given[1]);
   const bool changes = batch.has("schedule") && batch.get<Json>("schedule").size() > 0;
@@ -117,7 +117,7 @@ void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes,
     if (!changes) continue;
     XRUN_CHECK(alone && !source.rollouts,
                "batch.schedule changes the size of steps of one set of rows; this loop has {}: "
-               "leave it out, or give each size a run:steps loop of its own",
+               "leave it out, or give each size its own run:steps loop",
                alone ? "xrun.rollouts" : fmt::format("{} sets", loop.sources.size()));
     read_schedule(L, batch, unit == "tokens" ? source.data->set.window_length() : 1, unit.c_str(),
                   source);

@@ -1,4 +1,5 @@
 // SHA-256 against the examples of FIPS 180-4 and its test suite, by both ways of computing it.
+
 #include "core/base/sha256.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // Archives written and read; torch_file_test.cpp reads those of PyTorch.
+
 #include "core/base/zip_archive.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // Bundles as others might make them: each is refused with one clear message.
+
 #include "core/bundle/bundle_file.h"
 
 #include <gtest/gtest.h>

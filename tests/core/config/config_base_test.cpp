@@ -1,4 +1,5 @@
 // `extends`: what merges, what is replaced, where each value comes from, and what is refused.
+
 #include "core/config/config_base.h"
 
 #include <gtest/gtest.h>

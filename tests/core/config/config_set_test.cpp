@@ -1,4 +1,5 @@
 // --set KEY=VALUE on the command line. Messages are verbatim: they are the interface.
+
 #include "core/config/config_set.h"
 
 #include <gtest/gtest.h>

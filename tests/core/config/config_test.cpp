@@ -1,4 +1,5 @@
 // The config of a recipe. Messages are verbatim: they are the interface.
+
 #include "core/config/config.h"
 
 #include <gtest/gtest.h>

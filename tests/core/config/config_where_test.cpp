@@ -1,4 +1,5 @@
 // The origin of a value: recipe line, --set or default.
+
 #include "core/config/config_where.h"
 
 #include <gtest/gtest.h>

@@ -167,7 +167,7 @@ TEST(ProcessGroup, RefusesSizesThatDoNotAddUp) {
          ranks.barrier("begin");  // a rank that ends first must not be missed by one that joins
          ranks.all_gather("bucket 3", at::empty({5}), {2, 2}, at::empty({2}));
        })) {
-    EXPECT_EQ(error, "\"bucket 3\": the pieces have 4 elements, the tensor 5");
+    EXPECT_EQ(error, "\"bucket 3\": the pieces have 4 elements, the tensor has 5");
   }
 }
 

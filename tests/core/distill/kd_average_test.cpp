@@ -46,10 +46,11 @@ TEST_F(KdAverage, LogitsOfTwoVocabulariesCannotBeAveraged) {
   const auto some = batch();
   KdPair pair{*student_, *own, {.loss = KdLoss::kFull}};
   pair.others = {other};
-  EXPECT_EQ(message_of<Error>([&] { kd_loss_of(*some, pair); }),
-            fmt::format("xrun.kd: the logits of {} and {} cannot be averaged, their vocabularies "
-                        "differ; call xrun.kd for each of them and add the losses",
-                        own->dir().string(), other->dir().string()));
+  EXPECT_EQ(
+      message_of<Error>([&] { kd_loss_of(*some, pair); }),
+      fmt::format("xrun.kd: the logits of {} and {} cannot be averaged, since their vocabularies "
+                  "differ; call xrun.kd for each of them and add the losses",
+                  own->dir().string(), other->dir().string()));
   pair.others = {columns};
   EXPECT_NE(message_of<Error>([&] { kd_loss_of(*some, pair); }).find("has cached columns"),
             std::string::npos);

@@ -1,4 +1,5 @@
 // The fetched SmolLM2 against transformers reading the same GGUF file (smollm2_goldens.py).
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>

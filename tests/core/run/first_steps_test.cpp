@@ -1,4 +1,5 @@
 // The run of a bundle against the steps that the bundle recorded.
+
 #include "core/run/first_steps.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // kill -9 at random times of a run that checkpoints often; the oracle is the undisturbed run.
+
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,5 @@
 // Locked inputs, found by name and by digest.
+
 #include "core/share/input_search.h"
 
 #include <gtest/gtest.h>

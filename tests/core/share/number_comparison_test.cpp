@@ -1,4 +1,5 @@
 // Recipes and bundles compared with each other.
+
 #include "core/share/number_comparison.h"
 
 #include <gtest/gtest.h>

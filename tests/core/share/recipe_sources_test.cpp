@@ -1,4 +1,5 @@
 // Files and inputs of a recipe, read from its text.
+
 #include "core/share/recipe_sources.h"
 
 #include <gtest/gtest.h>

@@ -108,7 +108,7 @@ Finding torch_finding() {
   return finding;
 }
 
-// Missing without a driver, wrong with one that cannot be used.
+// kMissing without a driver, kWrong with one that cannot be used.
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
     const std::string fix =
@@ -180,7 +180,7 @@ std::vector<Finding> gpu_findings(bool needed) {
                                    nccl_finding()};
   for (Finding& finding : findings) {
     finding.needed = needed;
-    // Training works without a GPU, so what only a GPU needs is not missing.
+    // Training works without a GPU, so what only a GPU needs is just a note.
     if (!needed && finding.verdict == Verdict::kMissing) finding.verdict = Verdict::kNote;
   }
   return findings;

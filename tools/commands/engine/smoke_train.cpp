@@ -79,7 +79,7 @@ Finding wrong(const std::string& subject, const std::string& text) {
           "run ./xrun test for details, and report its failures with this output"};
 }
 
-// The results of a run that ended well.
+// Judges the results of a run that succeeded.
 Finding judge(const std::filesystem::path& run, const std::string& subject, double seconds) {
   const std::vector<double> losses = losses_of(run / "metrics.jsonl");
   if (losses.size() != kSteps) {

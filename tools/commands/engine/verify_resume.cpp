@@ -84,7 +84,7 @@ class Verification {
     for (const std::string& set : recipe.sets) {
       arguments.insert(arguments.end(), {"--set", set});
     }
-    // A run that ends at a time of its own could not be compared.
+    // A run that the clock ends could not be compared.
     arguments.insert(arguments.end(), {"--set", "stop.after=0"});
     if (resume) arguments.emplace_back("--resume");
     // A process of its own: SIGKILL must lose everything that memory holds.

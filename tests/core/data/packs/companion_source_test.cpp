@@ -155,7 +155,7 @@ TEST(Companions, ValidateNamesWhatDiffersFromThePack) {
             }),
             "batch: companion.cu_seqlens has 2 entries, S + 1 is 3");
   EXPECT_EQ(broken([](PackedBatch&, CompanionPack& c) { c.target[1] = 60; }),
-            "batch: companion.target[1] is 60, token 3 is 61");
+            "batch: companion.target[1] is 60, but token 3 is 61");
   EXPECT_EQ(broken([](PackedBatch&, CompanionPack& c) { c.hidden[1] = 0; }),
             "batch: companion.hidden[1] is 0, wanted a slot before the last of segment 1");
   EXPECT_EQ(broken([](PackedBatch&, CompanionPack& c) {

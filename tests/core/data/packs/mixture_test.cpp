@@ -167,8 +167,8 @@ TEST(Mixture, RefusesStagesOutOfOrder) {
   EXPECT_EQ(error({{1, {1, 1}}}),
             "mixture.stages[1].start is 1, wanted 0: the first stage starts at step 0");
   EXPECT_EQ(error({{0, {1, 1}}, {9, {1, 2}}, {9, {2, 1}}}),
-            "mixture.stages[3].start is 9, wanted a step after 9, where the stage before it "
-            "starts");
+            "mixture.stages[3].start is 9, wanted a step after 9, the start of the previous "
+            "stage");
   EXPECT_EQ(error({{0, {1, 1}}, {9, {1}}}),
             "mixture.stages[2].weights has 1 numbers, data has 2 sources");
   EXPECT_EQ(error({{0, {1, -1}}}),

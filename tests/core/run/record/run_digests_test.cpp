@@ -1,4 +1,5 @@
 // The digests of a run that has ended.
+
 #include "core/run/record/run_digests.h"
 
 #include <gtest/gtest.h>

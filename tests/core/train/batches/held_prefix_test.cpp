@@ -252,7 +252,7 @@ TEST_F(HeldPrefixes, SequencesMayEndWithAndInsideThePrefix) {
   }
 }
 
-// Dynamic RoPE: beyond 64 tokens every length has other frequencies, so a prefix serves sequences
+// Dynamic RoPE: beyond 64 tokens every length has its own frequencies, so a prefix serves sequences
 // of one length, with the frequencies of that length.
 TEST_F(HeldPrefixes, HaveTheFrequenciesOfTheirSequences) {
   const TinyFolder dynamic;

@@ -90,7 +90,7 @@ TEST_F(JointSteps, EachMismatchIsItsOwnError) {
     return run(text.replace(text.find("{ train, chats }"), 16, sets), "r", true);
   };
   has(steps("train", "pairs = 4, sequences = 3"),
-      "batch has both pairs and sequences, and one set is counted in one of them; leave one out, "
+      "batch has both pairs and sequences, but one set is counted in one of them; leave one out, "
       "or give run:steps a list of two sets");
   has(steps("{ train, chats }", "pairs = 4"),
       "batch.sequences is missing; chat rows are counted in sequences");
