@@ -8,6 +8,8 @@
 #include <ATen/ops/index_select.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/data/packs/packed_batch.h"
@@ -32,19 +34,59 @@ at::Tensor folded_hidden(Model& model, const PackInput& input, HeldPrefix* prefi
   return at::cat({held.hidden, model.forward(input, {.held = held.keys})});
 }
 
+// Returns ranges of segments, [begin, end), of at most as many tokens as the folded pack computes,
+// or of one segment. A pack that would take more than two of them is compared at segments evenly
+// spaced, the first and the last among them: the comparison must not cost what folding saves.
+std::vector<std::pair<size_t, size_t>> compared_ranges(const PackedBatch& pack, int64_t computed) {
+  const auto& cu = pack.cu_seqlens;
+  const size_t segments = cu.size() - 1;
+  std::vector<std::pair<size_t, size_t>> ranges;
+  if (cu.back() > 2 * computed) {
+    const auto n = static_cast<size_t>(
+        std::max<int64_t>(2, static_cast<int64_t>(segments) * 2 * computed / cu.back()));
+    for (size_t i = 0; i < n; ++i) {
+      const size_t segment = i * (segments - 1) / (n - 1);
+      ranges.emplace_back(segment, segment + 1);
+    }
+    return ranges;
+  }
+  for (size_t begin = 0, end = 0; begin < segments; begin = end) {
+    for (end = begin + 1; end < segments && cu[end + 1] - cu[begin] <= computed;) ++end;
+    ranges.emplace_back(begin, end);
+  }
+  return ranges;
+}
+
+PackInput segments_of(const PackInput& input, size_t begin, size_t end) {
+  const int32_t first = input.cu_seqlens[begin], size = input.cu_seqlens[end] - first;
+  PackInput part;
+  part.tokens = input.tokens.narrow(0, first, size);
+  part.position_ids = input.position_ids.narrow(0, first, size);
+  for (size_t s = begin; s <= end; ++s) part.cu_seqlens.push_back(input.cu_seqlens[s] - first);
+  if (!input.rope_length.empty()) {
+    part.rope_length = {input.rope_length.begin() + static_cast<std::ptrdiff_t>(begin),
+                        input.rope_length.begin() + static_cast<std::ptrdiff_t>(end)};
+  }
+  return part;
+}
+
 }  // namespace
 
 double check_hidden(const PackedBatch& pack, const FoldedPack& fold, const HiddenStates& hidden,
                     at::ScalarType compute_type, const RowText& row_name) {
+  const int32_t first = pack.cu_seqlens[hidden.first_segment];
   const at::Tensor whole = hidden.whole.to(at::kFloat);
-  const at::Tensor flat_of = on_device(int64_tensor(fold.flat_of), whole.device());
+  const at::Tensor flat_of =
+      on_device(int64_tensor({fold.flat_of.begin() + first,
+                              fold.flat_of.begin() + first + hidden.whole.size(0)}),
+                whole.device());
   const at::Tensor shared = hidden.folded.to(at::kFloat).index_select(0, flat_of);
   const at::Tensor difference =
       shared.sub(whole).abs().amax(1).div(whole.abs().amax(1).clamp_min(1)).cpu();
   const double largest = difference.max().item<double>();
   const double most = compute_type == at::kFloat ? kMostFloat : kMostNarrow;
   if (largest <= most) return largest;
-  const auto token = static_cast<int32_t>(difference.argmax().item<int64_t>());
+  const auto token = first + static_cast<int32_t>(difference.argmax().item<int64_t>());
   const auto& cu = pack.cu_seqlens;
   const auto s =
       static_cast<size_t>(std::upper_bound(cu.begin(), cu.end(), token) - cu.begin()) - 1;
@@ -58,9 +100,16 @@ double check_hidden(const PackedBatch& pack, const FoldedPack& fold, const Hidde
 double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,
                   const RowText& row_name, HeldPrefix* prefix) {
   const at::NoGradGuard no_grad;
-  const at::Tensor whole = model.forward(computed_pack(pack, {}, {}, model.device()).input);
-  return check_hidden(pack, *folded.fold, {folded_hidden(model, folded.input, prefix), whole},
-                      model.compute_type(), row_name);
+  const PackInput whole = computed_pack(pack, {}, {}, model.device()).input;
+  HiddenStates hidden{folded_hidden(model, folded.input, prefix), {}, 0};
+  double largest = 0;
+  for (const auto& [begin, end] : compared_ranges(pack, folded.fold->token_count())) {
+    hidden.first_segment = begin;
+    hidden.whole = model.forward(segments_of(whole, begin, end));
+    largest =
+        std::max(largest, check_hidden(pack, *folded.fold, hidden, model.compute_type(), row_name));
+  }
+  return largest;
 }
 
 }  // namespace xrun

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -19,7 +20,9 @@ using RowText = std::function<std::string(int64_t row)>;  // of a row id, for th
 
 // Runs both forms of a pack through the model, without gradient, and returns the largest difference
 // of a hidden state, relative to the largest element of its token and at least to 1. In fp32 on a
-// CPU it is 0 (docs/numerics.md).
+// CPU it is 0 (docs/numerics.md). The sequences run at most as many tokens at a time as the folded
+// pack computes. If all of them are more than twice as many tokens, a part of them runs, evenly
+// spaced, at least two.
 //   prefix  with which the folded form begins, computed apart; null: none
 // Throws Error that names the row and the token of a difference above 1e-4 in fp32, 0.1 otherwise.
 double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,
@@ -27,7 +30,8 @@ double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& fol
 
 struct HiddenStates {
   at::Tensor folded;  // [C, D] of the tokens of a folded pack
-  at::Tensor whole;   // [T, D] of the pack
+  at::Tensor whole;   // [n, D] of the tokens of whole segments of the pack
+  size_t first_segment = 0;
 };
 
 // The comparison of check_fold. A not-a-number is a difference.

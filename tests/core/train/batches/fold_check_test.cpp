@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/model/flops.h"
 #include "core/model/model.h"
 #include "core/train/batches/computed_pack.h"
 #include "core/train/models/policy.h"
@@ -75,6 +76,31 @@ TEST_F(FoldCheck, ADeviationOfAThousandthInOneNodeIsFound) {
     EXPECT_NE(checked(node, 0.11, at::kBFloat16), "") << node;
     EXPECT_EQ(checked(node, 0.09, at::kBFloat16), "") << node;
   }
+}
+
+// Sixteen answers to one long prompt: over ten times the tokens that are computed.
+TEST_F(FoldCheck, ACheckOfManySequencesCostsAtMostThreeForwardsOfTheFoldedPack) {
+  const at::NoGradGuard no_grad;
+  std::vector<TinyPair> pairs;
+  for (int32_t i = 0; i < 8; ++i) {
+    pairs.push_back({std::vector<int32_t>(200, 5), {i + 10, 3}, {i + 30, 4}});
+  }
+  const auto batch = tiny_batch(pairs, 8, fold_info(FoldMode::kAlways));
+  MicroBatch& micro = *batch->micros()[0];
+  Model& model = policy_->model();
+  ComputedPack computed = micro.computed(model);
+  ASSERT_GT(std::ssize(micro.pack().tokens), 10 * computed.token_count());
+  const auto cost = [&](const auto& f) {
+    const double before = counted_flops();
+    f();
+    return counted_flops() - before;
+  };
+  const double once = cost([&] { model.forward(computed.input); });
+  EXPECT_LE(cost([&] { check_fold(model, micro.pack(), computed, name); }), 3.01 * once);
+  // A prefix that differs is still found.
+  computed.input.tokens = computed.input.tokens.clone();
+  computed.input.tokens[7] = 6;
+  EXPECT_NE(error_of([&] { check_fold(model, micro.pack(), computed, name); }), "");
 }
 
 TEST_F(FoldCheck, RoundingOfBf16Passes) {
