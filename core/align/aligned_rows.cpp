@@ -208,10 +208,12 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
     row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
     row.lost = row.tokens;
     for (const CompanionTokens::Chunk& chunk : companions[i].chunks) {
-      const auto covered =
-          std::count(trained.begin() + chunk.s_begin, trained.begin() + chunk.s_end, 1);
+      // As CompanionPack counts them: every token of a chunk is predicted and trained.
+      const int32_t begin = std::max(chunk.s_begin, 1);
+      const auto covered = std::count(trained.begin() + begin, trained.begin() + chunk.s_end, 1);
+      if (chunk.t_begin < 1 || covered != chunk.s_end - chunk.s_begin) continue;
       row.lost -= covered;
-      sample.chunks += covered > 0;
+      ++sample.chunks;
     }
     sample.cut_rows += companions[i].covered >= 0;
     sample.tokens += row.tokens;

@@ -44,15 +44,15 @@ class AlignedRows : public CompanionSource {
   mutable SidecarCounts counts_;
 };
 
-// Coverage of a set by a teacher's tokens, from evenly spaced rows. Counts the first chunk of a row
-// too, although no teacher row predicts it: short rows are not aligned worse than long ones.
+// Coverage of a set by a teacher's tokens, from evenly spaced rows: the chunks that train, as a
+// step counts them in align/coverage.
 struct AlignmentSample {
   struct LossyRow {
     int64_t row;
     int64_t tokens, lost;  // that could be trained, and of these in no chunk
   };
   int64_t rows = 0, tokens = 0, lost = 0;
-  int64_t chunks = 0;           // with a token that could be trained
+  int64_t chunks = 0;           // that train
   int64_t cut_rows = 0;         // longer than the teacher reads
   std::vector<LossyRow> worst;  // with lost tokens, the largest share first; at most 3
 

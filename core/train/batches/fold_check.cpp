@@ -76,10 +76,9 @@ double check_hidden(const PackedBatch& pack, const FoldedPack& fold, const Hidde
                     at::ScalarType compute_type, const RowText& row_name) {
   const int32_t first = pack.cu_seqlens[hidden.first_segment];
   const at::Tensor whole = hidden.whole.to(at::kFloat);
-  const at::Tensor flat_of =
-      on_device(int64_tensor({fold.flat_of.begin() + first,
-                              fold.flat_of.begin() + first + hidden.whole.size(0)}),
-                whole.device());
+  const auto slots = fold.flat_of.begin() + first;
+  const std::vector<int32_t> flat_slots(slots, slots + hidden.whole.size(0));
+  const at::Tensor flat_of = on_device(int64_tensor(flat_slots), whole.device());
   const at::Tensor shared = hidden.folded.to(at::kFloat).index_select(0, flat_of);
   const at::Tensor difference =
       shared.sub(whole).abs().amax(1).div(whole.abs().amax(1).clamp_min(1)).cpu();
