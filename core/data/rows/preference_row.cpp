@@ -59,6 +59,13 @@ void check_side(const Json& messages, const std::string& side) {
   }
 }
 
+void note_ignored(const std::vector<std::string>& names, const std::string& winner,
+                  RowExtras& out) {
+  for (const std::string& name : names) {
+    out.notes.push_back(fmt::format("\"{}\" is ignored beside {}", name, winner));
+  }
+}
+
 // For conversations written as in Anthropic's HH-RLHF.
 constexpr const char* kTranscriptHint =
     "; it is a transcript (Human: ... Assistant: ...): turn it into messages by a map, "
@@ -95,7 +102,8 @@ struct PreferenceReader::GivenPrompt {
   bool is_text = false;  // came as a string: one user turn
   bool is_copy = false;  // came as messages or conversations, which may repeat a side
   std::string system;
-  std::string name;  // the field it came from
+  std::string name;                 // the field it came from
+  std::vector<std::string> others;  // other spellings of a prompt in the row
 };
 
 PreferenceReader::PreferenceReader(const RowSettings& settings)
@@ -110,17 +118,24 @@ PreferenceReader::GivenPrompt PreferenceReader::read_prompt(const Json& row,
   const Json* text = fields_.find(row, "prompt");
   for (const char* name : {"conversations", "messages"}) {
     const Json* value = fields_.find(row, name);
-    // The first of the two names wins; the other is noted as ignored.
-    if (value == nullptr || !prompt.messages.is_null()) continue;
-    prompt.messages = read_messages(*value, fields_.spelled(name), out.notes);
-    prompt.name = fields_.spelled(name);
-    prompt.is_copy = true;
-    fields_.note_losers(row, name, {"prompt"}, out);
-    if (std::string_view(name) == "conversations") {
-      fields_.note_losers(row, name, {"messages"}, out);
+    if (value == nullptr) continue;
+    const std::string spelled = fields_.spelled(name);
+    if (value->is_array() && value->size() == 0) {
+      out.notes.push_back(fmt::format("\"{}\" is an empty list and is ignored", spelled));
+      continue;
     }
+    // The first of the two names wins.
+    if (!prompt.messages.is_null()) {
+      prompt.others.push_back(spelled);
+      continue;
+    }
+    prompt.messages = read_messages(*value, spelled, out.notes);
+    prompt.name = spelled;
+    prompt.is_copy = true;
   }
-  if (text != nullptr && prompt.messages.is_null()) {
+  if (text != nullptr && !prompt.messages.is_null()) {
+    prompt.others.push_back(fields_.spelled("prompt"));
+  } else if (text != nullptr) {
     prompt.name = fields_.spelled("prompt");
     refuse_spelled_messages(*text, prompt.name);
     prompt.is_text = text->is_string();
@@ -154,6 +169,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours,
                                                         : fields_.other_columns(row, "prompt")));
     }
   } else if (!whole) {
+    note_ignored(prompt.others, fmt::format("\"{}\"", prompt.name), out);
     side = concatenate(prompt.messages, side);
   } else if (!prompt.messages.is_null()) {
     match_prompt(prompt, name, side, out);
@@ -164,6 +180,7 @@ Json PreferenceReader::read_side(const Json& row, const std::string& ours,
 // A whole conversation beside a prompt begins with the prompt, or the prompt is ignored.
 void PreferenceReader::match_prompt(const GivenPrompt& prompt, const std::string& name, Json& side,
                                     PreferenceRow& out) const {
+  note_ignored(prompt.others, "whole conversations", out);
   const size_t turns = prompt.messages.size();
   if (!prompt.is_text && same_turns(prompt.messages, side) == turns) {
     Json own = prompt.messages;
@@ -174,7 +191,7 @@ void PreferenceReader::match_prompt(const GivenPrompt& prompt, const std::string
     throw RowRefusal("prompt_mismatch",
                      fmt::format("\"{}\" is not the beginning of \"{}\"", prompt.name, name));
   }
-  out.notes.push_back(fmt::format("\"{}\" is ignored beside whole conversations", prompt.name));
+  note_ignored({prompt.name}, "whole conversations", out);
 }
 
 PreferenceRow PreferenceReader::read(const Json& value) const {

@@ -112,6 +112,23 @@ TEST(PreferenceRow, UltraFeedbacksCopyOfTheChosenSideIsIgnored) {
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(spelled(row.rejected), "user:hi|assistant:no");
   EXPECT_EQ(row.shared, 1u);
+  EXPECT_EQ(row.notes[0], "\"messages\" is ignored beside whole conversations");
+  EXPECT_EQ(row.notes[1], "\"prompt\" is ignored beside whole conversations");
+}
+
+TEST(PreferenceRow, AnEmptyListOfMessagesIsIgnoredAndReported) {
+  const std::string sides = R"("messages":[],"chosen":[)" + kYes + R"(],"rejected":[)" + kNo + "]}";
+  const PreferenceRow row = read(R"({"prompt":"hi",)" + sides);
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
+  EXPECT_EQ(row.notes, std::vector<std::string>{"\"messages\" is an empty list and is ignored"});
+  EXPECT_NE(error_of([&] { read("{" + sides); }), "");
+}
+
+TEST(PreferenceRow, APromptBesideMessagesThatAreReadIsIgnoredBesideThem) {
+  const PreferenceRow row =
+      read(R"({"prompt":"other","messages":[)" + kAsks + R"(],"chosen":"yes","rejected":"no"})");
+  EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
+  EXPECT_EQ(row.notes, std::vector<std::string>{"\"prompt\" is ignored beside \"messages\""});
 }
 
 TEST(PreferenceRow, AnUnknownFieldNameIsRefusedWithTheNearest) {
