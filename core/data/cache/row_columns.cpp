@@ -86,9 +86,7 @@ void RowColumns::fix_extra_types(StoredRow& row) {
                         keep[k]));
         continue;
       }
-      note_first(fmt::format(
-          "keep: no field \"{}\", since the first row has neither text nor a number in this column",
-          keep[k]));
+      note_first(fmt::format("keep: these rows have no \"{}\" with text or a number", keep[k]));
       continue;
     }
     if (extra_types_[k] == "string" && row.extra[k].is_null()) {

@@ -285,8 +285,7 @@ std::string lacking_column(const Ledger& ledger, const std::string& field) {
       const auto found = source.notes.find(fmt::format(fmt::runtime(text), field));
       return found == source.notes.end() ? 0 : found->second;
     };
-    const int64_t without = rows_of(
-        "keep: no field \"{}\", since the first row has neither text nor a number in this column");
+    const int64_t without = rows_of("keep: these rows have no \"{}\" with text or a number");
     if (without == 0) continue;
     return fmt::format(
         "the first row of {} has no \"{}\", so `keep` leaves the column out; {} of {} have it",

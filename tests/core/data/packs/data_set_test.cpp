@@ -246,9 +246,7 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   ASSERT_EQ(set.extra_columns().size(), 1u);
   EXPECT_EQ(set.extra_string(1, "tag"), "u");
   EXPECT_EQ(
-      set.ledger().sources[0].notes.at(
-          "keep: no field \"k\", since the first row has neither text nor a number in this column"),
-      1);
+      set.ledger().sources[0].notes.at("keep: these rows have no \"k\" with text or a number"), 1);
   EXPECT_EQ(set.ledger().sources[0].notes.at(
                 "keep: the \"k\" of these rows is left out, since the first row has none"),
             1);
@@ -260,9 +258,8 @@ TEST_F(DataSets, AnExtraColumnThatHoldsListsHasOneNote) {
   opened.sources[0].keep = {"k"};
   const DataSet set = open(opened);
   ASSERT_EQ(set.ledger().sources[0].notes.size(), 1u);
-  EXPECT_EQ(
-      set.ledger().sources[0].notes.begin()->first,
-      "keep: no field \"k\", since the first row has neither text nor a number in this column");
+  EXPECT_EQ(set.ledger().sources[0].notes.begin()->first,
+            "keep: these rows have no \"k\" with text or a number");
 }
 
 TEST_F(DataSets, ARowThatLacksAnExtraStringHasAnEmptyOne) {
