@@ -92,11 +92,14 @@ int split_set(DataHandle& self, lua_State* L) {
   const bool by_row = by == SplitBy::kRow || valid_set.size() == 0;
   for (const SourceLedger& source : self.set.ledger().sources) {
     if (fraction <= 0 || !by_row || source.kept != 1) continue;
+    const bool text =
+        std::any_of(source.files.begin(), source.files.end(),
+                    [](const std::string& file) { return file.find(".txt") != std::string::npos; });
     session_of(L).notices.add(fmt::format(
-        "valid.fraction = {} holds out nothing{}: {} has 1 row, which is trained (rows of a .txt "
-        "file are separated by blank lines); valid.data = {{ {{ path = ... }} }} takes other "
-        "files",
-        fraction, valid_set.size() > 0 ? " of a source" : "", source.name));
+        "valid.fraction = {} holds out nothing{}: {} has 1 row, which is trained{}; valid.data = "
+        "{{ {{ path = ... }} }} takes other files",
+        fraction, valid_set.size() > 0 ? " of a source" : "", source.name,
+        text ? " (rows of a .txt file are separated by blank lines)" : ""));
   }
   push(L, with_rows(self, std::move(train)));
   push(L, with_rows(self, std::move(valid_set)));

@@ -182,7 +182,11 @@ TEST_F(SetUse, ASplitThatHoldsOutNothingIsReported) {
   const std::string open = "local train, valid = xrun.text({ { path = '";
   const std::string split = "' } }, policy):split { fraction = 0.1 }\n";
   EXPECT_EQ(run(opening("sequences = 1") + open + "one.txt" + split + kLoop, "one"), "");
-  has(output_, "valid.fraction = 0.1 holds out nothing: one.txt has 1 row, which is trained");
+  has(output_,
+      "valid.fraction = 0.1 holds out nothing: one.txt has 1 row, which is trained (rows of a .txt file");
+  write_file_atomic("one.jsonl", "{\"text\":\"a text\"}\n");
+  EXPECT_EQ(run(opening("sequences = 1") + open + "one.jsonl" + split + kLoop, "json"), "");
+  has(output_, "one.jsonl has 1 row, which is trained; valid.data");
   write_file_atomic("two.txt", "a text\n\nof two rows\n");
   EXPECT_EQ(run(opening("sequences = 1") + open + "two.txt" + split + kLoop, "two"), "");
   EXPECT_EQ(output_.find("holds out nothing"), std::string::npos);
