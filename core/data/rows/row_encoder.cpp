@@ -10,6 +10,19 @@
 
 namespace xrun {
 
+namespace {
+
+// The part of a row that over_length = "cut" keeps.
+const char* cut_keeps(RowKind kind) {
+  switch (kind) {
+    case RowKind::kText: return "keep the beginning of the text";
+    case RowKind::kTokens: return "keep the first tokens of the row";
+    default: return "keep the prompt and the beginning of the answer";
+  }
+}
+
+}  // namespace
+
 RowSchema row_schema(const RowEncoding& encoding) {
   return {encoding.kind, encoding.tokenizer->vocab_size(), encoding.settings.keep,
           encoding.kind == RowKind::kTokens};
@@ -49,7 +62,7 @@ void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedR
       }
       // A prompt has no answer to cut.
       if (encoding_.kind != RowKind::kPrompts && above->cut_helps()) {
-        settings.push_back({"over_length=cut", "keep the prompt and the beginning of the answer"});
+        settings.push_back({"over_length=cut", cut_keeps(encoding_.kind)});
       }
       // A max_length beyond the model's own limit would not help.
       if (model_length == 0 || above->tokens() <= model_length) {

@@ -91,6 +91,15 @@ TEST_F(TextRows, ALongTextWithoutASplitPointIsTooLong) {
             "that begins with one; at most 12,582,912 such bytes can be tokenised");
 }
 
+TEST_F(TextRows, ACutOfALongTextIsOfferedAsItsBeginning) {
+  settings_.max_length = 5;
+  const std::string raised =
+      error_of([&] { encode(RowKind::kText, R"({"text":"one two three"})"); });
+  EXPECT_NE(raised.find("--set over_length=cut   keep the beginning of the text"),
+            std::string::npos)
+      << raised;
+}
+
 TEST_F(TextRows, ATokenizerThatCannotSplitRefusesLongText) {
   const auto whole = Tokenizer::load(source_path("tests/data/tokenizers/regexes"));
   ASSERT_FALSE(whole->safe_splits().space || whole->safe_splits().line);
