@@ -49,6 +49,17 @@ void note_plain_turns(const Tokenizer& tokenizer, const EncodedRow& out,
       "there; choose a template that ends turns with one of its special tokens");
 }
 
+// Ends a refusal for an empty mask: names the flag of the messages that excludes an answer; "" if
+// none does.
+std::string flag_cause(const Json& messages) {
+  for (const Json& message : messages.as_array()) {
+    const char* flag = is_assistant(message) ? untrained_by(message) : nullptr;
+    if (flag == nullptr) continue;
+    return fmt::format(": the \"{}\" of an assistant turn excludes it", flag);
+  }
+  return "";
+}
+
 // Ends every encoder: adds notes, moves the extras of `row` into `out` and applies max_length.
 void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 const Json& messages, const Json& kwargs, RowExtras& row, EncodedRow& out) {
@@ -129,7 +140,8 @@ class ChatEncoder : public RowEncoder {
     out.streams[0] =
         encode_conversation(chat.messages, chat.kwargs, chat.given, style_, out.straddlers);
     if (!is_trained(out.streams[0])) {
-      throw RowRefusal("empty_mask", "no token of the conversation is trained");
+      throw RowRefusal("empty_mask",
+                       "no token of the conversation is trained" + flag_cause(chat.messages));
     }
     // Up to the first answer: rows with one prompt stay on one side of a split.
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
@@ -187,7 +199,8 @@ class FeedbackEncoder : public RowEncoder {
     out.streams[0] =
         encode_conversation(answer.messages, answer.kwargs, answer.given, style_, out.straddlers);
     if (!is_trained(out.streams[0])) {
-      throw RowRefusal("empty_mask", "no token of the answer is trained");
+      throw RowRefusal("empty_mask",
+                       "no token of the answer is trained" + flag_cause(answer.messages));
     }
     // Answers to one prompt stay on one side of a split.
     answer.prompt_hash = hash_messages(answer.messages, answer.given);

@@ -116,6 +116,8 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
     TokenStream& stream = out.streams[s];
     // Asked before the cut: it may take all of the answer.
     const bool trained = is_trained(stream);
+    const auto first = std::find(stream.trained.begin(), stream.trained.end(), 1);
+    const int64_t prompt = first - stream.trained.begin();
     if (const int64_t tokens = length_of(stream); tokens > settings.max_length) {
       add_item(out.cut_sides,
                fmt::format("{} of {} tokens of {}", count_text(tokens - settings.max_length),
@@ -125,10 +127,11 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
     cut_stream(*encoding.tokenizer, settings.max_length, stream, out);
     // A stream that trained nothing before loses nothing.
     if (!trained || is_trained(stream)) continue;
-    throw RowRefusal(kNoAnswerLeftReason,
-                     fmt::format("the prompt of {} fills max_length = {}, so a cut would leave "
-                                 "nothing of the answer to train",
-                                 names.begin()[s], count_text(settings.max_length)));
+    throw RowRefusal(
+        kNoAnswerLeftReason,
+        fmt::format("the prompt of {} fills max_length = {}, so a cut would leave "
+                    "nothing of the answer to train; this row needs max_length = {} or more",
+                    names.begin()[s], count_text(settings.max_length), count_text(prompt + 1)));
   }
 }
 

@@ -45,12 +45,13 @@ std::string flag_note(const Json::Member& member, const std::string& where, bool
                            flag);
 }
 
-bool is_untrained(const Json& message) {
-  return std::any_of(std::begin(kTrainingFlags), std::end(kTrainingFlags), [&](const char* name) {
+const char* untrained_by(const Json& message) {
+  for (const char* name : kTrainingFlags) {
     const Json* flag = message.find(name);
-    if (flag == nullptr || flag->is_null()) return false;
-    return flag->is_bool() ? !flag->as_bool() : flag->as_double() == 0;
-  });
+    if (flag == nullptr || flag->is_null()) continue;
+    if (flag->is_bool() ? !flag->as_bool() : flag->as_double() == 0) return name;
+  }
+  return nullptr;
 }
 
 Json without_flags(const Json& message) {

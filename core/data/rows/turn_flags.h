@@ -14,8 +14,10 @@ namespace xrun {
 // flag that is neither on nor off.
 std::string flag_note(const Json::Member& member, const std::string& where, bool is_answer);
 
-// True if a message asks not to be trained: "weight" 0, "train" or "training" false.
-bool is_untrained(const Json& message);
+// Returns the flag by which a message asks not to be trained: "weight" 0, "train" or "training"
+// false; nullptr if none does.
+const char* untrained_by(const Json& message);
+inline bool is_untrained(const Json& message) { return untrained_by(message) != nullptr; }
 
 // Returns the message without these flags, as a model reads it.
 Json without_flags(const Json& message);

@@ -80,7 +80,7 @@ TEST_F(ChatEncoderTest, OverLongRowsRaiseAreDroppedOrLoseTheirEnd) {
   settings_.over_length = OverLength::kCut;
   EXPECT_EQ(refusal(RowKind::kChat, row),
             "no_answer_left: the prompt of the conversation fills max_length = 20, so a cut would "
-            "leave nothing of the answer to train");
+            "leave nothing of the answer to train; this row needs max_length = 21 or more");
   settings_.max_length = 24;
   const EncodedRow cut = chat(row);
   EXPECT_EQ(cut.cut_tokens, 8);
@@ -227,9 +227,11 @@ TEST_F(ChatEncoderTest, ContentInPartsReachesTheTemplateUnchanged) {
 }
 
 TEST_F(ChatEncoderTest, ARowWithoutATrainedAnswerIsRefused) {
-  EXPECT_EQ(refusal(RowKind::kChat, R"({"messages":[)" + user_turn("a") + R"(,
+  EXPECT_EQ(
+      refusal(RowKind::kChat, R"({"messages":[)" + user_turn("a") + R"(,
                         {"role":"assistant","content":"b","weight":0}]})"),
-            "empty_mask: no token of the conversation is trained");
+      "empty_mask: no token of the conversation is trained: the \"weight\" of an assistant turn "
+      "excludes it");
 }
 
 TEST_F(ChatEncoderTest, AliasesOfRolesAreReadAndNoted) {

@@ -101,7 +101,7 @@ TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedRefusesTheRow) {
     EXPECT_STREQ(
         refusal.what(),
         "the prompt of the chosen side fills max_length = 40, so a cut would leave nothing "
-        "of the answer to train");
+        "of the answer to train; this row needs max_length = 70 or more");
   }
 }
 
