@@ -1,5 +1,5 @@
-// Names of TRL 1.16, Transformers and Axolotl that need a sentence: no engine key replaces them, or
-// naming the key is not enough.
+// Names that need a sentence, since no engine key replaces them or naming the key is not enough: of
+// TRL 1.16, Transformers and Axolotl, and of options that are no keys.
 
 #include "core/config/foreign_names.h"
 
@@ -13,12 +13,16 @@ namespace {
 
 constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"CPOTrainer", "xrun recipes/simpo.lua trains with SimPO"},
+    {"DPOConfig", "the settings of DPO are the `xrun.config` of recipes/dpo.lua"},
     {"DPOTrainer", "xrun recipes/dpo.lua trains with DPO"},
+    {"GRPOConfig", "the settings of GRPO are the `xrun.config` of recipes/grpo.lua"},
     {"GRPOTrainer", "xrun recipes/grpo.lua trains with GRPO; docs/losses.md lists its family"},
+    {"KTOConfig", "the settings of KTO are the `xrun.config` of recipes/kto.lua"},
     {"KTOTrainer", "xrun recipes/kto.lua trains with KTO"},
     {"ORPOTrainer", "xrun recipes/orpo.lua trains with ORPO"},
     {"RLOOTrainer", "xrun recipes/rloo.lua trains with RLOO"},
     {"RewardTrainer", "xrun recipes/reward.lua trains a reward model"},
+    {"SFTConfig", "the settings of fine-tuning are the `xrun.config` of recipes/sft.lua"},
     {"SFTTrainer", "xrun recipes/sft.lua fine-tunes on answers"},
     {"adam_beta1", "it is the first of `optim.betas`: --set optim.betas.1=0.9"},
     {"adam_beta2", "it is the second of `optim.betas`: --set optim.betas.2=0.95"},
@@ -28,6 +32,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
      "it is `batch.pairs`, `batch.sequences` or `batch.prompts`, the size of one step; `batch.max_tokens` bounds a micro-batch"},
     {"beta", "it is a key of the recipe, as in recipes/dpo.lua and recipes/grpo.lua"},
     {"bf16", "it is `dtype`: --set dtype=bf16"},
+    {"chat_template_kwargs",
+     "a row's column of that name, or an option of xrun.chat and the other openers: "
+     "{ template_kwargs = { enable_thinking = false } }"},
     {"compile", "nothing is compiled; leave it out"},
     {"cpo_alpha", "a recipe adds its losses: recipes/simpo.lua plus a term (docs/objectives.md)"},
     {"dataset", "the files are `data`: --set data.1.path=FILE"},
@@ -37,6 +44,11 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"deepspeed", "`dist.level` shards the state over ranks (docs/distributed.md)"},
     {"delta", "recipes/ppo.lua has it as `dual`"},
     {"desirable_weight", "recipes/kto.lua has it as `good`"},
+    {"device", "it is an option of the command: --device cuda"},
+    {"device_map",
+     "the option --device cuda takes the GPU; several GPUs share the work by ranks "
+     "(docs/distributed.md)"},
+    {"early_stopping_patience", "run:stop(reason) in the loop; docs/recipes.md has the lines"},
     {"epsilon",
      "recipes/grpo.lua and dapo.lua have it as `clip`, recipes/gspo.lua with the range of its ratios"},
     {"epsilon_high",
@@ -44,6 +56,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"eval_strategy", "`valid.every` is the number of steps between evaluations"},
     {"evaluation_strategy", "`valid.every` is the number of steps between evaluations"},
     {"flash_attention", "there is one attention, on packed rows"},
+    {"formatting_func",
+     "the option map = function(row) ... return row end of xrun.chat and the "
+     "other openers (docs/data.md)"},
     {"fp16", "it is `dtype`, which is fp32 or bf16; nothing trains in fp16"},
     {"fsdp", "`dist.level` shards the state over ranks (docs/distributed.md)"},
     {"generation_batch_size",
@@ -62,6 +77,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"load_in_8bit", "weights are fp32 or bf16 (`dtype`); there is no quantised training"},
     {"log_completions", "every answer is in rollouts/ of the run; xrun inspect RUN shows them"},
     {"logging_steps", "every step is logged"},
+    {"lora_target_linear", "it is the default, `lora.targets` = { \"all\" }"},
     {"lora_target_modules",
      "it is `lora.targets`, a list: --set 'lora.targets={ \"q_proj\", \"v_proj\" }'"},
     {"loss_type",
@@ -75,6 +91,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
      "together with their prompt by `max_length`, and `over_length` decides about longer rows"},
     {"max_prompt_length", "prompts are never cut; `max_length` limits prompt and answer together"},
     {"micro_batch_size", "`batch.max_tokens` bounds the tokens of a micro-batch"},
+    {"modules_to_save",
+     "adapters train alone; without `lora` the key `train` names the weights that are trained"},
+    {"neftune_noise_alpha", "there is no noise on embeddings; leave it out"},
     {"num_generations_eval", "run:sample answers each held-out prompt once"},
     {"num_iterations",
      "rollouts:minibatches { epochs = 2 } gives several updates of one batch; "
@@ -82,6 +101,8 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"optimizer", "AdamW is the optimizer; `optim` has its options"},
     {"output_dir", "the run's folder is the option --run DIR"},
     {"packing", "rows are always packed; segments never see each other"},
+    {"pad_token", "rows are always packed, without padding"},
+    {"padding_side", "rows are always packed, without padding"},
     {"padding_free", "rows are always packed, without padding"},
     {"peft_config", "it is `lora`: --set lora.rank=16 trains adapters"},
     {"per_device_train_batch_size",
@@ -91,6 +112,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"precompute_ref_log_probs", "policy:reference() keeps its log-probs in the cache"},
     {"push_to_hub", "upload the run's folder hf/ yourself: hf upload"},
     {"ref_model", "the recipe makes it: policy:reference()"},
+    {"remove_unused_columns",
+     "columns that nothing reads are left out and noted; `keep` of a data source names those that "
+     "stay with their rows"},
     {"repetition_penalty", "sampling has no penalties; a reward may have one"},
     {"report_to", "metrics.jsonl and TensorBoard events (tb/) are always written"},
     {"resume_from_checkpoint", "resume with the option --resume"},
@@ -110,6 +134,10 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
      "recipes/ppo.lua has `updates.groups`"},
     {"target_modules",
      "it is `lora.targets`, a list: --set 'lora.targets={ \"q_proj\", \"v_proj\" }'"},
+    {"template_kwargs",
+     "it is an option of xrun.chat and the other openers: "
+     "{ template_kwargs = { enable_thinking = false } }; a row's column chat_template_kwargs comes "
+     "first"},
     {"torch_compile", "nothing is compiled; leave it out"},
     {"undesirable_weight", "recipes/kto.lua has it as `bad`"},
     {"use_peft", "it is `lora`: --set lora.rank=16 trains adapters"},

@@ -116,6 +116,13 @@ TEST(RecipeConfig, ANameOfAnotherLibraryIsNotTakenForAMisspelling) {
             "--set lora_r=8: there is no key `lora_r`; here it is `lora.rank`");
   EXPECT_EQ(resolve_error(config_text("lora = { rank = 4 },\nlora_r = 8")),
             "dpo.lua:3: `lora_r` is never read: no line says `cfg.lora_r`; here it is `lora.rank`");
+  EXPECT_EQ(resolve_error(lora, {"device=cuda"}),
+            "--set device=cuda: there is no key `device`; it is an option of the command: --device "
+            "cuda");
+  EXPECT_EQ(resolve_error(lora, {"template_kwargs.enable_thinking=false"}),
+            "--set template_kwargs.enable_thinking=false: there is no key `template_kwargs`; it is "
+            "an option of xrun.chat and the other openers: { template_kwargs = { enable_thinking = "
+            "false } }; a row's column chat_template_kwargs comes first");
   EXPECT_EQ(resolve_error(lora, {"bf16=true"}),
             "--set bf16=true: there is no key `bf16`; it is `dtype`: --set dtype=bf16");
   EXPECT_EQ(resolve_error(lora, {"fp16=true"}),
