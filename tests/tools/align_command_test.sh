@@ -80,6 +80,6 @@ grep -q 'student and teacher have the same vocabulary' err || fail "got $(cat er
 
 refuses 2 'student is required' "$xrun" align --teacher copy
 refuses 1 '<stdin>: is empty; a report needs a text' align --report
-refuses 2 'model "nowhere": there is no such folder' "$xrun" align --student copy --teacher nowhere
+refuses 2 'tokenizer "nowhere": there is no such folder' "$xrun" align --student copy --teacher nowhere
 refuses 1 'missing: cannot be opened' same missing
 [[ $("$xrun" align --help) == *--report* ]] || fail "align --help"

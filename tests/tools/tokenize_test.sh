@@ -41,7 +41,7 @@ is "$(echo hi | "$xrun" tokenize --tokenizer "$tokenizers/llama2" --specials | c
 refuses 2 'tokenizer is required' "$xrun" tokenize
 refuses 2 'did you mean tokenize?' "$xrun" tokenise
 refuses 2 'there is no command' "$xrun" xyzzy
-refuses 2 'model "nowhere": there is no such folder' "$xrun" tokenize --tokenizer nowhere
+refuses 2 'tokenizer "nowhere": there is no such folder' "$xrun" tokenize --tokenizer nowhere
 
 # --tokenizer takes the names of --model: a repository of the Hugging Face cache.
 snapshot=hub/models--org--tiny/snapshots/abc

@@ -88,11 +88,12 @@ std::string nearest_folder(const fs::path& missing) {
 }
 
 // The likeliest mistakes get their own fix: a GGUF file, a misspelling, a repository not fetched.
-[[noreturn]] void fail_to_resolve(const std::string& name, const fs::path& cache) {
+[[noreturn]] void fail_to_resolve(const std::string& name, const char* what,
+                                  const fs::path& cache) {
   std::error_code code;
   if (fs::is_regular_file(name, code)) {
     const bool gguf = fs::path(name).extension() == ".gguf";
-    throw UsageError(fmt::format("model \"{}\" is a file, wanted a Hugging Face folder{}", name,
+    throw UsageError(fmt::format("{} \"{}\" is a file, wanted a Hugging Face folder{}", what, name,
                                  gguf ? "; make one: xrun import " + name + " OUT" : ""));
   }
   std::string near = nearest_model_name(name);
@@ -100,10 +101,13 @@ std::string nearest_folder(const fs::path& missing) {
   const bool repository = is_repository_name(name) && name.find('/') != std::string::npos;
   const std::string home = tilde_fix(name);
   throw UsageError(fmt::format(
-      "model \"{}\": there is no such folder, no such name in `xrun models`{}, and no such "
+      "{} \"{}\": there is no such folder, no such name in `xrun models`{}, and no such "
       "repository in the Hugging Face cache {}; {}",
-      name, near.empty() ? "" : " (did you mean " + near + "?)", cache.string(),
+      what, name, near.empty() ? "" : " (did you mean " + near + "?)", cache.string(),
       !home.empty() ? home
+      // The shipped recipes name their tokenizer from the root of a checkout.
+      : name.starts_with("recipes/data/")
+          ? "xrun init DIR --recipe NAME makes a folder with a recipe and its data"
       : repository && near.empty()
           ? "fetch it: hf download " + name
           : "give a folder, a name that `xrun models` lists, or ORG/NAME after "
@@ -122,18 +126,18 @@ void check_model_name(const std::string& name) {
 }
 
 // In this order: a folder, a known name, the cache of Hugging Face.
-fs::path resolve_model(const std::string& name, const Notice& notice) {
+fs::path resolve_model(const std::string& name, const Notice& notice, const char* what) {
   check_model_name(name);
   std::error_code code;
   if (fs::is_directory(name, code)) return name;
   if (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory) {
-    throw UsageError(fmt::format("model \"{}\": cannot be opened: {}", name, code.message()));
+    throw UsageError(fmt::format("{} \"{}\": cannot be opened: {}", what, name, code.message()));
   }
   // A folder of that name comes first, so that a local model can hide a known one.
   if (const KnownModel* model = find_known(name)) return fetch_model(*model, notice);
   const fs::path cache = hugging_face_hub();
   if (const fs::path snapshot = find_snapshot(cache, name); !snapshot.empty()) return snapshot;
-  fail_to_resolve(name, cache);
+  fail_to_resolve(name, what, cache);
 }
 
 fs::path find_model(const std::string& name) {

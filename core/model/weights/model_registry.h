@@ -15,8 +15,9 @@ void check_model_name(const std::string& name);
 
 // Returns the folder of a model name: a folder, else a name of known_models() (fetched if it is
 // missing), else a repository in the local Hugging Face cache (its "main"). Throws UsageError that
-// prints the download command otherwise.
-std::filesystem::path resolve_model(const std::string& name, const Notice& notice = {});
+// prints the download command otherwise. `what` is the setting that messages name.
+std::filesystem::path resolve_model(const std::string& name, const Notice& notice = {},
+                                    const char* what = "model");
 
 // Returns the folder of a model name as resolve_model does, but never downloads: a known model that
 // is missing is a UsageError with the command.

@@ -28,7 +28,7 @@ constexpr size_t kNameDigits = 16;  // of the digest, in the folder's name
 // The folder of a tokenizer's files; one that we write lives as long as this.
 class TokenizerFolder {
  public:
-  TokenizerFolder(const std::string& name, const Notice& notice) {
+  TokenizerFolder(const std::string& name, const Notice& notice, const char* what) {
     if (name.empty()) return;
     // A folder of that name wins.
     if (name == kBytes && !fs::is_directory(name)) {
@@ -36,7 +36,7 @@ class TokenizerFolder {
       path_ = bytes_->path();
       return;
     }
-    const fs::path dir = resolve_model(name, notice);
+    const fs::path dir = resolve_model(name, notice, what);
     path_ = is_adapter(dir) ? resolve_base_model(dir, notice) : dir;
   }
 
@@ -120,12 +120,12 @@ RandomModel random_model_of(const Json& table, uint64_t seed) {
 }
 
 void write_random_model(const RandomModel& model, const fs::path& out, const Notice& notice) {
-  const TokenizerFolder tokenizer(model.tokenizer, notice);
+  const TokenizerFolder tokenizer(model.tokenizer, notice, "tokenizer");
   init_model(out, options_of(model, tokenizer.path()));
 }
 
 fs::path cached_random_model(const RandomModel& model, const Notice& notice) {
-  const TokenizerFolder tokenizer(model.tokenizer, notice);
+  const TokenizerFolder tokenizer(model.tokenizer, notice, "model.tokenizer");
   const InitOptions options = options_of(model, tokenizer.path());
   const std::string name = "random-" + init_digest(options).substr(0, kNameDigits);
   const fs::path known = cache_root() / "models" / name;

@@ -13,8 +13,8 @@ namespace xrun {
 namespace {
 
 int make_tokenizer(lua_State* L) {
-  const auto tokenizer = Tokenizer::load(
-      resolve_model(local_input(L, InputKind::kModel, arg<std::string>(L, 1, "dir"))));
+  const auto tokenizer = Tokenizer::load(resolve_model(
+      local_input(L, InputKind::kModel, arg<std::string>(L, 1, "dir")), {}, "tokenizer"));
   // A damaged file is then an error of this line of the recipe, not of the first text.
   tokenizer->finish_loading();
   push(L, std::make_shared<LuaTokenizer>(LuaTokenizer{tokenizer}));

@@ -55,8 +55,8 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.top_k = given.get<int64_t>("k");
   XRUN_CHECK(options.top_k >= 1, "k is {}, wanted at least 1", options.top_k);
   if (given.has("tokenizer")) {
-    options.tokenizer =
-        resolve_model(local_input(L, InputKind::kModel, given.get<std::string>("tokenizer")));
+    options.tokenizer = resolve_model(
+        local_input(L, InputKind::kModel, given.get<std::string>("tokenizer")), {}, "tokenizer");
   }
   return options;
 }

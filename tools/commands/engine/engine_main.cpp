@@ -84,5 +84,5 @@ extern "C" int xrun_engine_main(int argc, char** argv) {
 }
 
 extern "C" void xrun_engine_model_folder(const std::string& name, std::filesystem::path& folder) {
-  folder = xrun::named_model_folder(name).base;
+  folder = xrun::named_model_folder(name, "tokenizer").base;
 }

@@ -37,12 +37,12 @@ std::optional<at::ScalarType> option_type(const std::string& name) {
   return from_option([&] { return dtype_from_name(name); });
 }
 
-NamedModelFolders named_model_folder(const std::string& name) {
+NamedModelFolders named_model_folder(const std::string& name, const char* what) {
   const Notice notice = [](const std::string& line) {
     fmt::print(stderr, "xrun: {}\n", shown_text(line));
   };
   // A PEFT folder names its base.
-  const std::filesystem::path dir = resolve_model(name, notice);
+  const std::filesystem::path dir = resolve_model(name, notice, what);
   return {dir, is_adapter(dir) ? resolve_base_model(dir, notice) : dir};
 }
 

@@ -34,7 +34,8 @@ struct NamedModelFolders {
 };
 
 // Finds them (model_registry.h); a fetch of a missing model is announced on standard error.
-NamedModelFolders named_model_folder(const std::string& name);
+// `what` is the option that messages name.
+NamedModelFolders named_model_folder(const std::string& name, const char* what = "model");
 
 // Returns the type that an option names; nothing for "". Throws UsageError.
 std::optional<at::ScalarType> option_type(const std::string& name);

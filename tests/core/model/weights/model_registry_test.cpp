@@ -206,6 +206,19 @@ TEST_F(ModelRegistry, ARelativeBaseOfAnAdapterIsLookedForInItsFolderFirst) {
   EXPECT_EQ(resolve_base_model(adapter), dir_ / "run/hf/base");
 }
 
+TEST_F(ModelRegistry, AMissingTokenizerIsNamedByItsSetting) {
+  const std::string missing =
+      error_of([] { resolve_model("recipes/data/no_such_tokenizer", {}, "model.tokenizer"); });
+  EXPECT_TRUE(
+      missing.starts_with("model.tokenizer \"recipes/data/no_such_tokenizer\": there is no "
+                          "such folder"))
+      << missing;
+  EXPECT_TRUE(
+      missing.ends_with("; xrun init DIR --recipe NAME makes a folder with a recipe and its "
+                        "data"))
+      << missing;
+}
+
 TEST_F(ModelRegistry, AHomeFolderIsWrittenWithItsVariable) {
   EXPECT_NE(resolve_error("~/no/model").find("; write $HOME/no/model: ~ is expanded by the shell"),
             std::string::npos);
