@@ -301,9 +301,11 @@ at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
   // Properties of the binding of a micro-batch.
   XRUN_CHECK(name != "chosen" && name != "rejected" && name != "all",
              "\"{}\" is a view that an objective gets, not a field of the batch", name);
+  const std::string whole = own_field_beginning(name);
   throw MissingField(
       std::string(name),
-      fmt::format("this batch has no field \"{}\"; assign it to the batch first", name));
+      fmt::format("this batch has no field \"{}\"; {}assign it to the batch first", name,
+                  whole.empty() ? "" : fmt::format("did you mean \"{}\"? else ", whole)));
 }
 
 at::Tensor MicroBatch::own_field(std::string_view name) const {
@@ -327,6 +329,13 @@ at::Tensor MicroBatch::own_field(std::string_view name) const {
 
 std::vector<std::string> MicroBatch::own_field_names() {
   return {std::begin(kOwnFields), std::end(kOwnFields)};
+}
+
+std::string MicroBatch::own_field_beginning(std::string_view name) {
+  for (const std::string_view own : kOwnFields) {
+    if (name.size() >= 3 && own.starts_with(name)) return std::string(own);
+  }
+  return "";
 }
 
 std::vector<std::string> MicroBatch::field_names() const {

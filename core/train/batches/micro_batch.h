@@ -126,6 +126,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   at::Tensor field(std::string_view name, bool* by_row) const;
   std::vector<std::string> field_names() const;       // sorted, those of strings too
   static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...
+  // The one that begins with an abbreviation of at least three letters ("len": length), or "".
+  static std::string own_field_beginning(std::string_view name);
 
   // Notes the log-probs [R] that `source` gave for a view since the last close; the step reports
   // them as logprob_<view> and length_<view>.

@@ -230,6 +230,9 @@ TEST(View, AnUnknownFieldNamesTheNearest) {
   const auto batch = tiny_batch(tiny_pairs(2), 2);
   EXPECT_EQ(error_of([&] { batch->micros()[0]->all().field("lenght"); }),
             "this batch has no field \"lenght\"; did you mean \"length\"?");
+  EXPECT_EQ(error_of([&] { batch->micros()[0]->all().field("len"); }),
+            "this batch has no field \"len\"; did you mean \"length\"? else assign it to the batch "
+            "first");
 }
 
 TEST(View, SequencesHaveNoSides) {
