@@ -100,6 +100,8 @@ changed couples.lua 's/return -margin:log_sigmoid()/return -(margin - 0.5 * marg
 wants 0 'depends on the log-probs of others' check couples.lua
 changed constant.lua 's/return -margin:log_sigmoid()/return -(0 * margin):log_sigmoid()/'
 wants 2 'does not depend on the log-probs' check constant.lua
+changed centred.lua 's/return -margin:log_sigmoid()/return margin:mean() - margin/'
+wants 0 'losses less their own mean sum to 0' check centred.lua
 changed infinite.lua 's/return -margin:log_sigmoid()/return (margin - margin):log()/'
 wants 2 'is -inf' check infinite.lua
 changed root.lua 's/return -margin:log_sigmoid()/return (margin * margin):sqrt()/'
@@ -118,6 +120,8 @@ grep -qE '^(ok|note) +gradient +the gradient at' out.txt || { cat out.txt; fail 
 # A field that nothing makes, one that the first row lacks, and one that a later step makes.
 changed field.lua 's/return -margin:log_sigmoid()/return -(margin * p.gap):log_sigmoid()/'
 wants 2 'no line assigns the field gap' check field.lua
+changed short.lua 's/return -margin:log_sigmoid()/return -(margin * p.len):log_sigmoid()/'
+wants 2 'did you mean `length`' check short.lua
 {
   head -n 8 "$root/tests/data/pairs.jsonl"
   echo '{"prompt":"a","chosen":"b","rejected":"c","gap":1}'

@@ -117,10 +117,12 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
                                         const std::string& subject, bool detaches) {
   // Every slope is below what rounding allows to check.
   if (check.rows.empty() && check.unsure > 0) {
-    return Finding{Verdict::kNote, subject,
-                   "the loss changes so little with its log-probs that rounding hides whether its "
-                   "gradient is right",
-                   "scale the loss up, or look at its weights"};
+    return Finding{
+        Verdict::kNote, subject,
+        "the loss changes so little with its log-probs that rounding hides whether its "
+        "gradient is right",
+        "scale the loss up, or look at its weights; losses less their own mean sum to 0, "
+        "whatever the log-probs are"};
   }
   if (check.rows.empty()) {
     return Finding{Verdict::kWrong, subject,
@@ -315,6 +317,7 @@ Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport
       return {Verdict::kWrong, "dry step", lacking,
               "give every row the column, or put a row that has it first", report.position()};
     }
+    const std::string whole = MicroBatch::own_field_beginning(field);
     return {
         Verdict::kWrong, "dry step",
         fmt::format("no line assigns the field {}, and no `keep` of the data names it", field),
@@ -322,7 +325,9 @@ Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport
             ? fmt::format("the data have the column: data = {{{{ path = ..., keep = {{ \"{}\" }} "
                           "}}}} keeps it",
                           field)
-            : fmt::format("assign it in the loop: batch.{} = tensor", field),
+            : fmt::format("{}assign it in the loop: batch.{} = tensor",
+                          whole.empty() ? "" : fmt::format("did you mean `{}`? else ", whole),
+                          field),
         report.position()};
   }
   return {Verdict::kNote, "dry step",
