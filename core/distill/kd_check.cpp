@@ -95,7 +95,7 @@ void check_kd_vocabularies(const KdOptions& options, int64_t student_columns,
   if (form.needs_one_vocabulary()) {
     XRUN_CHECK(student_columns == teacher_columns,
                "{}: the loss \"{}\" compares one vocabulary, but the student has {} tokens and the "
-               "teacher {}; use p-kl, gold or h-kl, which read a projection",
+               "teacher {}; use p-kl, gold, h-kl or hybrid, which read a projection",
                kKd, loss, student_columns, teacher_columns);
   }
   if (!form.needs_map()) {

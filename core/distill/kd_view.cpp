@@ -133,11 +133,11 @@ at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, boo
 // Equal numbers of columns do not make equal tokens.
 void check_one_vocabulary(const MicroBatch& micro, const KdPair& pair) {
   if (!support_form(pair.options).needs_one_vocabulary()) return;
-  XRUN_CHECK(pair.teacher.reads_tokens_of(micro),
-             "xrun.kd: the loss \"{}\" compares one vocabulary, but {} has another one than {}, "
-             "whose tokens this batch has; use p-kl, gold or h-kl, which read a projection, or uld",
-             kd_loss_name(pair.options.loss), pair.teacher.dir().string(),
-             micro.info().tokenizer.dir);
+  XRUN_CHECK(
+      pair.teacher.reads_tokens_of(micro),
+      "xrun.kd: the loss \"{}\" compares one vocabulary, but {} has another one than {}, "
+      "whose tokens this batch has; use p-kl, gold, h-kl or hybrid, which read a projection, or uld",
+      kd_loss_name(pair.options.loss), pair.teacher.dir().string(), micro.info().tokenizer.dir);
 }
 
 struct ViewLoss {

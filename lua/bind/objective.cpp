@@ -25,7 +25,8 @@ namespace xrun {
 namespace {
 
 [[noreturn]] void wrong_return(lua_State* L, int i, const char* which, const char* wanted) {
-  throw Error(fmt::format("the objective's {} is {}, wanted {}", which, type_name(L, i), wanted));
+  throw Error(fmt::format("the objective's {} is {}, wanted {}", which,
+                          with_article(type_name(L, i)), wanted));
 }
 
 // Every string key of the table at index i with its value as a tensor, sorted by name, because the
@@ -51,7 +52,7 @@ std::vector<std::pair<std::string, at::Tensor>> named_tensors(
       lua_settop(L, value);
     } else {
       named.emplace_back(
-          name, arg<at::Tensor>(L, value, fmt::format("the {}'s `{}`", which, name).c_str()));
+          name, arg<at::Tensor>(L, value, fmt::format("`{}` of the {}", name, which).c_str()));
     }
   }
   std::sort(named.begin(), named.end(),

@@ -27,10 +27,6 @@ KnownClasses& known_classes() {
 }
 
 // tables: the upvalues with the known names.
-std::string with_article(const std::string& name) {
-  return (std::string_view("AEIOU").find(name[0]) < 5 ? "an " : "a ") + name;
-}
-
 [[noreturn]] void throw_no_member(lua_State* L, const char* verb,
                                   std::initializer_list<int> tables) {
   std::vector<std::string> names;
@@ -144,6 +140,10 @@ std::string type_name(lua_State* L, int i) {
   if (lua_type(L, i) == LUA_TNONE) return "nothing";
   if (const ClassInfo* info = class_of(L, i)) return info->name;
   return lua_typename(L, lua_type(L, i));
+}
+
+std::string with_article(const std::string& name) {
+  return (std::string_view("AEIOU").find(name[0]) < 5 ? "an " : "a ") + name;
 }
 
 ClassTable::ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std::string_view doc)

@@ -42,6 +42,8 @@ struct SharedObject : ObjectHeader {
 const ClassInfo* class_of(lua_State* L, int i);
 // The name of the type of the value at index i in error messages: "Policy", "nil", "number".
 std::string type_name(lua_State* L, int i);
+// "an Adamw", "a number".
+std::string with_article(const std::string& name);
 
 // The part of Class<T> that is independent of T.
 class ClassTable {

@@ -158,13 +158,15 @@ TEST_F(Render, ContentMayBeAListOfParts) {
 TEST_F(Render, BadRowsBecomeErrorLinesAndStatusOne) {
   const std::string rows = folder_.write(
       "rows.jsonl",
-      std::string("{\"messages\": []}\n{\"n\": 1}\n{\"messages\": [\n") + kRow + "\n");
+      std::string("{\"messages\": []}\n{\"n\": 1}\n{\"messages\": [\n") + kRow + "\n[1]\n");
   EXPECT_EQ(xrun({"--json", rows}), 1);
   EXPECT_EQ(row(0).at("error").as_string(),
             rows + ":1: the conversation is empty; wanted at least one message");
   EXPECT_EQ(row(1).at("error").as_string(), rows + ":2: the row has no \"messages\"");
   EXPECT_EQ(row(2).at("error").as_string().find(rows + ":3:"), 0u) << out();
   EXPECT_NE(row(3).find("text"), nullptr) << out();
+  EXPECT_EQ(row(4).at("error").as_string(),
+            rows + ":5: the row is an array, wanted an object with \"messages\"");
 }
 
 TEST_F(Render, BadUsageIsStatusTwoAndAMissingFileStatusOne) {

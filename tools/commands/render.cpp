@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/data/rows/lost_turns.h"
+#include "core/data/rows/messages.h"
 #include "core/data/rows/tool_calls.h"
 #include "core/text/chat/chat_tokens.h"
 #include "tools/commands/command_line.h"
@@ -62,7 +63,7 @@ std::string other_columns_hint(const Json& row) {
 // template leaves out, and what training would change in the messages, to `notes`.
 ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
                       const ChatTemplate& chat_template, std::vector<std::string>& notes) {
-  XRUN_CHECK(row.is_object(), "the row is {}, wanted an object with \"messages\"", row.kind_name());
+  XRUN_CHECK(row.is_object(), "the row is {}, wanted an object with \"messages\"", kind_text(row));
   const Json* messages = row.find("messages");
   XRUN_CHECK(messages != nullptr, "the row has no \"messages\"{}", other_columns_hint(row));
   Json kwargs = Json::object();

@@ -103,7 +103,7 @@ TEST(KdErrors, VocabulariesThatDoNotFit) {
   EXPECT_EQ(message(p, {.loss = KdLoss::kGold}), "xrun.kd: the loss \"gold\" needs a projection");
   EXPECT_EQ(message(p, {.loss = KdLoss::kTopK}),
             "xrun.kd: the loss \"topk\" compares one vocabulary, but the student has 23 tokens and "
-            "the teacher 31; use p-kl, gold or h-kl, which read a projection");
+            "the teacher 31; use p-kl, gold, h-kl or hybrid, which read a projection");
   p.map = map;
   EXPECT_EQ(message(p, {.loss = KdLoss::kUld}),
             "xrun.kd: the loss \"uld\" reads no projection, but one is given");

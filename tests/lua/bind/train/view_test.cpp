@@ -173,7 +173,7 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
   has(text, "test.lua:19: the loss is a single number");
   has(text, "    19 |   return margin:mean()");
   has(text, "called from test.lua:22");
-  has(objective("3"), "test.lua:19: the objective's first value is number");
+  has(objective("3"), "test.lua:19: the objective's first value is a number");
   has(objective("margin and nil"), "test.lua:19: the objective returned nothing (nil)");
   const std::string none =
       run(head() +
@@ -187,9 +187,10 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
   const std::string several = objective(
       "3\nend\nbad = function(p)\n  if p then return 3 end\n"
       "  return margin:mean()");
-  has(several, "test.lua:21: the objective's first value is number");
+  has(several, "test.lua:21: the objective's first value is a number");
   has(objective("{ chunk = margin }"),
       "a loss per chunk: this batch has none; it has pairs, tokens");
+  has(objective("margin, { acc = 'high' }"), "`acc` of the table of metrics");
   has(objective("margin, { loss = margin }"),
       "the metric \"loss\" has a name that the step itself");
 }
