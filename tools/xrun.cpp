@@ -65,7 +65,15 @@ void print_help() {
     throw UsageError(fmt::format("there is no command \"{}\"; a recipe is a Lua file: {}", name,
                                  recipe_command(recipe)));
   }
-  if (near.empty() && (name == "train" || !nearest_name(name, {"train"}).empty())) {
+  std::error_code none;
+  if (std::filesystem::is_regular_file(std::filesystem::path(name) / "run.json", none)) {
+    throw UsageError(fmt::format(
+        "{0} is the folder of a run: {1} report {0} shows it, {1} RECIPE.lua --run {0} --resume "
+        "continues it",
+        name, called_as()));
+  }
+  const bool trains = name == "run" || !nearest_name(name, {"train"}).empty();
+  if (near.empty() && trains) {
     throw UsageError(
         fmt::format("there is no command \"{}\"; a recipe trains: xrun RECIPE.lua", name));
   }
