@@ -104,6 +104,12 @@ wants 2 'here it is `optim.schedule` (xrun explain optim.schedule)' dpo --lr_sch
 wants 2 '`optim` is a table of the config: xrun explain optim' dpo --optim adamw_torch
 wants 2 'there is no option --xyzzy; xrun explain lists the config keys' dpo --xyzzy 4
 wants 2 'did you mean --set beta=0.2?' dpo --betta 0.2
+wants 2 '--with-weights is not an option; did you mean --with-data or --with-model?' \
+  "$xrun" bundle "$root/recipes/dpo.lua" --with-weights
+wants 2 '--recipe is not an option; RECIPE is a plain argument' "$xrun" repl --recipe dpo
+wants 2 '--out is not an option of xrun types; did you mean --output?' "$xrun" types --out x
+wants 2 '--al is not an option of xrun cache; did you mean --all?' "$xrun" cache rm --al
+wants 2 'takes one name; did you mean --where?' "$xrun" explain --were beta echo.lua
 wants 2 '--step is not an option; did you mean --steps?' dpo --step 4
 wants 2 '--set answers=0' dpo --answers 0
 # A list of tables is set by a key of its first one.
@@ -115,6 +121,9 @@ wants 2 '--beta is not an option; config keys are set with --set beta=0.2' dpo -
 wants 2 '--set beta=0.2' "$xrun" check "$root/recipes/dpo.lua" --beta=0.2
 wants 2 'a setting has no blanks around its =: --set key=value' dpo --set beta = 0.2
 wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" train
+wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" run "$root/recipes/dpo.lua"
+mkdir a_run && echo '{}' >a_run/run.json
+wants 2 "a_run is the folder of a run: $xrun report a_run shows it, " "$xrun" a_run --resume
 wants 2 "there is no command \"dpo\"; a recipe is a Lua file: $xrun init dpo --recipe dpo" "$xrun" dpo
 mkdir -p shipped/recipes && touch shipped/recipes/{dpo_lora,grpo}.lua
 (cd shipped && XRUN_CALLED_AS=xrun wants 2 'a Lua file: xrun recipes/dpo_lora.lua' "$xrun" dpo-lora)

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -115,13 +116,25 @@ std::string foreign_option_text(const std::string& option, const std::string& na
              : set_instead_text(option, path, value);
 }
 
-// The options' names, as they are typed.
+// The options' names, as they are typed; those of the given subcommand too.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
+  for (const CLI::App* given : app.get_subcommands()) names = option_names(*given);
   for (const CLI::Option* known : app.get_options()) {
     for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+// "RECIPE" for --recipe, or "".
+std::string plain_argument(const CLI::App& app, const std::string& option) {
+  std::string upper = option.substr(std::min<size_t>(2, option.size()));
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  for (const CLI::Option* known : app.get_options()) {
+    if (known->get_positional() && known->get_name() == upper) return upper;
+  }
+  return "";
 }
 
 // "--lr is not an option; ..." for the first unknown option of a command that takes --set, or "".
@@ -174,7 +187,10 @@ std::string unknown_option_text(const CLI::App& app, int argc, char** argv) {
                        option, key);
   }
   if (!key.empty()) return set_instead_text(option, key, value);
-  std::string near = nearest_name(option, option_names(app));
+  if (const std::string plain = plain_argument(app, option); !plain.empty()) {
+    return fmt::format("{} is not an option; {} is a plain argument", option, plain);
+  }
+  std::string near = near_option(app, option);
   if (near.empty()) {
     for (const std::string& known : config_field_names("")) keys.push_back(known);
     near = nearest_name(name, keys);
@@ -196,7 +212,7 @@ std::string extra_word_text(const CLI::App& app, int argc, char** argv) {
     return word.starts_with("-") && word.size() > 1;
   });
   if (option != rest.end()) {
-    const std::string near = nearest_name(*option, option_names(app));
+    const std::string near = near_option(app, *option);
     return fmt::format("{} is not an option of {}{}", *option, app.get_name(),
                        near.empty() ? "" : "; did you mean " + near + "?");
   }
@@ -225,10 +241,22 @@ std::string extra_word_text(const CLI::App& app, int argc, char** argv) {
   return fmt::format("{} is one argument too many", word);
 }
 
+// The short name of an option if it is the one on the command line, else `name`.
+std::string typed_name(const CLI::App& app, const std::string& name, int argc, char** argv) {
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  if (option == nullptr || option->get_snames().empty()) return name;
+  const auto typed = [&](const std::string& word) {
+    return std::any_of(argv + 1, argv + argc,
+                       [&](std::string_view argument) { return argument.starts_with(word); });
+  };
+  const std::string brief = "-" + option->get_snames().front();
+  return typed(brief) && !typed(name) ? brief : name;
+}
+
 // "--threads: At Most 1 required but received 2", as CLI11 says it, in plain words.
-std::string plain_parse_error(const CLI::App& app, const std::string& text) {
+std::string plain_parse_error(const CLI::App& app, const std::string& text, int argc, char** argv) {
   const size_t colon = text.find(": ");
-  const std::string name = text.substr(0, colon);
+  const std::string name = typed_name(app, text.substr(0, colon), argc, argv);
   if (text.ends_with(" missing")) return name + " needs a value";
   // "Could not convert: NAME = VALUE"
   if (const size_t equals = text.rfind(" = "); name == "Could not convert" && equals > colon) {
@@ -264,7 +292,7 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text) {
     }
     return fmt::format("{}: got {}, wanted {}{}", name, got, plain, wanted);
   }
-  return text;
+  return colon == std::string::npos ? text : name + text.substr(colon);
 }
 
 // Help without the parser's own notation: "INT=6", "TEXT:{cpu,cuda}" and "RUN TEXT x 2 REQUIRED"
@@ -311,6 +339,20 @@ void print_usage_error(const std::string& text) {
 
 }  // namespace
 
+std::string near_option(const CLI::App& app, const std::string& option) {
+  const std::vector<std::string> names = option_names(app);
+  if (std::string near = nearest_name(option, names); !near.empty()) return near;
+  // Its beginning ("--out"), or its first word ("--with-weights").
+  const size_t dash = option.find('-', 2);
+  std::string near;
+  for (const std::string& name : names) {
+    if (option.size() > 3 && name.starts_with(option)) return name;
+    const bool same_word = dash != option.npos && name.starts_with(option.substr(0, dash + 1));
+    if (same_word) add_item(near, name, " or ");
+  }
+  return near;
+}
+
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   // Subcommands have formatters of their own.
   if (const auto* usual = dynamic_cast<const CLI::Formatter*>(app.get_formatter().get())) {
@@ -335,7 +377,7 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
     return 2;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    print_usage_error(plain_parse_error(app, error.what()));
+    print_usage_error(plain_parse_error(app, error.what(), argc, argv));
     return 2;
   }
   return std::nullopt;

@@ -342,7 +342,9 @@ int command_explain(int argc, char** argv) {
   }
   const std::vector<std::string> more = app.remaining();
   if (more.size() + (name.empty() ? 0 : 1) > 1) {
-    throw UsageError("xrun explain takes one name");
+    const std::string near = more.front().starts_with("--") ? near_option(app, more.front()) : "";
+    throw UsageError("xrun explain takes one name" +
+                     (near.empty() ? "" : "; did you mean " + near + "?"));
   }
   if (!more.empty()) name = more.front();
   register_docs();
