@@ -6,7 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/launch_fixture.sh"
 # Usage is checked before anything starts.
 wants 2 "xrun launch -n 4 RECIPE.lua" "$xrun" launch -n 2
 wants 2 "needs a number of processes" "$xrun" launch recipe.lua
-wants 2 "--ranks: got 0" "$xrun" launch -n 0 recipe.lua
+wants 2 "-n: got 0, wanted a whole number" "$xrun" launch -n 0 recipe.lua
+wants 2 "--ranks: got two, wanted a whole number" "$xrun" launch --ranks two recipe.lua
 printf 'alpha slots=2\nbeta slots=x\n' >hosts
 wants 2 'hosts:2: got "beta slots=x", wanted HOST or HOST slots=N' "$xrun" launch --hosts hosts recipe.lua
 printf 'alpha slots=2 # the first\n\nbeta\n' >hosts
@@ -34,6 +35,11 @@ LUA
 wants 1 "rank 1 of 2: before step 0: fails.lua:1: no luck" "$xrun" launch -n 2 fails.lua
 is "$(grep -c 'xrun: error' out.txt)" 1
 no_ranks_left
+
+# Rank 0 prints its own error, and nobody prints it again.
+sed 's/"1"/"0"/' fails.lua >first.lua
+wants 1 "xrun: error: first.lua:1: no luck" "$xrun" launch -n 2 first.lua
+is "$(grep -c 'first.lua:1: no luck' out.txt)" 1
 
 # A rank that is killed is named with what each rank did last; all end.
 start_endless

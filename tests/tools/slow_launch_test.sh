@@ -64,6 +64,9 @@ for level in 0 1 3; do
     --set dist.level=$level --set where=after --run "all_$level" --threads 1
   grep -q "saved in all_$level/checkpoints/step_000000[23]" out.txt || { cat out.txt; fail "not saved"; }
 done
+# An error of rank 0 that the others wait for is printed once.
+wants 2 "xrun: error: all_1: " "$xrun" launch -n 2 alone.lua --run all_1 --threads 1
+is "$(grep -c 'all_1: ' out.txt)" 1
 
 # Stopped together and continued, as by Ctrl-Z and fg, the run goes on.
 start_endless
