@@ -90,7 +90,10 @@ Function* engine_function(const char* name) {
   const std::filesystem::path self = program_path();
   const std::string path = self.parent_path() / "libxrun_engine.so";
   void* engine = dlopen(path.c_str(), RTLD_NOW);
-  XRUN_CHECK(engine != nullptr, "the engine cannot be loaded: {}", dlerror());
+  XRUN_CHECK(engine != nullptr,
+             "the engine cannot be loaded: {}; the wrapper ./xrun of the source tree sets LibTorch "
+             "up again, or takes the one in XRUN_TORCH=DIR",
+             dlerror());
   const auto function = reinterpret_cast<Function*>(dlsym(engine, name));
   XRUN_CHECK(function != nullptr, "{} has no entry: {}", path, dlerror());
   return function;
