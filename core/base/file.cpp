@@ -187,6 +187,13 @@ void make_dirs(const std::filesystem::path& dir) {
   XRUN_CHECK(!code, "{}: the folder cannot be created: {}", dir.string(), code.message());
 }
 
+void throw_named(const FileError& error, const std::filesystem::path& temporary,
+                 const std::filesystem::path& path) {
+  const std::string text = error.what(), own = temporary.string();
+  if (!text.starts_with(own)) throw error;
+  throw FileError(error.code(), path.string() + text.substr(own.size()));
+}
+
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
   // The process id keeps two writers of one path apart. The same folder: a rename is atomic only
   // within one file system.
@@ -199,10 +206,7 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
     rename_durable(temporary, path);
   } catch (const FileError& error) {
     ::unlink(temporary.c_str());
-    const std::string text = error.what(), own = temporary.string();
-    // The user knows the file by its own name, not by the temporary one.
-    if (!text.starts_with(own)) throw;
-    throw FileError(error.code(), path.string() + text.substr(own.size()));
+    throw_named(error, temporary, path);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

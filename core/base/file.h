@@ -44,6 +44,11 @@ void read_file_pieces(const std::filesystem::path& path,
 // pointer that a Git clone without Git LFS has in place of a large file. read_file calls it.
 void refuse_lfs_pointer(std::string_view bytes, const std::string& path);
 
+// Throws the error of a file that was written under a temporary name with `path`, the name that the
+// user knows, in its place.
+[[noreturn]] void throw_named(const FileError& error, const std::filesystem::path& temporary,
+                              const std::filesystem::path& path);
+
 // Replaces `path` by `bytes`: temporary name, fsync, rename, fsync of the folder. After a failure
 // or a kill at any moment `path` holds the old bytes or the new ones. Throws Error.
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);

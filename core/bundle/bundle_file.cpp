@@ -272,6 +272,9 @@ void write_bundle(BundleLock lock, std::vector<BundleMember> members, const fs::
     writer.sync();
     writer.close();
     rename_durable(made, path);
+  } catch (const FileError& error) {
+    fs::remove(made, ignored);
+    throw_named(error, made, path);
   } catch (...) {
     fs::remove(made, ignored);
     throw;

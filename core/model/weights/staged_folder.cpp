@@ -36,7 +36,11 @@ StagedFolder::StagedFolder(std::filesystem::path target, bool replace)
   work_ = target_.parent_path() / fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());
   // Left over from a kill of an earlier process with this id.
   std::filesystem::remove_all(work_);
-  make_dirs(work_);
+  check_write(work_);
+  std::error_code code;
+  std::filesystem::create_directory(work_, code);
+  // The user knows the folder by its own name.
+  XRUN_CHECK(!code, "{}: the folder cannot be created: {}", target_.string(), code.message());
 }
 
 StagedFolder::~StagedFolder() {

@@ -53,6 +53,13 @@ TEST_F(InitModelTest, TheSameOptionsGiveTheSameBytes) {
   EXPECT_NE(read_file(root_ / "a/model.safetensors"), read_file(root_ / "c/model.safetensors"));
 }
 
+TEST_F(InitModelTest, AFolderThatCannotBeMadeIsNamedAsGiven) {
+  // The temporary name is longer than the given one, and too long.
+  const std::filesystem::path out = root_ / std::string(250, 'm');
+  EXPECT_EQ(init_message(out, {}),
+            out.string() + ": the folder cannot be created: File name too long");
+}
+
 TEST_F(InitModelTest, MatricesAreNormalAndNormsAreOne) {
   init_model(root_ / "a", {.vocab = 3000, .scale = 0.05});
   const SafetensorsFile file(root_ / "a/model.safetensors");
