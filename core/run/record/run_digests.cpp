@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/file_lock.h"
 #include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/base/sha256.h"
@@ -49,6 +50,16 @@ Json digest_of_file(const fs::path& file) {
       Json::Object{{"bytes", static_cast<int64_t>(fs::file_size(file))}, {"sha256", digest}});
 }
 
+// True if a process holds the run's lock. A lock that cannot be tried, in a folder that can only be
+// read, counts as free.
+bool is_running(const fs::path& run) {
+  try {
+    return is_file(run / "lock") && !FileLock(run / "lock", /*wait=*/false).held();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void write_run_digests(const fs::path& run) {
@@ -61,9 +72,9 @@ void write_run_digests(const fs::path& run) {
 std::vector<std::string> changed_run_files(const fs::path& run) {
   const fs::path path = run / kRunDigests;
   if (!path_exists(path)) {
-    throw UsageError(
-        fmt::format("{}: has no {}, which a run writes at its end; resume the run to its end",
-                    run.string(), kRunDigests));
+    throw UsageError(fmt::format(
+        "{}: has no {}, which a run writes at its end; {}", run.string(), kRunDigests,
+        is_running(run) ? "a process still runs in this folder" : "resume the run to its end"));
   }
   const Json digests = read_json(path.string());
   const Json& files = digests.at("files");

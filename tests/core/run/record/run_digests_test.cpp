@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/file_lock.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::run_digests_test {
@@ -66,6 +67,14 @@ TEST_F(Digests, ADamagedListCannotNameFilesElsewhere) {
             std::string::npos);
   std::filesystem::remove(run_ / kRunDigests);
   EXPECT_NE(error_of([&] { changed(); }).find("has no digests.json"), std::string::npos);
+}
+
+TEST_F(Digests, ARunThatIsStillRunningIsSaidToRun) {
+  std::filesystem::remove(run_ / kRunDigests);
+  run_.write("lock", "");
+  EXPECT_TRUE(error_of([&] { changed(); }).ends_with("; resume the run to its end"));
+  const FileLock lock(run_ / "lock", false);
+  EXPECT_TRUE(error_of([&] { changed(); }).ends_with("; a process still runs in this folder"));
 }
 
 }  // namespace xrun::run_digests_test
