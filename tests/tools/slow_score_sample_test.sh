@@ -106,6 +106,7 @@ is "$(grep -c '"error"' out)" 2
 # A model of tied random weights repeats its last token: here the newline of "assistant\n".
 is "$(echo hi | "$xrun" sample --model tiny --chat --template chatml --max-new-tokens 2 2>err)" \
   '\n\n'
+grep -q '^xrun: each line of the input is a conversation of its own' err || fail "$(cat err)"
 is "$(printf '\\\n' | "$xrun" sample --model tiny --max-new-tokens 1)" '\\'
 printf 'a\n\nb\n' >plain
 status=0; "$xrun" sample --model tiny plain --max-new-tokens 20 >out 2>err || status=$?

@@ -281,6 +281,9 @@ int command_sample(int argc, char** argv) {
   // A conversation needs a terminal at both ends.
   const bool terminal = arguments.chat && arguments.model.file.empty() && !arguments.model.json &&
                         ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
+  if (arguments.chat && arguments.model.file.empty() && !arguments.model.json && !terminal) {
+    fmt::print(stderr, "xrun: each line of the input is a conversation of its own\n");
+  }
   if (terminal && app.count("--max-new-tokens") == 0) generate.max_new_tokens = kChatTokens;
   const auto model = open_model(arguments.model);
   const auto tokenizer = open_tokenizer(arguments.model, *model);
