@@ -91,8 +91,9 @@ Function* engine_function(const char* name) {
   const std::string path = self.parent_path() / "libxrun_engine.so";
   void* engine = dlopen(path.c_str(), RTLD_NOW);
   XRUN_CHECK(engine != nullptr,
-             "the engine cannot be loaded: {}; the wrapper ./xrun of the source tree sets LibTorch "
-             "up again, or takes the one in XRUN_TORCH=DIR",
+             "the engine cannot be loaded: {}; if LibTorch was moved or removed, `rm "
+             "build/built-run; ./xrun --version` in the source tree sets it up again, and "
+             "XRUN_TORCH=DIR before it takes another one",
              dlerror());
   const auto function = reinterpret_cast<Function*>(dlsym(engine, name));
   XRUN_CHECK(function != nullptr, "{} has no entry: {}", path, dlerror());

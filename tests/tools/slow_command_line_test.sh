@@ -23,6 +23,7 @@ wants 0 'Usage: xrun test [--quick] [FILTER]' "$xrun" help test
 # Outside the source tree help does not need its scripts.
 mkdir -p away/build/bin
 cp "${xrun%/*}"/{xrun,libxrun_core.so} away/build/bin
+wants 1 '`rm build/built-run; ./xrun --version` in the source tree sets it up again' away/build/bin/xrun doctor
 wants 0 'Usage: xrun bench [NAME] [--json]' away/build/bin/xrun bench --help
 wants 0 'Usage: xrun test [--quick] [FILTER]' away/build/bin/xrun help test
 wants 1 'tests need the source tree around the build' away/build/bin/xrun test
