@@ -34,11 +34,11 @@ StagedFolder::StagedFolder(std::filesystem::path target, bool replace)
   make_dirs(target_.parent_path());
   // Hidden, beside the target and so on its file system; the process id keeps two writers apart.
   work_ = target_.parent_path() / fmt::format(".{}.tmp{}", target_.filename().string(), ::getpid());
-  // Left over from a kill of an earlier process with this id.
-  std::filesystem::remove_all(work_);
   check_write(work_);
+  // Left over from a kill of an earlier process with this id.
   std::error_code code;
-  std::filesystem::create_directory(work_, code);
+  std::filesystem::remove_all(work_, code);
+  if (!code) std::filesystem::create_directory(work_, code);
   // The user knows the folder by its own name.
   XRUN_CHECK(!code, "{}: the folder cannot be created: {}", target_.string(), code.message());
 }
