@@ -136,7 +136,8 @@ void check_one_vocabulary(const MicroBatch& micro, const KdPair& pair) {
   XRUN_CHECK(
       pair.teacher.reads_tokens_of(micro),
       "xrun.kd: the loss \"{}\" compares one vocabulary, but {} has another one than {}, "
-      "whose tokens this batch has; use p-kl, gold, h-kl or hybrid, which read a projection, or uld",
+      "whose tokens this batch has; use p-kl, gold, h-kl or hybrid, which read a projection, or "
+      "uld",
       kd_loss_name(pair.options.loss), pair.teacher.dir().string(), micro.info().tokenizer.dir);
 }
 

@@ -183,7 +183,8 @@ TEST_F(SetUse, ASplitThatHoldsOutNothingIsReported) {
   const std::string split = "' } }, policy):split { fraction = 0.1 }\n";
   EXPECT_EQ(run(opening("sequences = 1") + open + "one.txt" + split + kLoop, "one"), "");
   has(output_,
-      "valid.fraction = 0.1 holds out nothing: one.txt has 1 row, which is trained (rows of a .txt file");
+      "valid.fraction = 0.1 holds out nothing: one.txt has 1 row, which is trained (rows of a "
+      ".txt file");
   write_file_atomic("one.jsonl", "{\"text\":\"a text\"}\n");
   EXPECT_EQ(run(opening("sequences = 1") + open + "one.jsonl" + split + kLoop, "json"), "");
   has(output_, "one.jsonl has 1 row, which is trained; valid.data");
