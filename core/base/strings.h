@@ -46,6 +46,9 @@ inline double plain_nan(double value) {
 constexpr std::string_view kBlanks = " \t\r\n";
 std::string_view trimmed(std::string_view text);
 
+// Returns the text with its ASCII letters in lower case.
+std::string lower_case(std::string_view text);
+
 // Quotes a string as one word of a POSIX shell, for commands that messages propose; a word that
 // needs no quotes is returned unchanged.
 std::string shell_word(std::string_view text);

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 
 namespace xrun {
 namespace {
@@ -69,10 +70,7 @@ bool is_internal(std::string_view op_namespace, std::string_view name) {
 }
 
 bool has_dimnames(const std::string& overload_name) {
-  std::string lower;
-  for (char c : overload_name) {
-    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  const std::string lower = lower_case(overload_name);
   for (const char* mark : {"dimname", "names", "named"}) {
     if (lower.find(mark) != std::string::npos) return true;
   }

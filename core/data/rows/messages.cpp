@@ -5,10 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 #include <utility>
 
+#include "core/base/strings.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/tool_calls.h"
 #include "core/data/rows/turn_flags.h"
@@ -77,10 +77,7 @@ Json read_tools(const Json& tools) {
 // In the role/content spelling an unknown role passes: the template knows its roles.
 const char* known_speaker(std::string name, bool from_value) {
   // Roles in capitals occur; the names of from/value data are exact.
-  if (!from_value) {
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  }
+  if (!from_value) name = lower_case(name);
   const auto known = std::find_if(std::begin(kSpeakers), std::end(kSpeakers),
                                   [&](const auto& entry) { return name == entry.first; });
   if (known == std::end(kSpeakers)) return nullptr;

@@ -73,6 +73,11 @@ TEST(Lists, ItemsAreSeparatedAndNotEnded) {
   EXPECT_EQ(list, "a, b --set c");
 }
 
+TEST(LowerCase, ChangesAsciiLettersOnly) {
+  EXPECT_EQ(lower_case("Thumbs_UP 1"), "thumbs_up 1");
+  EXPECT_EQ(lower_case("\xc3\x84"), "\xc3\x84");
+}
+
 TEST(WholeNumberOf, TakesTheWholeTextOrNothing) {
   EXPECT_EQ(whole_number_of("0"), 0);
   EXPECT_EQ(whole_number_of("-12"), -12);
