@@ -239,22 +239,28 @@ class FeedbackEncoder : public RowEncoder {
     return answer;
   }
 
-  // The text to compare with in a map; the opposite of one that plainly means a bad answer. "":
-  // there is no telling.
-  static std::string good_text(std::string_view label) {
-    constexpr std::array<std::array<std::string_view, 2>, 8> kOpposites = {
+  // The condition of a map for a label in words. Words of a known pair count in any case; what
+  // another word means only the user can say, so it never stands in the condition.
+  static std::string good_condition(const std::string& name, const std::string& label) {
+    constexpr std::array<std::array<std::string_view, 2>, 12> kBadAndGood = {
         {{"false", "true"},
-         {"False", "True"},
          {"no", "yes"},
          {"bad", "good"},
          {"0", "1"},
          {"-1", "1"},
+         {"undesirable", "desirable"},
          {"negative", "positive"},
-         {"rejected", "chosen"}}};
-    for (const auto& [bad, good] : kOpposites) {
-      if (label == bad) return std::string(good);
+         {"rejected", "chosen"},
+         {"dislike", "like"},
+         {"thumbs_down", "thumbs_up"},
+         {"downvote", "upvote"},
+         {"incorrect", "correct"}}};
+    const std::string word = lower_case(label);
+    for (const auto& [bad, good] : kBadAndGood) {
+      if (word != bad && word != good) continue;
+      return fmt::format("tostring(row.{}):lower() == \"{}\"", name, good);
     }
-    return std::string(label);
+    return fmt::format("row.{} == \"<the value of good answers>\"", name);
   }
 
   // A map for labels of several spellings: what is a label already keeps its meaning.
@@ -290,15 +296,12 @@ class FeedbackEncoder : public RowEncoder {
                       "choose where good answers begin, by a map: {}; if not, correct this row",
                       name, dump_json(*label), map_text(name, "row." + name + " >= 4")));
     }
-    const std::string good = label->is_string() ? good_text(label->as_string()) : "";
-    throw RowRefusal(
-        "bad_label",
-        fmt::format("\"{}\" is {}, wanted true or false{}", name, dump_json(*label),
-                    good.empty() ? ""
-                                 : "; turn it into one by a map that names the value of good "
-                                   "answers: " +
-                                       label_map(name, fmt::format("row.{} == {}", name,
-                                                                   dump_json(Json(good))))));
+    const std::string fix =
+        label->is_string() ? "; turn it into one by a map that names the value of good answers: " +
+                                 label_map(name, good_condition(name, label->as_string()))
+                           : "";
+    throw RowRefusal("bad_label", fmt::format("\"{}\" is {}, wanted true or false{}", name,
+                                              dump_json(*label), fix));
   }
 
   static std::string map_text(const std::string& name, const std::string& condition) {

@@ -37,18 +37,18 @@ TEST_F(FeedbackEncoderTest, SaysWhyARowIsRefused) {
           {R"({"prompt":"a","completion":"b","label":"good"})",
            "bad_label: \"label\" is \"good\", wanted true or false; turn it into one by a map "
            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
-           "function(row) row.label = row.label == true or row.label == 1 or row.label == \"good\" "
-           "return row end })"},
+           "function(row) row.label = row.label == true or row.label == 1 or "
+           "tostring(row.label):lower() == \"good\" return row end })"},
           {R"({"prompt":"a","completion":"b","label":"a \"b\""})",
            "bad_label: \"label\" is \"a \\\"b\\\"\", wanted true or false; turn it into one by a map "
            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
            "function(row) row.label = row.label == true or row.label == 1 or row.label == "
-           "\"a \\\"b\\\"\" return row end })"},
+           "\"<the value of good answers>\" return row end })"},
           {R"({"prompt":"a","completion":"b","label":"false"})",
            "bad_label: \"label\" is \"false\", wanted true or false; turn it into one by a map "
            "that names the value of good answers: xrun.feedback(cfg.data, policy, { map = "
-           "function(row) row.label = row.label == true or row.label == 1 or row.label == \"true\" "
-           "return row end })"},
+           "function(row) row.label = row.label == true or row.label == 1 or "
+           "tostring(row.label):lower() == \"true\" return row end })"},
           {R"({"prompt":"a","label":true})",
            "no_assistant: the last turn is by \"user\", wanted the assistant's answer"},
           {R"({"prompt":"a","response":"b","label":true})",
@@ -61,6 +61,26 @@ TEST_F(FeedbackEncoderTest, SaysWhyARowIsRefused) {
            "no_prompt: no turn comes before the answer"}}) {
     EXPECT_TRUE(refusal(RowKind::kFeedback, row).starts_with(wanted))
         << row << ": " << refusal(RowKind::kFeedback, row);
+  }
+}
+
+TEST_F(FeedbackEncoderTest, TheSuggestedMapNamesTheGoodWordOfAPairFromEitherWord) {
+  for (const auto& [bad, good] :
+       std::vector<std::pair<std::string, std::string>>{{"undesirable", "desirable"},
+                                                        {"No", "yes"},
+                                                        {"BAD", "good"},
+                                                        {"negative", "positive"},
+                                                        {"rejected", "chosen"},
+                                                        {"Dislike", "like"},
+                                                        {"thumbs_down", "thumbs_up"},
+                                                        {"downvote", "upvote"},
+                                                        {"0", "1"}}) {
+    for (const std::string& label : {bad, good}) {
+      const std::string message = refusal(
+          RowKind::kFeedback, R"({"prompt":"a","completion":"b","label":")" + label + "\"}");
+      EXPECT_NE(message.find(":lower() == \"" + good + "\" return row end"), std::string::npos)
+          << message;
+    }
   }
 }
 
