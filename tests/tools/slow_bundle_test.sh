@@ -29,7 +29,17 @@ wants 0 "replaces 0.001  dpo.xrb/recipe/base.lua:3" "$xrun" explain --where opti
 wants 0 "bit for bit" "$xrun" diff dpo.xrb run
 wants 0 "wrote start/dpo.lua" "$xrun" init start --from dpo.xrb
 (cd start && wants 0 "would train" "$xrun" check dpo.lua)
+# Settings of a bundle, and paths of a recipe that the new folder lacks, stand in the command.
+cp ../maker/pairs.jsonl ../maker/more.jsonl
+(cd ../maker && "$xrun" bundle dpo.lua --set data.1.path=more.jsonl --set beta=0.3 --with-data --with-model \
+  -o set.xrb >/dev/null)
+wants 0 "xrun dpo.lua --set data.1.path=data/1/more.jsonl --set beta=0.3" "$xrun" init settings --from ../maker/set.xrb
+(cd settings && wants 0 "would train" "$xrun" check dpo.lua --set data.1.path=data/1/more.jsonl --set beta=0.3)
 wants 0 "wrote again/base.lua" "$xrun" init again --from ../maker/dpo.lua
+maker=$(cd ../maker && pwd)
+grep -q "note: it reads model tiny, .* --set model=$maker/tiny$" out.txt || fail "the model has no setting: $(cat out.txt)"
+eval "words=($(sed -n 's/^try it: .* dpo.lua//p' out.txt))"
+(cd again && wants 0 "would train" "$xrun" check dpo.lua "${words[@]}")
 wants 0 "not compared: this run has other settings (config.beta)" "$xrun" dpo.xrb --run set --set beta=0.2
 
 # A bundle without data and weights: found by digest in the other bundle; else named with the fix.

@@ -46,10 +46,18 @@ std::string respelled(std::string text, const std::map<std::string, std::string>
   return text;
 }
 
+// A setting "KEY=VALUE" of a bundle with the copies of its inputs in the value, which is a Lua
+// literal or bare text.
+std::string respelled_set(const std::string& set, const std::map<std::string, std::string>& names) {
+  const size_t value = std::min(set.find('='), set.size() - 1) + 1;
+  const auto bare = names.find(set.substr(value));
+  return bare == names.end() ? respelled(set, names) : set.substr(0, value) + bare->second;
+}
+
 CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
   const Bundle bundle = Bundle::open(file);
   const BundleLock& lock = bundle.lock();
-  CopiedRecipe copied{.recipe = without_code(lock.recipe), .lines = {}};
+  CopiedRecipe copied{.recipe = without_code(lock.recipe), .lines = {}, .sets = {}};
   std::map<std::string, std::string> names;
   std::vector<std::string> notes;
   for (const LockedInput& input : lock.inputs) {
@@ -57,8 +65,9 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
     if (!path.empty()) {
       names[input.name] = path;
     } else {
-      notes.push_back(
-          fmt::format("{} {} is not in the bundle", input_kind_name(input.kind), input.name));
+      notes.push_back(fmt::format(
+          "{} {} is not in the bundle, or not all of it; give the path of yours with --set",
+          input_kind_name(input.kind), input.name));
     }
   }
   // The lock marks the copy as someone else's, so it runs with limits, like the bundle.
@@ -79,30 +88,82 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
     copied.lines.push_back(
         write_missing(path, lua ? respelled(std::string(bytes), names) : std::string(bytes)));
   }
-  std::string sets;
-  for (const std::string& set : lock.sets) add_item(sets, "--set " + shell_word(set), " ");
+  for (const std::string& set : lock.sets) {
+    copied.sets += " --set " + shell_word(respelled_set(set, names));
+  }
   notes.push_back(
       fmt::format("{}: with it the recipe is not trusted; remove it once you have read "
                   "the code",
                   (folder / kBundleLock).lexically_normal().string()));
-  if (!sets.empty()) notes.push_back("the bundle was made with " + sets);
+  if (!copied.sets.empty()) {
+    notes.push_back(
+        "the bundle has settings that its recipe has not; the commands below give them");
+  }
   for (std::string& note : notes) copied.lines.push_back("note: " + note);
   return copied;
+}
+
+// Appends the path of every text in a config that is `name`: "data.1.path".
+void add_keys(const Json& value, const std::string& path, const std::string& name,
+              std::vector<std::string>& keys) {
+  if (value.is_string() && value.as_string() == name) keys.push_back(path);
+  const auto below = [&](const Json& member, const std::string& key) {
+    add_keys(member, path.empty() ? key : path + "." + key, name, keys);
+  };
+  if (value.is_array()) {
+    for (size_t i = 0; i < value.size(); ++i) below(value.as_array()[i], std::to_string(i + 1));
+  }
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.as_object()) below(member, key);
+  }
+}
+
+// Returns the absolute path of a file, folder or glob that a recipe names; "" if it is neither in
+// the current folder nor in one above the recipe, as for a model that is named by the registry.
+std::string path_of(const std::string& name, const fs::path& recipe) {
+  const std::string begin = split_glob(name).first;
+  const bool glob = name.find_first_of("*?[") != std::string::npos && !path_exists(name);
+  std::vector<fs::path> folders = {fs::current_path()};
+  fs::path above = fs::absolute(recipe).lexically_normal();
+  while (above.has_relative_path()) folders.push_back(above = above.parent_path());
+  for (const fs::path& folder : folders) {
+    if (path_exists(folder / (glob ? begin : name))) {
+      return (folder / name).lexically_normal().string();
+    }
+  }
+  return "";
 }
 
 CopiedRecipe copy_file(const std::string& file, const fs::path& folder) {
   RecipeOptions options;
   options.recipe = file;
   const ScannedRecipe scanned = scan_recipe_of(options, read_recipe(options));
-  const RecipeSources sources = read_recipe_sources(file, scanned, Config::resolve(scanned));
-  CopiedRecipe copied{.recipe = without_code(sources.recipe), .lines = {}};
+  const Config config = Config::resolve(scanned);
+  const RecipeSources sources = read_recipe_sources(file, scanned, config);
+  CopiedRecipe copied{.recipe = without_code(sources.recipe), .lines = {}, .sets = {}};
   for (const SourceFile& source : sources.files) {
     const fs::path path = (folder / without_code(source.member)).lexically_normal();
     copied.lines.push_back(write_missing(path, source.text));
   }
   for (const NamedInput& input : sources.inputs) {
-    if (input.kind == InputKind::kModel || fs::path(input.name).is_absolute()) continue;
-    copied.lines.push_back(fmt::format("note: it reads {}, which stays where it is", input.name));
+    if (fs::path(input.name).is_absolute()) continue;
+    const std::string path = path_of(input.name, file);
+    // A name of the registry, or a built-in template, is the same in every folder.
+    if (path.empty() && input.kind != InputKind::kData) continue;
+    std::vector<std::string> keys;
+    add_keys(config.values(), "", input.name, keys);
+    std::string sets;
+    for (const std::string& key : keys) {
+      sets += " --set " + shell_word(key + "=" + (path.empty() ? "FILE" : path));
+    }
+    const std::string what = path.empty()
+                                 ? "which is not in this folder; name yours by"
+                                 : "which stays where it is; from the new folder it is found by";
+    // Named in the text alone.
+    if (keys.empty()) sets = " editing its text" + (path.empty() ? "" : " to " + path);
+    copied.lines.push_back(fmt::format("note: it reads {} {}, {}{}", input_kind_name(input.kind),
+                                       input.name, what, sets));
+    if (!path.empty() && !keys.empty()) copied.sets += sets;
   }
   return copied;
 }

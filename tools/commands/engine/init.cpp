@@ -53,7 +53,8 @@ Files files_of(const std::string& recipe) {
   return files;
 }
 
-// Copies the starter or the recipe that --from names; prints a line per file.
+// Copies the starter or the recipe that --from names; prints a line per file. Returns the recipe
+// with the settings that it needs, as words of a shell.
 std::string fill_folder(const std::filesystem::path& folder, const std::string& recipe,
                         const std::string& from) {
   const auto say = [](const std::string& line) { fmt::print("{}\n", shown_text(line)); };
@@ -61,11 +62,11 @@ std::string fill_folder(const std::filesystem::path& folder, const std::string& 
   std::string first;
   if (from.empty()) {
     files = files_of(recipe);
-    first = files.front().first;
+    first = shell_word(files.front().first);
   } else {
     const CopiedRecipe copied = copy_recipe(from, folder);
     for (const std::string& line : copied.lines) say(line);
-    first = copied.recipe;
+    first = shell_word(copied.recipe) + copied.sets;
     files = editor_files();
   }
   for (const auto& [name, text] : files) {
@@ -112,7 +113,7 @@ int command_init(int argc, char** argv) {
       "look first: {0} check {2}; {0} inspect {2}\n"
       "offline, with a tiny random model: {0} init-model tiny --tokenizer bytes, then "
       "--set model=tiny\n",
-      called_as(dir != "."), start, shown_text(shell_word(first)));
+      called_as(dir != "."), start, shown_text(first));
   return 0;
 }
 
