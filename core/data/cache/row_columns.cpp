@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/data/rows/missing_column.h"
 
 namespace xrun {
 
@@ -80,13 +81,10 @@ void RowColumns::fix_extra_types(StoredRow& row) {
     if (extra_types_[k] == "absent") {
       std::erase_if(row.notes, is_of_reader);  // one note for a column is enough
       if (!row.extra[k].is_null()) {
-        note_first(
-            fmt::format("keep: the \"{}\" of these rows is left out, since the first row has "
-                        "none",
-                        keep[k]));
+        note_first(left_out_note(keep[k]));
         continue;
       }
-      note_first(fmt::format("keep: these rows have no \"{}\" with text or a number", keep[k]));
+      note_first(no_column_note(keep[k]));
       continue;
     }
     if (extra_types_[k] == "string" && row.extra[k].is_null()) {

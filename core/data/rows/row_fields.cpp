@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
+#include "core/data/rows/missing_column.h"
 #include "core/data/rows/row_formats.h"
 
 namespace xrun {
@@ -356,7 +357,7 @@ void RowFields::finish_notes(const Json& row, RowExtras& out) const {
   // Last: their number has no bound, and a ledger's notes do.
   for (const Json::Member& member : row.as_object()) {
     if (!is_unread(member.first)) continue;
-    out.notes.push_back(fmt::format("the column \"{}\" is not used", member.first));
+    out.notes.push_back(unused_note(member.first));
   }
 }
 

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lua/bind/session.h"
+
 namespace xrun {
 
 namespace {
@@ -20,8 +22,8 @@ struct PresentEarlyRewards {
 
 // The answers of a prompt as the tables of samples, which several calls share.
 struct FinishedGroup {
-  explicit FinishedGroup(std::shared_ptr<Rollouts> group)
-      : rollouts(std::move(group)), samples(*rollouts) {}
+  FinishedGroup(std::shared_ptr<Rollouts> group, const Ledger& ledger)
+      : rollouts(std::move(group)), samples(*rollouts, ledger) {}
   std::shared_ptr<Rollouts> rollouts;
   SampleTable samples;
 };
@@ -61,7 +63,8 @@ void EarlyRewards::add(std::shared_ptr<Rollouts> group) {
   if (calls_ == nullptr) return;
   std::vector<int64_t> all(static_cast<size_t>(group->size()));
   std::iota(all.begin(), all.end(), 0);
-  const auto finished = std::make_shared<FinishedGroup>(std::move(group));
+  const auto finished =
+      std::make_shared<FinishedGroup>(std::move(group), session_of(state_).data.ledger);
   int64_t calls = 0;
   {
     const std::lock_guard lock(mutex_);

@@ -91,7 +91,7 @@ class Scoring {
         began_(std::chrono::steady_clock::now()),
         batch_(batch),
         rollouts_(rollouts_of(*batch)),
-        samples_(rollouts_),
+        samples_(rollouts_, session_of(L).data.ledger),
         settings_(read_reward_settings(L)) {}
 
   const Rollouts& rollouts() const { return rollouts_; }

@@ -113,7 +113,7 @@ int push_aligned_rollouts(lua_State* L) {
 int filter_rollouts(lua_State* L) {
   const Rollouts& rollouts = rollouts_of(arg<Batch&>(L, 1, "rollouts"));
   const LuaRef function = arg<LuaRef>(L, 2, "f");
-  const SampleTable samples(rollouts);
+  const SampleTable samples(rollouts, session_of(L).data.ledger);
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < rollouts.size(); ++i) {
     const StackGuard guard(L);

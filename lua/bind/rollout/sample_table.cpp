@@ -6,12 +6,29 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/data/rows/missing_column.h"
 #include "lua/state/args.h"
 #include "lua/state/metatable.h"
 
 namespace xrun {
 
 namespace {
+
+// Of the data that the samples come from. Samples are read in worker states too, which have no
+// session.
+struct SampleData {
+  const Ledger* ledger = nullptr;
+};
+
+// ": no row of sums.jsonl has ...; keep the right one ...", else the nearest of the known names.
+std::string missing_field_text(lua_State* L, const std::string& name,
+                               const std::vector<std::string>& known) {
+  const Ledger* const ledger = LuaState::of(L).service<SampleData>().ledger;
+  const MissingColumn missing = ledger != nullptr ? missing_column(*ledger, name) : MissingColumn();
+  if (!missing.why.empty()) return fmt::format(": {}; {}", missing.why, missing.fix);
+  if (const std::string near = did_you_mean(name, known); !near.empty()) return near;
+  return ", which is neither one of a sample nor a column that `keep` of the data names";
+}
 
 int missing_sample_field(lua_State* L) {
   check_metamethod_table(L);
@@ -21,15 +38,14 @@ int missing_sample_field(lua_State* L) {
   for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) == LUA_TSTRING) known.emplace_back(lua_tostring(L, -2));
   }
-  const std::string near = did_you_mean(name, known);
-  throw Error(fmt::format(
-      "the sample has no field `{}`{}", name,
-      near.empty() ? ": no row of the data has such a column, or keep does not name it" : near));
+  throw Error(
+      fmt::format("the sample has no field `{}`{}", name, missing_field_text(L, name, known)));
 }
 
 }  // namespace
 
-void guard_sample_fields(lua_State* L) {
+void guard_sample_fields(lua_State* L, const Ledger& ledger) {
+  LuaState::of(L).service<SampleData>().ledger = &ledger;
   if (luaL_newmetatable(L, "xrun.sample") != 0) {
     push_function(L,
                   {.name = "xrun.sample.__index",
@@ -75,7 +91,7 @@ void SampleTable::push_sample(lua_State* L, int64_t i) const {
   set_field(L, "index", one.sample);
   set_field(L, "prompt_ids", *one.prompt_ids);
   set_field(L, "ids", one.ids);
-  guard_sample_fields(L);
+  guard_sample_fields(L, ledger_);
   if (one.turns.empty()) return;
   Json turns = Json::array();
   for (const RolloutTurn& turn : one.turns) {

@@ -7,12 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "core/data/rows/ledger.h"
 #include "core/rollout/rollouts.h"
 
 namespace xrun {
 
-// Makes reading a field that the sample on top of the stack lacks an error that names it.
-void guard_sample_fields(lua_State* L);
+// Makes reading a field that the sample on top of the stack lacks an error that names it and says
+// why, by the ledger of the recipe's data, which the state must not outlive.
+void guard_sample_fields(lua_State* L, const Ledger& ledger);
 
 // The values per sequence of a batch, read once for many tables.
 class FieldTable {
@@ -26,16 +28,18 @@ class FieldTable {
   std::vector<std::pair<std::string, std::vector<std::string>>> texts_;
 };
 
-// The samples of a batch as tables. The batch must outlive it.
+// The samples of a batch as tables. The batch and the ledger of the data must outlive it.
 class SampleTable {
  public:
-  explicit SampleTable(const Rollouts& rollouts) : rollouts_(rollouts), fields_(rollouts) {}
+  SampleTable(const Rollouts& rollouts, const Ledger& ledger)
+      : rollouts_(rollouts), ledger_(ledger), fields_(rollouts) {}
   // Pushes the table that a reward or filter gets for rollout i: the batch's fields, prompt_ids,
   // ids and index, and the turns of a conversation.
   void push_sample(lua_State* L, int64_t i) const;
 
  private:
   const Rollouts& rollouts_;
+  const Ledger& ledger_;
   FieldTable fields_;
 };
 

@@ -51,7 +51,7 @@ void push_sample(lua_State* L, const Sample& sample) {
     table.set("environment_reward", sample.environment_reward);
   }
   push(L, table);
-  guard_sample_fields(L);
+  guard_sample_fields(L, session_of(L).data.ledger);
 }
 
 double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) {

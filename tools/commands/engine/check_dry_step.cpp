@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/lua_lexer.h"
-#include "core/data/rows/ledger.h"
+#include "core/data/rows/missing_column.h"
 #include "core/run/record/metrics_file.h"
 #include "core/train/batches/batch.h"
 #include "core/train/batches/micro_batch.h"
@@ -280,6 +280,7 @@ bool may_be_made(const RecipeContext& context, const StepLoop& loop, const std::
   return rollouts || modules || may_assign(context.text.text, field);
 }
 
+<<<<<<< HEAD
 // "" or, for a column of the data that the first row lacks, how many rows have it.
 std::string lacking_column(const Ledger& ledger, const std::string& field) {
   for (const SourceLedger& source : ledger.sources) {
@@ -305,6 +306,8 @@ bool is_unused_column(const Ledger& ledger, const std::string& field) {
                      [&](const SourceLedger& source) { return source.notes.contains(note); });
 }
 
+=======
+>>>>>>> 94ca06c5 (rollout: a missing field of a sample is explained by the rows of the data)
 // The error of a dry step. A field that the recipe makes only in a real run (from rollouts, say) is
 // missing here, which says nothing about the recipe; one that nothing makes is wrong.
 Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport& report) {
@@ -312,6 +315,7 @@ Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport
   if (field.empty()) return error_finding("dry step", report);
   const Ledger& ledger = preview.session().data.ledger;
   if (!may_be_made(preview.recipe().context(), loop, field)) {
+<<<<<<< HEAD
     const std::string lacking = lacking_column(ledger, field);
     if (!lacking.empty()) {
       return {Verdict::kWrong, "dry step", lacking,
@@ -329,6 +333,15 @@ Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport
                           whole.empty() ? "" : fmt::format("did you mean `{}`? else ", whole),
                           field),
         report.position()};
+=======
+    const MissingColumn missing = missing_column(ledger, field);
+    return {Verdict::kWrong, "dry step",
+            fmt::format("no line assigns the field {}, and {}", field,
+                        missing.why.empty() ? "no `keep` of the data names it" : missing.why),
+            missing.fix.empty() ? fmt::format("assign it in the loop: batch.{} = tensor", field)
+                                : missing.fix,
+            report.position()};
+>>>>>>> 94ca06c5 (rollout: a missing field of a sample is explained by the rows of the data)
   }
   return {Verdict::kNote, "dry step",
           fmt::format("could not be checked: field {} is made by the recipe at run time", field),

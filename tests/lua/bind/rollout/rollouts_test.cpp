@@ -100,7 +100,8 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
   has(error, "\n  answer: ");
   has(error, "on_error = \"mask\"");
   has(failed("return s.indx"), "the sample has no field `indx`; did you mean `index`?");
-  has(failed("return s.quality"), "the sample has no field `quality`: no row of the data has such");
+  has(failed("return s.quality"),
+      "the sample has no field `quality`, which is neither one of a sample nor a column that `keep`");
   has(failed("return nil"), "failed: it is nil, wanted a finite number; is a `return` missing?");
   has(failed("return true"),
       "failed: it is true, wanted a finite number; write return right and 1 or 0");
@@ -115,6 +116,30 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
       "on_error is \"skip\", wanted \"error\", \"mask\" or \"zero\"");
   has(body("policy:sample(prompts, { samples = cfg.sampling.samples, max_tokens = 0 })"),
       "max_tokens is 0");
+}
+
+// Rewards run in worker states, which have no session.
+TEST_F(LuaRollouts, AMissingFieldIsExplainedByTheRowsOfTheData) {
+  const auto failed = [&](const std::string& rows, const std::string& sets = "") {
+    write_file_atomic("prompts.jsonl", rows);
+    return run(objects("batch = { prompts = 2, max_tokens = 600 }, steps = 1") +
+                   R"(local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, prompts in run:steps(data, cfg.batch) do
+  policy:sample(prompts, cfg.sampling):score(function(s) return #s.word end)
+end)",
+               "missing" + std::to_string(rows.size()), false, {},
+               sets.empty() ? std::vector<std::string>{} : std::vector{sets});
+  };
+  const std::string row = R"({"prompt": "a", "digit": 1)";
+  has(failed(row + "}\n" + row + R"(, "word": "x"})" + "\n"),
+      "the sample has no field `word`: the first row of prompts.jsonl has no \"word\", so `keep` "
+      "leaves the column out; 1 of 2 rows have it; give every row the column, put a row that has "
+      "it first, or leave out rows without it: filter = function(row) return row.word ~= nil end");
+  has(failed(row + R"(, "solution": "x"})" + "\n"),
+      "keep the right one and read it under its own name: keep = { \"solution\" }, or --set "
+      "'data.1.keep={\"solution\"}' for the first source; a reward then reads s.solution; `fields` renames only");
+  has(failed(row + R"(, "word": "x"})" + "\n", R"(data.1.keep={"digit"})"),
+      "the sample has no field `word`: `keep` does not name the column of the data; data = {{ path");
 }
 
 TEST_F(LuaRollouts, AColumnOfDataRowsMayHaveTheNameOfAMethod) {

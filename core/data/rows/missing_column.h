@@ -1,0 +1,24 @@
+#pragma once
+// Explains why a column of the data is not a field of batches and samples, by a ledger's notes.
+
+#include <string>
+
+#include "core/data/rows/ledger.h"
+
+namespace xrun {
+
+// The notes on rows of a column that `keep` names and the first row lacks: those without a value,
+// and those whose value is left out.
+std::string no_column_note(const std::string& column);
+std::string left_out_note(const std::string& column);
+// The note on a column that is neither read nor kept.
+std::string unused_note(const std::string& column);
+
+struct MissingColumn {
+  std::string why, fix;  // without capitals and full stops
+};
+
+// Returns why a column is not a field; both texts are "" if the ledger does not tell.
+MissingColumn missing_column(const Ledger& ledger, const std::string& column);
+
+}  // namespace xrun
