@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "core/config/lua_source.h"
+#include "core/console/terminal/shown_text.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 
@@ -203,6 +204,18 @@ std::vector<std::string> values_on_line(lua_State* L, int level, std::string_vie
   return values;
 }
 
+namespace {
+
+// A text as one line of at most about 40 bytes: answers of a model have newlines and worse.
+std::string short_line(std::string_view text) {
+  if (text.size() <= 40) return shown_text(text, Blanks::kBreaksMarked);
+  size_t end = 37;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return shown_text(text.substr(0, end), Blanks::kBreaksMarked) + "...";
+}
+
+}  // namespace
+
 std::string describe_value(lua_State* L, int i) {
   if (const ClassInfo* info = class_of(L, i)) {
     return info->describe == nullptr ? info->name : info->describe(lua_touserdata(L, i));
@@ -212,8 +225,9 @@ std::string describe_value(lua_State* L, int i) {
     case LUA_TBOOLEAN: return lua_toboolean(L, i) != 0 ? "true" : "false";
     case LUA_TNUMBER: return fmt::format("{:.14g}", lua_tonumber(L, i));
     case LUA_TSTRING: {
-      const std::string text = lua_tostring(L, i);
-      return text.size() <= 40 ? "\"" + text + "\"" : "\"" + text.substr(0, 37) + "...\"";
+      size_t size = 0;
+      const char* const bytes = lua_tolstring(L, i, &size);
+      return "\"" + short_line({bytes, size}) + "\"";
     }
     case LUA_TTABLE: {
       const size_t length = lua_objlen(L, i);

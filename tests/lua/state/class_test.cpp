@@ -77,6 +77,14 @@ TEST_F(ClassBinding, ArgumentErrorsNameGotAndWanted) {
   error_has("xrun.counter().add(xrun.ones(2), 1)", "got f32[2] cpu, wanted a Counter");
 }
 
+TEST_F(ClassBinding, AnErrorShowsATextAsOneShortLine) {
+  error_has("xrun.counter():add('a\\n\\27[2Jb')", "got \"a⏎<1B>[2Jb\", wanted a whole number");
+  error_has("local s = ('\\n'):rep(3) return s.none.x", "\n  s = \"⏎⏎⏎\"");
+  // A letter of several bytes is not divided.
+  error_has("xrun.counter():add(('x'):rep(36) .. ('é'):rep(9))",
+            "got \"" + std::string(36, 'x') + "...\", wanted a whole number");
+}
+
 TEST_F(ClassBinding, AThrownErrorReachesLuaWithItsHint) {
   EXPECT_EQ(run("local ok, e = pcall(function() xrun.counter():fail() end); return ok, e.hint"),
             "false, shorten it");
