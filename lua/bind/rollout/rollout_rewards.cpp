@@ -69,8 +69,8 @@ Rollouts& rollouts_of(Batch& batch) {
 
 std::string shown_start(const std::string& text) {
   constexpr size_t kShownText = 200;  // bytes
-  return text.size() <= kShownText ? shown_text(text)
-                                   : shown_text(text.substr(0, kShownText)) + "...";
+  const auto line = [](std::string_view part) { return shown_text(part, Blanks::kBreaksMarked); };
+  return text.size() <= kShownText ? line(text) : line(text.substr(0, kShownText)) + "...";
 }
 
 namespace {

@@ -99,6 +99,7 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
   has(error, "\n  prompt: ");
   has(error, "\n  answer: ");
   has(error, "on_error = \"mask\"");
+  EXPECT_EQ(error.find('\n', error.find("\n  prompt: ") + 1), error.find("\n  answer: ")) << error;
   has(failed("return s.indx"), "the sample has no field `indx`; did you mean `index`?");
   has(failed("return s.quality"),
       "the sample has no field `quality`, which is neither one of a sample nor a column that `keep`");
