@@ -17,6 +17,7 @@
 #include "core/data/rows/row_length.h"
 #include "core/data/rows/tool_calls.h"
 #include "core/data/rows/turn_flags.h"
+#include "core/text/chat/fitting_templates.h"
 #include "core/text/chat/message_ranges.h"
 
 namespace xrun {
@@ -37,16 +38,23 @@ void fit_to_template(const RowEncoding& encoding, const Json& kwargs, Json& mess
 }
 
 // A template of another tokenizer: no law is broken, but generation has nothing to stop at.
-void note_plain_turns(const Tokenizer& tokenizer, const EncodedRow& out,
+void note_plain_turns(const RowEncoding& encoding, const EncodedRow& out,
                       std::vector<std::string>& notes) {
+  const Tokenizer& tokenizer = *encoding.tokenizer;
   const std::vector<int32_t>& ids = out.streams[0].ids;
   const bool marks = std::any_of(ids.begin(), ids.end(), [&](int32_t id) {
     return id == tokenizer.eos_id() || (tokenizer.is_special(id) && id != tokenizer.bos_id());
   });
   if (marks) return;
-  notes.push_back(
-      "the template's end of turn is ordinary text to this tokenizer, so sampling cannot stop "
-      "there; choose a template that ends turns with one of its special tokens");
+  std::string& note = encoding.plain_turns_note;
+  if (note.empty()) {
+    note =
+        "the template's end of turn is ordinary text to this tokenizer, so sampling cannot stop "
+        "there; choose a template that ends turns with one of its special tokens";
+    const std::vector<std::string> fitting = fitting_templates(tokenizer);
+    if (!fitting.empty()) note += ": " + joined(fitting, ", ");
+  }
+  notes.push_back(note);
 }
 
 // Ends a refusal for an empty mask: names the flag of the messages that excludes an answer; "" if
@@ -66,7 +74,7 @@ void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_v
   note_lost_parts(messages, kwargs, *encoding.chat_template, encoding.settings.lost_turns,
                   row.notes);
   note_unmatched_results(messages, row.notes);
-  if (is_trained(out.streams[0])) note_plain_turns(*encoding.tokenizer, out, row.notes);
+  if (is_trained(out.streams[0])) note_plain_turns(encoding, out, row.notes);
   static_cast<RowExtras&>(out) = std::move(row);
   fit_length(encoding, names, out);
 }

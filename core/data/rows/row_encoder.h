@@ -23,6 +23,8 @@ struct RowEncoding {
   std::shared_ptr<const ChatTemplate> chat_template = nullptr;    // null for text and tokens
   std::shared_ptr<const RowTransformSource> transform = nullptr;  // null: no filter and no map
   RowTrace* trace = nullptr;  // collects the streams of each encoded row; null: not recorded
+  // The note on a template whose turns end in ordinary text; made once by each encoder.
+  mutable std::string plain_turns_note = {};
 };
 
 RowSchema row_schema(const RowEncoding& encoding);

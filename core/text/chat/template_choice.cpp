@@ -14,6 +14,7 @@
 #include "core/base/strings.h"
 #include "core/text/chat/chat_template.h"
 #include "core/text/chat/combined_templates.h"
+#include "core/text/chat/fitting_templates.h"
 #include "core/text/chat/template_families.h"
 #include "core/text/chat/template_marks.h"
 #include "core/text/chat/template_probes.h"
@@ -179,13 +180,19 @@ AutoTemplate resolve_for_rows(const std::string& name, const std::string* source
   }
 }
 
+std::string no_template_text(const Tokenizer& tokenizer) {
+  const std::vector<std::string> fitting = fitting_templates(tokenizer);
+  return fmt::format(
+      "the tokenizer has no chat template; name one of {} or a file: --set template={} for a "
+      "recipe, --template {} for another command",
+      fitting.empty() ? joined_names()
+                      : joined(fitting, ", ") + ", which end turns with its special tokens,",
+      fitting.empty() ? "chatml" : fitting.front(), fitting.empty() ? "chatml" : fitting.front());
+}
+
 ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
   const NamedTexts& templates = policy.tokenizer.chat_templates();
-  XRUN_CHECK(
-      !templates.empty(),
-      "the tokenizer has no chat template; name one of {} or a file (template = \"chatml\" in a "
-      "recipe, --template chatml for a command)",
-      joined_names());
+  if (templates.empty()) throw Error(no_template_text(policy.tokenizer));
   const std::string* plain = find_text(templates, "default");
   const std::string* tool_use = find_text(templates, "tool_use");
   // One template for all rows.

@@ -105,6 +105,16 @@ TEST_F(ChatEncoderTest, CommonNamesOfOtherSetsAreSuggested) {
             "completion = \"output\" }");
 }
 
+TEST_F(ChatEncoderTest, OrdinaryTextAsTheEndOfATurnIsNotedWithTheTemplatesThatFit) {
+  EncodedRow row;
+  make_row_encoder({RowKind::kChat, settings_, &tokenizer(),
+                    resolve_template(tokenizer(), "llama-3.1", "2024-07-26").chat_template})
+      ->encode_value(parse_json(R"({"prompt":"a","completion":"b"})", "row"), "rows.jsonl:1", row);
+  ASSERT_FALSE(row.notes.empty());
+  EXPECT_NE(row.notes.back().find("with one of its special tokens: chatml, "), std::string::npos)
+      << row.notes.back();
+}
+
 TEST_F(ChatEncoderTest, AColumnThatFieldsGivesToAnotherNameIsReadUnderThatNameAlone) {
   settings_.fields = {{"prompt", "input"}, {"completion", "output"}};
   const EncodedRow row = chat(R"({"input":"a","output":"b"})");

@@ -134,10 +134,12 @@ TEST_F(TemplateChoice, AnUnmarkedUnknownTemplateIsAnErrorWithTheFix) {
 
 TEST_F(TemplateChoice, ATokenizerWithoutATemplateNeedsASetting) {
   const auto bare = tokenizer("");
-  EXPECT_NE(error_of([&] {
-              resolve_template(*bare);
-            }).find("the tokenizer has no chat template; name one of "),
-            std::string::npos);
+  const std::string error = error_of([&] { resolve_template(*bare); });
+  EXPECT_TRUE(error.starts_with("the tokenizer has no chat template; name one of chatml, "))
+      << error;
+  EXPECT_NE(error.find("which end turns with its special tokens, or a file: --set template=chatml"),
+            std::string::npos)
+      << error;
   const ResolvedTemplate named = resolve_template(*bare, "chatml");
   EXPECT_EQ(named.notice, "template: chatml (built in)");
   EXPECT_EQ(named.chat_template->render(messages({{"user", "q"}}), {}).text,
