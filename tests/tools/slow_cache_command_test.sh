@@ -29,6 +29,8 @@ wants 0 'values.bin: is damaged at byte 40; the values after it are computed aga
   dpo --run damaged
 mv values "$sidecar"
 wants 0 'values of reference_logprobs, intact' "$xrun" cache verify
+wants 0 "beside the token caches: columns " "$xrun" cache ls
+grep -qF "while no run is active: rm -r $PWD/store/columns" out.txt || fail "no way to remove columns: $(cat out.txt)"
 shard=store/data/$key/segment_000000.bin
 printf '\377' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 100)) conv=notrunc 2>/dev/null
 wants 1 'segment_000000.bin: page 0 (bytes' "$xrun" cache verify
@@ -46,6 +48,7 @@ wants 0 'has no caches' "$xrun" cache ls
 mkdir -p store/file_digests
 touch store/file_digests/{"$key.json","$key.json.tmp7"} store/file_digests/mine
 wants 0 'forgot the digests of data files in' "$xrun" cache rm --all
+grep -q 'columns .* while no run is active' out.txt || fail "rm does not say what remains: $(cat out.txt)"
 is "$(ls store/file_digests)" mine
 rm store/file_digests/mine
 "$xrun" cache rm --all

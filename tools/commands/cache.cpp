@@ -43,6 +43,40 @@ fs::path store() { return cache_root() / "data"; }
 
 void print_line(const Json& row) { std::printf("%s\n", dump_json(row).c_str()); }
 
+// Folders beside the token caches that fill up too. They have no manifests, and an active run may
+// open their files again, so `rm` leaves them to the user.
+constexpr const char* kOtherFolders[] = {"bundles", "columns", "projections", "untrusted"};
+
+uint64_t folder_bytes(const fs::path& dir) {
+  uint64_t bytes = 0;
+  std::error_code code;
+  for (fs::recursive_directory_iterator at(dir, code), end; !code && at != end;
+       at.increment(code)) {
+    std::error_code gone;  // removed meanwhile
+    if (!at->is_regular_file(gone)) continue;
+    const uint64_t size = at->file_size(gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+// Names the other folders that there are, with the command that removes them; nothing if there are
+// none.
+void print_others() {
+  std::string found, folders;
+  for (const char* name : kOtherFolders) {
+    const fs::path dir = cache_root() / name;
+    std::error_code code;
+    if (!fs::is_directory(dir, code)) continue;
+    add_item(found,
+             fmt::format("{} {}", name, format_bytes(static_cast<double>(folder_bytes(dir)))));
+    folders += " " + shell_word(dir.string());
+  }
+  if (found.empty()) return;
+  std::printf("beside the token caches: %s; to remove them while no run is active: rm -r%s\n",
+              found.c_str(), shown_text(folders).c_str());
+}
+
 // The first file and the number of others; why, if the folder is unreadable.
 std::string files_text(const CacheFolder& cache) {
   if (cache.state == CacheState::kUnreadable)
@@ -80,6 +114,7 @@ int list(const CacheArguments& arguments) {
   }
   if (caches.empty()) {
     std::printf("%s has no caches\n", store().c_str());
+    print_others();
     return 0;
   }
   using A = Align;
@@ -98,6 +133,7 @@ int list(const CacheArguments& arguments) {
   const ConsoleTraits traits = console_traits(1);
   std::printf("%s%s in %s\n", table.text(traits.terminal ? traits.width : 0).c_str(),
               format_bytes(static_cast<double>(bytes)).c_str(), store().c_str());
+  print_others();
   return 0;
 }
 
@@ -223,6 +259,7 @@ int remove(const CacheArguments& arguments) {
       status = 1;
     }
   }
+  if (arguments.all) print_others();  // removed by no option
   return status;
 }
 
@@ -237,7 +274,8 @@ int command_cache(int argc, char** argv) {
   CacheArguments arguments;
   CLI::App* ls = app.add_subcommand("ls", "lists the caches of the store, oldest first");
   CLI::App* check = app.add_subcommand("verify", "reads every byte and checks it");
-  CLI::App* rm = app.add_subcommand("rm", "removes caches; the next run builds what it needs");
+  CLI::App* rm =
+      app.add_subcommand("rm", "removes token caches; the next run builds what it needs");
   for (CLI::App* command : {ls, check}) {
     command->add_flag("--json", arguments.json, "one JSON object per line");
   }
@@ -246,7 +284,9 @@ int command_cache(int argc, char** argv) {
       "folders, keys or beginnings of keys; if none is given, all caches and sidecars");
   rm->add_option("KEY", arguments.keys, "keys or beginnings of keys");
   rm->add_flag("--unfinished", arguments.unfinished, "all interrupted builds");
-  rm->add_flag("--all", arguments.all, "all caches, and the remembered digests of data files");
+  rm->add_flag(
+      "--all", arguments.all,
+      "all token caches, and the remembered digests of data files; prints how to remove the rest");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   if (ls->parsed()) return list(arguments);
   return check->parsed() ? verify(arguments) : remove(arguments);
