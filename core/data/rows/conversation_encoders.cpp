@@ -172,8 +172,14 @@ class ChatEncoder : public RowEncoder {
     const Json::Array& list = chat.messages.as_array();
     const auto last = std::find_if(list.rbegin(), list.rend(), is_assistant);
     if (last == list.rend()) {
+      const RowFields& fields = reader_.fields();
+      // An instruction alone: the answer may be in a column of another name.
+      const bool instruction = fields.find(row, "instruction") != nullptr &&
+                               fields.find(row, "messages") == nullptr &&
+                               fields.find(row, "conversations") == nullptr;
       throw RowRefusal("no_assistant",
-                       "the conversation has no assistant turn" + other_speakers(chat.messages));
+                       "the conversation has no assistant turn" + other_speakers(chat.messages) +
+                           (instruction ? fields.other_columns(row, "output") : ""));
     }
     // An empty earlier answer is noted below; without the last one nothing is left to learn.
     if (!says_something(*last)) {

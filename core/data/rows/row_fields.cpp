@@ -291,8 +291,18 @@ std::string RowFields::other_columns(const Json& row, const std::string& ours) c
     if (is_unread(member.first)) names.push_back(member.first);
   }
   if (names.empty()) return "";
+  // An output is a completion, so it has the same other names.
+  const std::string known = ours == "output" ? "completion" : ours;
+  const auto usual = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return is_other_name(name, known);
+  });
+  Names guess = {{ours, usual == names.end() ? names[0] : *usual}};
+  // Dolly's rows: instruction, context, response.
+  const bool context = ours == "output" && guess[0].second != "context" &&
+                       has_name(names, "context") && find(row, "input") == nullptr;
+  if (context) guess.emplace_back("input", "context");
   return fmt::format("; columns that are not used: {}; name the right one, for example {}",
-                     name_list(names), naming(row, {{ours, names[0]}}));
+                     name_list(names), naming(row, guess));
 }
 
 void RowFields::note_losers(const Json& row, const std::string& winner,

@@ -188,6 +188,10 @@ TEST_F(ChatEncoderTest, SaysWhyARowIsRefused) {
             "wrong_type: messages is an integer, wanted a string, a message or a list"},
            {R"({"messages":[)" + user_turn("a") + "]}",
             "no_assistant: the conversation has no assistant turn; its turns are by user"},
+           {R"({"instruction":"a","context":"b","response":"c","category":"d"})",
+            "no_assistant: the conversation has no assistant turn; its turns are by user; columns "
+            "that are not used: context, response, category; name the right one, for example "
+            "fields = { output = \"response\", input = \"context\" }"},
            {R"({"messages":[)" + user_turn(" ") + "," + assistant_turn("b") + "]}",
             "empty_prompt: turn 1 is a user turn without text"},
            {R"({"messages":[)" + user_turn("a") +
