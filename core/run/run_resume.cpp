@@ -82,6 +82,13 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
   // A loop that the recipe left by `break` never reached its end.
   if (plan.steps < saved.total && !saved.left) {
     dir_.note_difference(ResumeItem::kLoopShrank, steps, {});
+    // Even --force cannot take trained steps back, and the schedule would be over before them.
+    if (plan.steps < saved.done && !another_follows) {
+      throw UsageError(fmt::format(
+          "{}: {} steps are saved, so {} steps would train nothing; give at least {}, or choose "
+          "another folder with --run DIR",
+          dir_.path().string(), saved.done, plan.steps, saved.done));
+    }
   } else if (plan.steps > saved.total && another_follows) {
     dir_.note_difference(ResumeItem::kLoopRegrown, steps, {});
   }

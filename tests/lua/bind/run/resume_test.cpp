@@ -170,6 +170,10 @@ TEST_F(Resume, MoreStepsPassAndTheNewScheduleIsReported) {
   has(read_file("r/log.txt"), "resumed r at step 4");
   has(run(recipe(), "r", true, {}, {"steps=3"}),
       "the run had 6 steps and now has 3: a resume can only add steps");
+  const std::string metrics = read_file("r/metrics.jsonl");
+  has(run(recipe(), "r", true, {}, {"steps=3"}, /*force=*/true),
+      "r: 6 steps are saved, so 3 steps would train nothing; give at least 6, or choose another");
+  EXPECT_EQ(read_file("r/metrics.jsonl"), metrics);
 }
 
 TEST_F(Resume, ALaterChangeOfTheLearningRateIsReported) {
