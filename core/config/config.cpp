@@ -208,6 +208,7 @@ class ConfigCheck {
     const std::string inner = path + "." + entry.key;
     if (find_config_field(inner) != nullptr) return;
     std::string hint = did_you_mean(entry.key, config_field_names(path), path + ".");
+    if (hint.empty()) hint = foreign_text(inner);
     if (hint.empty()) hint = elsewhere(entry.key);
     if (hint.empty() && is_read(entry.key)) {
       hint = fmt::format("; `{}.{}` is read, so it belongs one level up", recipe_.config_name,

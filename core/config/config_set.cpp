@@ -54,7 +54,9 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     const std::string where = path.empty() ? "" : path + ".";
     const std::string first = path + ".1." + key;
     const bool of_element = list && find_config_field(first) != nullptr;
-    const std::string near = did_you_mean(key, known, where), foreign = foreign_name_hint(key);
+    const std::string near = did_you_mean(key, known, where);
+    std::string foreign = foreign_name_hint(inner);
+    if (foreign.empty()) foreign = foreign_name_hint(key);
     // At the top a known name comes before a near one: lora_r is another library's, and near
     // `lora`.
     const bool is_foreign = !foreign.empty() && (path.empty() || near.empty());

@@ -11,6 +11,10 @@
 namespace xrun {
 namespace {
 
+constexpr std::string_view kBatchSize =
+    "it is `batch.pairs`, `batch.sequences` or `batch.prompts`, the size of one step; "
+    "`batch.max_tokens` bounds a micro-batch";
+
 constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"CPOTrainer", "xrun recipes/simpo.lua trains with SimPO"},
     {"DPOConfig", "the settings of DPO are the `xrun.config` of recipes/dpo.lua"},
@@ -28,8 +32,8 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"adam_beta2", "it is the second of `optim.betas`: --set optim.betas.2=0.95"},
     {"adapter", "it is `lora`: --set lora.rank=16 trains adapters"},
     {"attn_implementation", "there is one attention, on packed rows"},
-    {"batch_size",
-     "it is `batch.pairs`, `batch.sequences` or `batch.prompts`, the size of one step; `batch.max_tokens` bounds a micro-batch"},
+    {"batch.size", kBatchSize},
+    {"batch_size", kBatchSize},
     {"beta", "it is a key of the recipe, as in recipes/dpo.lua and recipes/grpo.lua"},
     {"bf16", "it is `dtype`: --set dtype=bf16"},
     {"chat_template_kwargs",

@@ -128,6 +128,11 @@ TEST(RecipeConfig, ANameOfAnotherLibraryIsNotTakenForAMisspelling) {
   EXPECT_EQ(resolve_error(lora, {"fp16=true"}),
             "--set fp16=true: there is no key `fp16`; it is `dtype`, which is fp32 or bf16; "
             "nothing trains in fp16");
+  EXPECT_TRUE(resolve_error(lora, {"batch.size=4"})
+                  .starts_with("--set batch.size=4: there is no key `batch.size`; it is "
+                               "`batch.pairs`, `batch.sequences` or `batch.prompts`"));
+  EXPECT_TRUE(resolve_error(config_text("batch = { size = 4 }"))
+                  .starts_with("dpo.lua:2: there is no key `batch.size`; it is `batch.pairs`"));
   EXPECT_EQ(resolve_error(config_text("per_device_train_batch_size = 8")),
             "dpo.lua:2: `per_device_train_batch_size` is never read: no line says "
             "`cfg.per_device_train_batch_size`; it is `batch.pairs`, `batch.sequences` or "

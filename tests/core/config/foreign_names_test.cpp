@@ -20,6 +20,7 @@ TEST(ForeignNames, HaveAHintAndOthersHaveNone) {
   EXPECT_EQ(foreign_name_hint("logging_steps"), "every step is logged");
   EXPECT_EQ(foreign_name_hint("bett"), "");
   EXPECT_TRUE(has(foreign_name_hint("batch_size"), "`batch.pairs`"));
+  EXPECT_EQ(foreign_name_hint("batch.size"), foreign_name_hint("batch_size"));
   for (const char* name : {"per_device_train_batch_size", "gradient_accumulation_steps"}) {
     EXPECT_TRUE(has(foreign_name_hint(name),
                     "per_device_train_batch_size x gradient_accumulation_steps x devices"));
