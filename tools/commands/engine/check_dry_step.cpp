@@ -280,34 +280,6 @@ bool may_be_made(const RecipeContext& context, const StepLoop& loop, const std::
   return rollouts || modules || may_assign(context.text.text, field);
 }
 
-<<<<<<< HEAD
-// "" or, for a column of the data that the first row lacks, how many rows have it.
-std::string lacking_column(const Ledger& ledger, const std::string& field) {
-  for (const SourceLedger& source : ledger.sources) {
-    const auto rows_of = [&](const char* text) -> int64_t {
-      const auto found = source.notes.find(fmt::format(fmt::runtime(text), field));
-      return found == source.notes.end() ? 0 : found->second;
-    };
-    const int64_t without = rows_of("keep: these rows have no \"{}\" with text or a number");
-    if (without == 0) continue;
-    return fmt::format(
-        "the first row of {} has no \"{}\", so `keep` leaves the column out; {} of {} have it",
-        source.name, field,
-        count_text(rows_of("keep: the \"{}\" of these rows is left out, since the first row has "
-                           "none")),
-        counted(source.rows, "row"));
-  }
-  return "";
-}
-
-bool is_unused_column(const Ledger& ledger, const std::string& field) {
-  const std::string note = fmt::format("the column \"{}\" is not used", field);
-  return std::any_of(ledger.sources.begin(), ledger.sources.end(),
-                     [&](const SourceLedger& source) { return source.notes.contains(note); });
-}
-
-=======
->>>>>>> 94ca06c5 (rollout: a missing field of a sample is explained by the rows of the data)
 // The error of a dry step. A field that the recipe makes only in a real run (from rollouts, say) is
 // missing here, which says nothing about the recipe; one that nothing makes is wrong.
 Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport& report) {
@@ -315,33 +287,17 @@ Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport
   if (field.empty()) return error_finding("dry step", report);
   const Ledger& ledger = preview.session().data.ledger;
   if (!may_be_made(preview.recipe().context(), loop, field)) {
-<<<<<<< HEAD
-    const std::string lacking = lacking_column(ledger, field);
-    if (!lacking.empty()) {
-      return {Verdict::kWrong, "dry step", lacking,
-              "give every row the column, or put a row that has it first", report.position()};
-    }
-    const std::string whole = MicroBatch::own_field_beginning(field);
-    return {
-        Verdict::kWrong, "dry step",
-        fmt::format("no line assigns the field {}, and no `keep` of the data names it", field),
-        is_unused_column(ledger, field)
-            ? fmt::format("the data have the column: data = {{{{ path = ..., keep = {{ \"{}\" }} "
-                          "}}}} keeps it",
-                          field)
-            : fmt::format("{}assign it in the loop: batch.{} = tensor",
-                          whole.empty() ? "" : fmt::format("did you mean `{}`? else ", whole),
-                          field),
-        report.position()};
-=======
     const MissingColumn missing = missing_column(ledger, field);
+    const std::string whole = MicroBatch::own_field_beginning(field);
     return {Verdict::kWrong, "dry step",
             fmt::format("no line assigns the field {}, and {}", field,
                         missing.why.empty() ? "no `keep` of the data names it" : missing.why),
-            missing.fix.empty() ? fmt::format("assign it in the loop: batch.{} = tensor", field)
-                                : missing.fix,
+            !missing.fix.empty()
+                ? missing.fix
+                : fmt::format("{}assign it in the loop: batch.{} = tensor",
+                              whole.empty() ? "" : fmt::format("did you mean `{}`? else ", whole),
+                              field),
             report.position()};
->>>>>>> 94ca06c5 (rollout: a missing field of a sample is explained by the rows of the data)
   }
   return {Verdict::kNote, "dry step",
           fmt::format("could not be checked: field {} is made by the recipe at run time", field),
