@@ -2,9 +2,11 @@
 
 #include "core/dist/join_ranks.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,11 +21,27 @@ namespace {
 
 constexpr double kWatchS = 60;
 
-// On rank 0 the watchdog's socket listens, on the others it is connected to it.
-Socket watch_rank_0(c10d::Store& store, const RankEnvironment& env) {
-  const std::vector<uint8_t> text = store.get("watch/port");
-  return connect_to(env.one_machine() ? kLoopback : env.address,
-                    std::atoi(std::string(text.begin(), text.end()).c_str()), kWatchS);
+// Listens for the watchdogs of the other ranks, and tells them the port, which the system chooses,
+// and the run's id.
+WatchConnection listen_for_watchdogs(c10d::Store& store, const RankEnvironment& env) {
+  std::random_device random;
+  WatchConnection out;
+  out.socket = listen_on(0, env.one_machine());
+  out.run_id = uint64_t{random()} << 32 | random();
+  store.set("watch/rank_0", fmt::format("{} {}", port_of(out.socket), out.run_id));
+  return out;
+}
+
+WatchConnection watch_rank_0(c10d::Store& store, const RankEnvironment& env) {
+  const std::vector<uint8_t> bytes = store.get("watch/rank_0");
+  const std::string text(bytes.begin(), bytes.end());
+  char* id = nullptr;
+  const long port = std::strtol(text.c_str(), &id, 10);
+  WatchConnection out;
+  out.run_id = std::strtoull(id, nullptr, 10);
+  out.socket =
+      connect_to(env.one_machine() ? kLoopback : env.address, static_cast<int>(port), kWatchS);
+  return out;
 }
 
 // Moves the record to the memory that `xrun launch` reads, if it started this process.
@@ -41,12 +59,8 @@ void share_record(FlightRecord& record, const RankEnvironment& env) {
 std::unique_ptr<Ranks> join_ranks(const RankEnvironment& env, const JoinOptions& options) {
   share_record(*options.record, env);
   auto store = open_store(env);
-  Socket watched;
-  if (env.rank == 0) {
-    // The system chooses the port; the store tells it to the others.
-    watched = listen_on(0, env.one_machine());
-    store->set("watch/port", std::to_string(port_of(watched)));
-  }
+  WatchConnection watched;
+  if (env.rank == 0) watched = listen_for_watchdogs(*store, env);
   meet(*store, env, options.program);
   options.record->join();
   if (env.rank != 0) watched = watch_rank_0(*store, env);

@@ -63,7 +63,7 @@ at::Tensor byte_view(const at::Tensor& tensor) {
 }
 
 ProcessGroup::ProcessGroup(const RankEnvironment& env, const JoinOptions& options,
-                           c10::intrusive_ptr<c10d::Store> store, Socket watched)
+                           c10::intrusive_ptr<c10d::Store> store, WatchConnection watched)
     : env_(env),
       check_(options.check),
       times_(options.times),

@@ -19,7 +19,6 @@
 #include "core/dist/ranks.h"
 #include "core/dist/watch/flight_record.h"
 #include "core/dist/watch/rank_environment.h"
-#include "core/dist/watch/socket.h"
 #include "core/dist/watch/watchdog.h"
 
 namespace xrun {
@@ -30,7 +29,7 @@ class ProcessGroup final : public Ranks {
 
   // Connects to the others, through the addresses that `store` exchanges.
   ProcessGroup(const RankEnvironment& env, const JoinOptions& options,
-               c10::intrusive_ptr<c10d::Store> store, Socket watched);
+               c10::intrusive_ptr<c10d::Store> store, WatchConnection watched);
   ~ProcessGroup() override;
 
   int64_t rank() const override { return env_.rank; }

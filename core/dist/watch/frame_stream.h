@@ -11,7 +11,7 @@
 namespace xrun {
 
 enum class FrameKind : uint32_t {
-  kHello = 1,  // to rank 0: the sender's rank and clock
+  kHello = 1,  // to rank 0: the sender's run, rank and clock
   kStatus,     // to rank 0: RankStatus, times as ages
   kFailure,    // to rank 0: exit status and error
   kLeave,      // either way: the sender leaves in an orderly way

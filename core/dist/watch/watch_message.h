@@ -14,8 +14,8 @@
 namespace xrun {
 
 struct WatchHello {
+  uint64_t run_id;
   int64_t rank;
-  int64_t status_bytes;
   int64_t unix_ms;
 };
 

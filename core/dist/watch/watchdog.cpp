@@ -62,12 +62,13 @@ void wake(const Socket& event) {
 
 }  // namespace
 
-Watchdog::Watchdog(const RankEnvironment& env, FlightRecord& record, Socket socket,
+Watchdog::Watchdog(const RankEnvironment& env, FlightRecord& record, WatchConnection connection,
                    WatchdogHooks hooks, const WatchLimits& limits)
     : env_(env),
       record_(record),
       hooks_(std::move(hooks)),
       limits_(limits),
+      run_id_(connection.run_id),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       ranks_(env.world_size),
       last_ms_(monotonic_ms()) {
@@ -78,10 +79,10 @@ Watchdog::Watchdog(const RankEnvironment& env, FlightRecord& record, Socket sock
     rank.heard_ms = rank.active_ms = rank.alive_ms = rank.status.since_ms = last_ms_;
   }
   if (env.rank == 0) {
-    listener_ = std::move(socket);
+    listener_ = std::move(connection.socket);
   } else {
-    peers_.push_back({FrameStream(std::move(socket)), 0});
-    const WatchHello hello = {env.rank, sizeof(RankStatus), unix_ms()};
+    peers_.push_back({FrameStream(std::move(connection.socket)), 0});
+    const WatchHello hello = {run_id_, env.rank, unix_ms()};
     peers_[0].stream.send(FrameKind::kHello, message_bytes(hello));
   }
   // The main thread handles signals. The new thread inherits the mask, so the mask is set around
@@ -222,22 +223,27 @@ void Watchdog::receive(Peer& peer) {
   peer.stream = FrameStream(Socket());
 }
 
+void Watchdog::take_hello(Peer& peer, const std::string& body) {
+  WatchHello hello{};
+  if (!read_message_bytes(body, 0, hello) || hello.run_id != run_id_) return;
+  // Rank 0 has no connection to itself, so a hello with its number is not of this run.
+  if (hello.rank <= 0 || hello.rank >= env_.world_size) return;
+  // A rank connects once: the end of a second connection must not count as the end of the rank.
+  const bool known = std::any_of(peers_.begin(), peers_.end(),
+                                 [&](const Peer& other) { return other.rank == hello.rank; });
+  if (known || ranks_[hello.rank].closed) return;
+  peer.rank = hello.rank;
+  const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
+  if (off_ms > kClockMs) {
+    ranks_[peer.rank].failure = fmt::format(
+        "its clock is {} s away from that of rank 0; set the clocks of the machines (NTP)",
+        off_ms / 1000);
+  }
+}
+
 void Watchdog::take(Peer& peer, const Frame& frame) {
   const int64_t now_ms = monotonic_ms();
-  if (frame.kind == FrameKind::kHello && peer.rank < 0) {
-    WatchHello hello{};
-    if (!read_message_bytes(frame.body, 0, hello)) return;
-    // Rank 0 has no connection to itself, so a hello with its number is not of this run.
-    if (hello.rank <= 0 || hello.rank >= env_.world_size) return;
-    peer.rank = hello.rank;
-    const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
-    if (off_ms > kClockMs) {
-      ranks_[peer.rank].failure = fmt::format(
-          "its clock is {} s away from that of rank 0; set the clocks of the machines (NTP)",
-          off_ms / 1000);
-    }
-    return;
-  }
+  if (frame.kind == FrameKind::kHello && peer.rank < 0) return take_hello(peer, frame.body);
   if (peer.rank < 0) return;  // not a rank of this run
   RankView& sender = ranks_[peer.rank];
   sender.heard_ms = now_ms;

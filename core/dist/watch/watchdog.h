@@ -29,15 +29,20 @@ struct WatchdogHooks {
   std::function<void()> ask_line;
 };
 
+// How the watchdogs of a run reach that of rank 0.
+struct WatchConnection {
+  Socket socket;        // listens on rank 0, on the others it is connected to it
+  uint64_t run_id = 0;  // random; rank 0 ignores processes that give another one
+};
+
 // After a verdict the hook `end` is called on the watchdog's thread. Two kinds of ranks first get
 // time to end by themselves: the one that reports, if it waits in a collective and so can throw (5
 // s); and any that computes when another rank reports its own error, since it may be saving (60 s).
 class Watchdog {
  public:
-  // `socket` listens on rank 0, on the others it is connected to it. Starts the thread; the main
-  // thread is the caller's.
-  Watchdog(const RankEnvironment& env, FlightRecord& record, Socket socket, WatchdogHooks hooks,
-           const WatchLimits& limits);
+  // Starts the thread; the main thread is the caller's.
+  Watchdog(const RankEnvironment& env, FlightRecord& record, WatchConnection connection,
+           WatchdogHooks hooks, const WatchLimits& limits);
   // Leaves in an orderly way.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -67,6 +72,7 @@ class Watchdog {
   void listen();
   void receive(Peer& peer);
   void take(Peer& peer, const Frame& frame);
+  void take_hello(Peer& peer, const std::string& body);
   void take_table(const std::string& body);
   void send_beat();
   void send_failure();
@@ -84,6 +90,7 @@ class Watchdog {
   FlightRecord& record_;
   const WatchdogHooks hooks_;
   const WatchLimits limits_;
+  const uint64_t run_id_;
   Socket listener_;  // on rank 0
   Socket wake_;      // ends the thread's wait
   int64_t main_thread_ = 0;

@@ -11,9 +11,17 @@
 #include <vector>
 
 #include "core/base/process_usage.h"
+#include "core/dist/watch/watch_message.h"
 
 namespace xrun {
 namespace watchdog_test {
+
+constexpr uint64_t kRunId = 0x9e3779b97f4a7c15;
+
+int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
 
 struct Rank {
   FlightRecord record;
@@ -21,6 +29,13 @@ struct Rank {
   std::atomic<int> status = -1;
   std::unique_ptr<Watchdog> watchdog;
 };
+
+// Connects as a rank does, and leaves at once.
+void say_hello(int port, const WatchHello& hello) {
+  FrameStream stream(connect_to("127.0.0.1", port, 5));
+  stream.send(FrameKind::kHello, message_bytes(hello));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
 
 // Short limits, so that the tests are quick.
 WatchLimits short_limits() {
@@ -34,7 +49,7 @@ class Ranks3 : public ::testing::Test {
  protected:
   Ranks3() {
     Socket listener = listen_on(0, /*loopback=*/true);
-    const int port = port_of(listener);
+    port_ = port_of(listener);
     for (int64_t r = 0; r < 3; ++r) {
       RankEnvironment env;
       env.rank = env.local_rank = r;
@@ -45,9 +60,11 @@ class Ranks3 : public ::testing::Test {
         rank.reported = reports;
         rank.status = verdict.status;
       };
-      Socket socket = r == 0 ? std::move(listener) : connect_to("127.0.0.1", port, 5);
-      rank.watchdog =
-          std::make_unique<Watchdog>(env, rank.record, std::move(socket), hooks, short_limits());
+      WatchConnection connection;
+      connection.socket = r == 0 ? std::move(listener) : connect_to("127.0.0.1", port_, 5);
+      connection.run_id = kRunId;
+      rank.watchdog = std::make_unique<Watchdog>(env, rank.record, std::move(connection), hooks,
+                                                 short_limits());
     }
     // All have said hello once every record has reached rank 0.
     std::this_thread::sleep_for(std::chrono::milliseconds(350));
@@ -67,6 +84,7 @@ class Ranks3 : public ::testing::Test {
     return ranks_[r].status >= 0;
   }
 
+  int port_ = 0;
   Rank ranks_[3];
 };
 
@@ -77,6 +95,11 @@ TEST_F(Ranks3, StayQuietWhileAllWork) {
 TEST_F(Ranks3, AnOrderlyEndOfAllIsNotAFault) {
   for (int64_t r : {0, 1, 2}) ranks_[r].watchdog.reset();
   for (Rank& rank : ranks_) EXPECT_EQ(rank.status, -1);
+}
+
+TEST_F(Ranks3, ASecondProcessOfAConnectedRankIsIgnored) {
+  say_hello(port_, {kRunId, 1, unix_ms()});
+  for (Rank& rank : ranks_) EXPECT_FALSE(rank.watchdog->await_verdict(0.5));
 }
 
 TEST_F(Ranks3, RankThatLeavesOthersWaitingIsNamedByAll) {
@@ -157,6 +180,51 @@ TEST_F(Ranks3, NewsOfRank0sOrderlyEndReachesTheOthers) {
   ranks_[1].record.wait_for(call, "metrics", 8);
   EXPECT_EQ(first_line(1),
             "rank 0 of 3: before step 0: it has left the run, and others wait for it");
+}
+
+// Rank 0 of two; the test speaks for rank 1.
+struct FirstOf2 {
+  FirstOf2() {
+    RankEnvironment env;
+    env.world_size = env.local_size = 2;
+    WatchConnection connection;
+    connection.socket = listen_on(0, /*loopback=*/true);
+    connection.run_id = kRunId;
+    port = port_of(connection.socket);
+    watchdog = std::make_unique<Watchdog>(env, record, std::move(connection), WatchdogHooks(),
+                                          WatchLimits());
+  }
+
+  FlightRecord record;
+  int port = 0;
+  std::unique_ptr<Watchdog> watchdog;
+};
+
+TEST(Watchdog, IgnoresAProcessOfAnotherRun) {
+  FirstOf2 first;
+  say_hello(first.port, {kRunId + 1, 1, unix_ms()});
+  EXPECT_FALSE(first.watchdog->await_verdict(0.5));
+  say_hello(first.port, {kRunId, 1, unix_ms()});
+  EXPECT_TRUE(first.watchdog->await_verdict(3));  // this run's rank 1 is gone
+}
+
+TEST(Watchdog, RefusesAClockThatIsFarOff) {
+  for (const int64_t off_ms : {-100500, 100500}) {
+    FirstOf2 first;
+    say_hello(first.port, {kRunId, 1, unix_ms() + off_ms});
+    const auto verdict = first.watchdog->await_verdict(3);
+    ASSERT_TRUE(verdict);
+    EXPECT_EQ(verdict->text.substr(0, verdict->text.find('\n')),
+              "rank 1 of 2: before step 0: its clock is 100 s away from that of rank 0; set the "
+              "clocks of the machines (NTP)");
+  }
+}
+
+TEST(Watchdog, AllowsAClockThatIsSlightlyOff) {
+  FirstOf2 first;
+  FrameStream stream(connect_to("127.0.0.1", first.port, 5));
+  stream.send(FrameKind::kHello, message_bytes(WatchHello{kRunId, 1, unix_ms() - 30000}));
+  EXPECT_FALSE(first.watchdog->await_verdict(0.5));
 }
 
 }  // namespace watchdog_test
