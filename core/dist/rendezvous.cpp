@@ -1,5 +1,7 @@
 // c10d retries a refused connection once a second and prints warnings, so the port is tried with
-// our own socket first. Keys of the store: "meet/count", "meet/RANK" (that rank's program).
+// our own socket first. Keys of the store: "meet/size" (world size and rank of the first to come),
+// "meet/claim/RANK" (processes that came as that rank), "meet/refused" (why none can meet),
+// "meet/RANK" (that rank's program), "meet/count".
 
 #include "core/dist/rendezvous.h"
 
@@ -91,6 +93,29 @@ void wait_for_server(const RankEnvironment& env, const std::string& host) {
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+// Refuses a process that another run's address, or a wrong RANK or WORLD_SIZE, has led here: the
+// ranks of a run that has met never notice it.
+void claim_rank(c10d::Store& store, const RankEnvironment& env) {
+  const std::string own = fmt::format("WORLD_SIZE={} on rank {}", env.world_size, env.rank);
+  const std::string first = text_of(store.compareSet("meet/size", {}, bytes_of(own)));
+  if (first.substr(0, first.find(' ')) != own.substr(0, own.find(' '))) {
+    const std::string text = fmt::format(
+        "the ranks that meet at {}:{} differ in their number: {}, but {}; start every rank with "
+        "the same WORLD_SIZE, and each job with a MASTER_PORT of its own",
+        env.address, env.port, first, own);
+    // For ranks that still wait for others to come.
+    store.set("meet/refused", bytes_of(text));
+    throw UsageError(text);
+  }
+  if (store.add(fmt::format("meet/claim/{}", env.rank), 1) == 1) return;
+  throw UsageError(
+      fmt::format("another process has joined as rank {} of {} at {}:{}; give each job a "
+                  "MASTER_PORT of its own, and each of its processes its own RANK",
+                  env.rank, env.world_size, env.address, env.port));
+}
+
 [[noreturn]] void throw_missing(c10d::Store& store, const RankEnvironment& env, double waited_s) {
   std::vector<std::string> missing;
   for (int64_t r = 0; r < env.world_size; ++r) {
@@ -117,14 +142,28 @@ void compare_programs(c10d::Store& store, const RankEnvironment& env) {
   std::vector<std::string> keys;
   for (int64_t r = 0; r < env.world_size; ++r) keys.push_back(fmt::format("meet/{}", r));
   const std::vector<std::vector<uint8_t>> programs = store.multiGet(keys);
-  const std::string first(programs[0].begin(), programs[0].end());
+  const std::string first = text_of(programs[0]);
   for (int64_t r = 1; r < env.world_size; ++r) {
-    const std::string program(programs[r].begin(), programs[r].end());
+    const std::string program = text_of(programs[r]);
     if (program == first) continue;
-    throw Error(
+    throw UsageError(
         fmt::format("ranks 0 and {} run different builds of xrun ({} and {}); start the same "
                     "one on every machine",
                     r, first_difference(first, program), first_difference(program, first)));
+  }
+}
+
+void await_all(c10d::Store& store, const RankEnvironment& env, const std::string& program) {
+  const SteadyClock::time_point begin = SteadyClock::now();
+  store.set(fmt::format("meet/{}", env.rank), bytes_of(program));
+  store.add("meet/count", 1);
+  for (int pause_ms = kFirstPauseMs; store.add("meet/count", 0) < env.world_size;
+       pause_ms = std::min(2 * pause_ms, kLastPauseMs)) {
+    check_interrupt();
+    if (store.check({"meet/refused"})) throw UsageError(text_of(store.get("meet/refused")));
+    const double waited_s = seconds_since(begin);
+    if (waited_s > join_timeout_s()) throw_missing(store, env, waited_s);
+    ::poll(nullptr, 0, pause_ms);
   }
 }
 
@@ -154,20 +193,12 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankEnvironment& env) {
 }
 
 void meet(c10d::Store& store, const RankEnvironment& env, const std::string& program) {
-  const SteadyClock::time_point begin = SteadyClock::now();
-  store.set(fmt::format("meet/{}", env.rank), bytes_of(program));
-  store.add("meet/count", 1);
-  for (int pause_ms = kFirstPauseMs; store.add("meet/count", 0) < env.world_size;
-       pause_ms = std::min(2 * pause_ms, kLastPauseMs)) {
-    check_interrupt();
-    const double waited_s = seconds_since(begin);
-    if (waited_s > join_timeout_s()) throw_missing(store, env, waited_s);
-    ::poll(nullptr, 0, pause_ms);
-  }
   std::exception_ptr difference;
   try {
+    claim_rank(store, env);
+    await_all(store, env, program);
     compare_programs(store, env);
-  } catch (const Error&) {
+  } catch (const UsageError&) {
     difference = std::current_exception();
   }
   store.add("meet/read", 1);

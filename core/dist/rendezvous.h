@@ -15,8 +15,9 @@ namespace xrun {
 c10::intrusive_ptr<c10d::Store> open_store(const RankEnvironment& env);
 
 // Waits until all ranks have come, and checks that their programs are alike. `program` has a line
-// "name value" for each part. Throws Error that names the ranks which have not come in time; or, on
-// every rank, the first rank whose program differs and the line.
+// "name value" for each part. Throws Error that names the ranks which have not come in time;
+// UsageError if another process came as this rank, such as one of a second job with the same
+// address; or, on every rank, that names the world sizes, or the first program, that differ.
 void meet(c10d::Store& store, const RankEnvironment& env, const std::string& program);
 
 // Returns the address at which this machine listens for the other ranks.
