@@ -5,6 +5,7 @@
 
 #include "core/dist/rendezvous.h"
 
+#include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -14,7 +15,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <future>
+#include <memory>
 #include <string_view>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
@@ -153,6 +157,39 @@ void compare_programs(c10d::Store& store, const RankEnvironment& env) {
   }
 }
 
+using TCPStorePointer = c10::intrusive_ptr<c10d::TCPStore>;
+
+// TCPStore waits without limit for the first answer, and another program at the port may send none:
+// so it is made on a thread of its own, which is left behind then.
+TCPStorePointer connect_store(const RankEnvironment& env, const std::string& host,
+                              const c10d::TCPStoreOptions& options) {
+  const auto made = std::make_shared<std::promise<TCPStorePointer>>();
+  std::future<TCPStorePointer> answer = made->get_future();
+  std::thread([made, host, options] {
+    try {
+      made->set_value(c10::make_intrusive<c10d::TCPStore>(host, options));
+    } catch (...) {
+      made->set_exception(std::current_exception());
+    }
+  }).detach();
+  const SteadyClock::time_point begin = SteadyClock::now();
+  std::string why = "no answer";
+  while (answer.wait_for(std::chrono::milliseconds(kLastPauseMs)) != std::future_status::ready) {
+    check_interrupt();
+    if (seconds_since(begin) > join_timeout_s()) break;
+  }
+  try {
+    if (answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return answer.get();
+  } catch (const c10::Error& error) {
+    why = error.what_without_backtrace();
+  }
+  throw Error(
+      fmt::format("rank {} of {}: what listens at {}:{} does not answer as rank 0 of a run ({}, "
+                  "tried for {:.0f} s); if another program has that port, set MASTER_PORT to a "
+                  "free one on every rank",
+                  env.rank, env.world_size, host, env.port, why, seconds_since(begin)));
+}
+
 void await_all(c10d::Store& store, const RankEnvironment& env, const std::string& program) {
   const SteadyClock::time_point begin = SteadyClock::now();
   store.set(fmt::format("meet/{}", env.rank), bytes_of(program));
@@ -188,8 +225,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankEnvironment& env) {
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(1e3 * join_timeout_s()));
   if (serves) options.masterListenFd = listening_socket(env);
   if (!serves || !env.one_machine()) wait_for_server(env, host);
-  return c10::make_intrusive<c10d::PrefixStore>(key_prefix(),
-                                                c10::make_intrusive<c10d::TCPStore>(host, options));
+  return c10::make_intrusive<c10d::PrefixStore>(key_prefix(), connect_store(env, host, options));
 }
 
 void meet(c10d::Store& store, const RankEnvironment& env, const std::string& program) {

@@ -78,5 +78,19 @@ TEST(Rendezvous, EveryRankNamesWorldSizesThatDiffer) {
   }
 }
 
+// A server that accepts connections and says nothing, as one of another protocol may.
+TEST(Rendezvous, AnotherProgramAtThePortIsReported) {
+  const Socket mute = listen_on(0, /*loopback=*/true);
+  const int port = port_of(mute);
+  ::setenv("XRUN_DIST_JOIN_S", "0.5", /*overwrite=*/1);
+  const std::string failure = failure_of([&] { open_store(env_of(1, 2, port)); });
+  ::unsetenv("XRUN_DIST_JOIN_S");
+  const std::string begin = fmt::format(
+      "error: rank 1 of 2: what listens at 127.0.0.1:{} does not answer as rank 0 of a run (no "
+      "answer, tried for",
+      port);
+  EXPECT_EQ(failure.substr(0, begin.size()), begin);
+}
+
 }  // namespace rendezvous_test
 }  // namespace xrun
