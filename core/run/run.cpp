@@ -244,9 +244,24 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   alone_ = std::none_of(saved_.begin(), saved_.end(),
                         [](const auto& object) { return !object.second->ranges().empty(); });
   if (replaying() || (alone_ && !dir_.writes())) return last_checkpoint_;
+  Ranks* const ranks = alone_ ? nullptr : settings_.ranks;
   // The others wait in a collective that this rank will never join, nor they in those of a save.
-  const bool together = alone_ || settings_.ranks == nullptr || settings_.ranks->fails_together();
-  if (!together) return last_checkpoint_;
+  if (ranks != nullptr && !ranks->fails_together()) return last_checkpoint_;
+  // A rank that reports its error ends the others, even one that is still in the save.
+  const auto await_others = [&] {
+    if (ranks != nullptr) ranks->fails_together();
+  };
+  try {
+    save_whole_steps(state);
+  } catch (...) {
+    await_others();
+    throw;
+  }
+  await_others();
+  return last_checkpoint_;
+}
+
+void Run::save_whole_steps(const Json& state) {
   // In a loop's first body it is unknown whether another update would follow.
   const bool several = several_updates_ || !updates_known_;
   const bool half_done = in_body_ && updates_ > 0 && several;
@@ -256,7 +271,7 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   // Without a copy the objects hold half a body, which no checkpoint may.
   if (half_done && body_copy_.empty()) {
     in_body_ = false;
-    return last_checkpoint_;
+    return;
   }
   if (half_done) body_copy_.restore(saved_);
   if (before_update) {
@@ -269,7 +284,6 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   }
   // A checkpoint of step 0 would hold nothing that the recipe does not make itself.
   if (step_ > 0) save(before_update ? body_state_ : state);
-  return last_checkpoint_;
 }
 
 void Run::finish(const Json& state) {

@@ -204,6 +204,7 @@ class Run {
   bool save_is_due() const;
   bool time_is_up() const;
   void save(const Json& state);
+  void save_whole_steps(const Json& state);  // the open body is closed, or undone
   // Runs `work`; with ranks all fail if one does, unless only this rank is in save_after_error.
   void together(std::string_view what, const std::function<void()>& work);
 

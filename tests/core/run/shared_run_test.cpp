@@ -153,6 +153,52 @@ TEST(SharedRun, AnErrorOnOneRankLeavesTheLastUpdateSaved) {
   EXPECT_EQ(text_of(folder / "run/checkpoints/latest"), "step_0000004\n");
 }
 
+class WeightsInRanges : public ToyWeights {
+ public:
+  std::vector<NamedTensor> tensors() const override { return {}; }
+  std::vector<TensorRange> ranges() const override {
+    const at::Tensor weight = ToyWeights::tensors()[0].tensor;
+    return {{"weight", {weight.numel()}, 0, weight}};
+  }
+};
+
+// Notes the latest checkpoint at each fails_together().
+class NotingRanks : public ForkedRanks {
+ public:
+  explicit NotingRanks(std::filesystem::path latest)
+      : ForkedRanks(0, {}), latest_(std::move(latest)) {}
+  bool fails_together() override {
+    seen_.push_back(std::filesystem::exists(latest_) ? text_of(latest_) : "");
+    return true;
+  }
+  const std::vector<std::string>& seen() const { return seen_; }
+
+ private:
+  std::filesystem::path latest_;
+  std::vector<std::string> seen_;
+};
+
+// Otherwise the report of a rank that is done would end one that still writes.
+TEST(SharedRun, ARankThatFailedWaitsForTheOthersAfterTheSave) {
+  const ScratchFolder folder;
+  NotingRanks ranks(folder / "run/checkpoints/latest");
+  RunSettings settings;
+  settings.save_every = 0;
+  settings.save_minutes = 0;
+  settings.ranks = &ranks;
+  RunDirOptions options;
+  options.dir = folder / "run";
+  options.ranks = &ranks;
+  xrun::Run run(RunDir::open(toy_identity(), options), settings,
+                SavedObjects{{"weights", std::make_shared<WeightsInRanges>()}});
+  run.begin_phase({2, Json::object()}, Json());
+  run.begin_body(Json());
+  run.mark_updated();
+  run.begin_body(Json());
+  run.save_after_error(Json());
+  EXPECT_EQ(ranks.seen(), (std::vector<std::string>{"", "step_0000001\n"}));
+}
+
 TEST(RankCheck, ADifferingFieldIsNamedWithTheRanks) {
   for (const std::string& text : on_ranks(4, [](Ranks* ranks) -> std::string {
          RunIdentity identity = toy_identity();
