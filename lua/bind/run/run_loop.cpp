@@ -48,6 +48,23 @@ bool has_queues(const StepLoop& loop) {
                      [](const StepSource& source) { return source.queue != nullptr; });
 }
 
+// Digests of the weights that this process has read. Without policies that the run does not save:
+// which of them are still alive depends on Lua's garbage collector.
+Json weight_digests(const RunModels& models, const SessionModels& opened) {
+  Json out = Json::object();
+  int64_t number = 0;
+  for (const auto& policy : models.policies) {
+    ++number;
+    if (policy->loaded()) out.set(fmt::format("policy {}", number), policy->initial_digest());
+  }
+  number = 0;
+  for (const auto& frozen : opened.frozen_models()) {
+    ++number;
+    if (!frozen->is_replaced()) out.set(fmt::format("frozen model {}", number), frozen->digest());
+  }
+  return out;
+}
+
 }  // namespace
 
 RunLoop::RunLoop(Session& session, std::string recipe, int64_t seed, std::unique_ptr<Run> run,
@@ -132,6 +149,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   agree(ranks, "the memory plan", [&] { plan_memory(loop); });
   run_->write_out("the disk", [&] { outside_recipe([&] { check_disk(loop); }); });
   outside_recipe([&] { compare_plans(ranks, "data", plan.data); });
+  compare_weights();
   if (memory_.latest()) {
     outside_recipe([&] { compare_plans(ranks, "memory plan", memory_.latest()->shared_json()); });
   }
@@ -154,6 +172,15 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   }
   write_ledger();
   report_.begin_loop(loop);
+}
+
+void RunLoop::compare_weights() {
+  Ranks* const ranks = run_->settings().ranks;
+  if (ranks == nullptr) return;
+  Json own;
+  // A folder that one rank cannot read must end all of them.
+  agree(ranks, "the models' digests", [&] { own = weight_digests(models_, session_.models); });
+  outside_recipe([&] { compare_plans(ranks, "model weights", own); });
 }
 
 bool RunLoop::trains(const StepLoop& loop) const {

@@ -98,6 +98,7 @@ class RunLoop {
   void begin(StepLoop& loop, const Json& state);
   bool trains(const StepLoop& loop) const;
   void plan_memory(const StepLoop& loop);
+  void compare_weights();  // over the ranks
   void load_weights();
   void check_disk(const StepLoop& loop);
   Metrics mean_of_updates(const Metrics& metrics);
