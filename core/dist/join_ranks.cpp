@@ -3,7 +3,6 @@
 #include "core/dist/join_ranks.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <random>
@@ -44,20 +43,10 @@ WatchConnection watch_rank_0(c10d::Store& store, const RankEnvironment& env) {
   return out;
 }
 
-// Moves the record to the memory that `xrun launch` reads, if it started this process.
-void share_record(FlightRecord& record, const RankEnvironment& env) {
-  const char* const text = std::getenv("XRUN_RANK_RECORDS");
-  if (text == nullptr || &record != &flight_record()) return;
-  const int fd = std::atoi(text);
-  record.share(fd, env.local_rank);
-  ::unsetenv("XRUN_RANK_RECORDS");  // neither is for the programs that this process starts
-  ::close(fd);
-}
-
 }  // namespace
 
 std::unique_ptr<Ranks> join_ranks(const RankEnvironment& env, const JoinOptions& options) {
-  share_record(*options.record, env);
+  if (options.record == &flight_record()) share_with_launcher(env.local_rank);
   auto store = open_store(env);
   WatchConnection watched;
   if (env.rank == 0) watched = listen_for_watchdogs(*store, env);

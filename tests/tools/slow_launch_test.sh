@@ -68,6 +68,36 @@ done
 wants 2 "xrun: error: all_1: " "$xrun" launch -n 2 alone.lua --run all_1 --threads 1
 is "$(grep -c 'all_1: ' out.txt)" 1
 
+# An error in an objective on one rank: all save, and the last line names that rank, whichever
+# process ends first.
+cat >objective.lua <<'LUA'
+local xrun = require "xrun"
+local cfg = xrun.config {
+  model = "tiny", steps = 6, data = { { path = "chats.jsonl" } }, max_length = 64, over_length = "cut",
+  optim = { lr = 1e-3 }, batch = { sequences = 9, max_tokens = 80 }, dist = { level = 1 },
+}
+local policy = xrun.policy(cfg.model)
+local adamw = xrun.adamw(policy, cfg.optim)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+local now = 0
+local function nll(t)
+  if now == 4 and os.getenv("RANK") == "1" then error("my objective is wrong") end
+  return -policy:token_logprob(t)
+end
+for step, batch in run:steps(xrun.chat(cfg.data, policy), cfg.batch) do
+  now = step
+  run:log(adamw:step(batch, nll))
+end
+LUA
+for level in 1 3; do
+  wants 1 "my objective is wrong" "$xrun" launch -n 4 objective.lua --set dist.level=$level \
+    --run "objective_$level" --threads 1
+  tail -1 out.txt | grep -q "^rank 1 of 4: step 4: .*my objective is wrong" ||
+    { cat out.txt; fail "the last line does not name the rank"; }
+  grep -q "saved in objective_$level/checkpoints/step_0000004" out.txt || { cat out.txt; fail "not saved"; }
+  ! grep "could not save" out.txt || fail "a failed save is reported"
+done
+
 # Stopped together and continued, as by Ctrl-Z and fg, the run goes on.
 start_endless
 kill -STOP "$(rank_pid 0)" "$(rank_pid 1)"

@@ -72,7 +72,6 @@ class RankProcesses {
   RankStatus status_of(const RankProcess& process) const;
   std::string end_text(const RankProcess& process) const;
   std::string failure_text() const;
-  bool printed_by_first() const;
   int finish();
 
   const RankProcessOptions options_;
@@ -359,21 +358,7 @@ std::string RankProcesses::failure_text() const {
   for (const RankProcess& process : ranks_) {
     if (text.empty()) text = text_of(process);
   }
-  if (text.empty()) return end_text(*first_failed_);
-  // An error that another rank passed on: "rank 1 of 2: before step 0: rank 0 of 2: ...".
-  const std::string size = fmt::format(" of {}: ", options_.size);
-  const size_t passed = text.find(size, text.find(size) + 1);
-  const size_t begin = passed == text.npos ? text.npos : text.rfind(": rank ", passed);
-  if (begin == text.npos || !whole_number_of(text.substr(begin + 7, passed - begin - 7)))
-    return text;
-  return text.substr(begin + 2);
-}
-
-// True if rank 0 failed by itself: it has printed its error, whose lines have no number of a rank.
-bool RankProcesses::printed_by_first() const {
-  const RankProcess& first = ranks_.front();
-  return WIFEXITED(*first.status) && slots_[0].failure[0] != '\0' &&
-         failure_text().starts_with("rank 0 of ");
+  return text.empty() ? end_text(*first_failed_) : text;
 }
 
 int RankProcesses::finish() {
@@ -384,7 +369,7 @@ int RankProcesses::finish() {
   // With several launchers, that of rank 0 reports failures that every machine knows; a rank ended
   // by a signal is reported where it ran.
   const bool reports = options_.first_rank == 0 || WIFSIGNALED(status);
-  if (!stopped && reports && !printed_by_first()) {
+  if (!stopped && reports) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", shown_text(failure_text()).c_str());
   }

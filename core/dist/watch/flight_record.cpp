@@ -4,9 +4,11 @@
 
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/base/error.h"
@@ -151,6 +153,15 @@ RankStatus read_slot(const FlightRecord::RecordSlot& slot) {
 FlightRecord& flight_record() {
   static FlightRecord* const record = new FlightRecord;  // outlives every thread that reads it
   return *record;
+}
+
+void share_with_launcher(int64_t local_rank) {
+  const char* const text = std::getenv("XRUN_RANK_RECORDS");
+  if (text == nullptr) return;
+  const int fd = std::atoi(text);
+  flight_record().share(fd, local_rank);
+  ::unsetenv("XRUN_RANK_RECORDS");  // neither is for the programs that this process starts
+  ::close(fd);
 }
 
 }  // namespace xrun

@@ -99,4 +99,8 @@ RankStatus read_slot(const FlightRecord::RecordSlot& slot);
 // The record of this process.
 FlightRecord& flight_record();
 
+// Moves the record of this process to the memory that `xrun launch` reads, if it started this
+// process. `local_rank`: of this process among those of its launcher.
+void share_with_launcher(int64_t local_rank);
+
 }  // namespace xrun

@@ -218,15 +218,28 @@ std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& l
   return "";
 }
 
+RankFault fault_in(int64_t rank, int64_t size, const std::string& what) {
+  const std::string first_line = what.substr(0, what.find('\n'));
+  for (int64_t other = 0; other < size; ++other) {
+    const std::string name = fmt::format("rank {} of {}: ", other, size);
+    const size_t at = first_line.find(name);
+    // "frank 2 of 3: " names none.
+    if (at == std::string::npos || (at > 0 && first_line[at - 1] != ' ')) continue;
+    return {other, what.substr(0, at) + what.substr(at + name.size())};
+  }
+  return {rank, what};
+}
+
 RankVerdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
                         int64_t now_ms) {
   RankVerdict out;
-  const RankView& failed = ranks[rank];
-  out.rank = rank;
-  out.reported = !failed.failure.empty();
-  out.status = failed.failure.empty() ? 1 : failed.failure_status;
-  out.text =
-      fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(failed.status), what);
+  const RankView& reporter = ranks[rank];
+  out.reported = !reporter.failure.empty();
+  out.status = reporter.failure.empty() ? 1 : reporter.failure_status;
+  const RankFault fault = fault_in(rank, std::ssize(ranks), what);
+  rank = out.rank = fault.rank;
+  out.text = fmt::format("rank {} of {}: {}: {}", rank, ranks.size(), step_text(ranks[rank].status),
+                         fault.what);
   const auto add = [&](size_t r) {
     out.text += fmt::format("\n  rank {}: {}", r, status_text(ranks[r].status, now_ms));
   };

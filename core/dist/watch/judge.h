@@ -45,6 +45,16 @@ struct RankVerdict {
   std::string text;       // "rank 2 of 4: step 17: what happened", then a line for each rank
 };
 
+// An error and the rank whose error it is.
+struct RankFault {
+  int64_t rank = 0;
+  std::string what;
+};
+
+// Returns whose error `what` of rank `rank` is: that of another rank if its first line quotes one
+// ("dpo.lua:31: rank 2 of 4: no luck"), without the words that name the rank.
+RankFault fault_in(int64_t rank, int64_t size, const std::string& what);
+
 // Returns the verdict at `now_ms`, or nothing while all is well.
 std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const WatchLimits& limits,
                                  int64_t now_ms);
@@ -54,7 +64,8 @@ std::optional<RankVerdict> judge(const std::vector<RankView>& ranks, const Watch
 std::string late_notice(const std::vector<RankView>& ranks, const WatchLimits& limits,
                         int64_t now_ms);
 
-// Returns the verdict that rank `rank` failed by `what`, with what every rank does.
+// Returns the verdict that rank `rank` reported `what`, or was found in it, with what every rank
+// does. At fault is the rank of fault_in.
 RankVerdict failed_rank(const std::vector<RankView>& ranks, int64_t rank, const std::string& what,
                         int64_t now_ms);
 

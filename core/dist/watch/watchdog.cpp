@@ -126,8 +126,9 @@ void Watchdog::fail(int status, const std::string& message) {
   changed_.notify_all();
   // An error that comes after a verdict is a consequence of it and is not sent.
   if (!verdict()) {
-    record_.set_failure(fmt::format("rank {} of {}: {}: {}", env_.rank, env_.world_size,
-                                    step_text(record_.read()), message));
+    const RankFault fault = fault_in(env_.rank, env_.world_size, message);
+    record_.set_failure(fmt::format("rank {} of {}: {}: {}", fault.rank, env_.world_size,
+                                    step_text(record_.read()), fault.what));
     wake(wake_);
     await_verdict(kReplyS);
   }

@@ -67,7 +67,12 @@ void report_collectives(const Ranks& ranks) {
 
 std::unique_ptr<Ranks> join_run() {
   const std::optional<RankEnvironment> env = rank_environment();
-  if (!env) return nullptr;
+  if (!env) {
+    // `xrun launch -n 1` reports the failure of one process as that of many.
+    share_with_launcher(0);
+    flight_record().join();
+    return nullptr;
+  }
   JoinOptions options;
   const Json binary = binary_identity();
   for (const auto& [name, value] : binary.as_object()) {
@@ -92,24 +97,28 @@ void choose_gpu_of_rank() {
 }
 
 int run_on_ranks(Ranks* ranks, const std::function<int()>& run) {
-  if (ranks == nullptr) return run();
+  const auto fail = [ranks](int status, const std::string& message) {
+    if (ranks != nullptr) return ranks->fail(status, message);
+    flight_record().set_failure(
+        fmt::format("rank 0 of 1: {}: {}", step_text(flight_record().read()), message));
+  };
   try {
     const int status = run();
-    if (status == 0) report_collectives(*ranks);
+    if (ranks != nullptr && status == 0) report_collectives(*ranks);
     return status;
   } catch (const Interrupted&) {
     throw;
   } catch (const UsageError& error) {
-    ranks->fail(2, error.what());
+    fail(2, error.what());
     throw;
   } catch (const c10::Error& error) {
-    ranks->fail(1, error.what_without_backtrace());
+    fail(1, error.what_without_backtrace());
     throw;
   } catch (const std::bad_alloc&) {
-    ranks->fail(1, "out of memory");
+    fail(1, "out of memory");
     throw;
   } catch (const std::exception& error) {
-    ranks->fail(1, error.what());
+    fail(1, error.what());
     throw;
   }
 }

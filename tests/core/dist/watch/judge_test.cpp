@@ -61,6 +61,23 @@ TEST(Judge, FindsADeadRankAndTellsWhatEachDid) {
             "s, recipes/dpo.lua:31");
 }
 
+TEST(Judge, AnErrorThatQuotesAnotherRankIsThatRanks) {
+  std::vector<RankView> ranks = {computing(3), computing(3), computing(3)};
+  ranks[1].status.step = 18;
+  ranks[2].failure = "dpo.lua:31: AdamW:step: rank 1 of 3: my objective is wrong\nrank 0 of 3: x";
+  ranks[2].failure_status = 2;
+  const auto verdict = judge(ranks, {}, kNow);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(first_line(verdict),
+            "rank 1 of 3: step 18: dpo.lua:31: AdamW:step: my objective is wrong");
+  EXPECT_EQ(verdict->rank, 1);
+  EXPECT_EQ(verdict->status, 2);
+  EXPECT_TRUE(verdict->reported);
+  ranks[2].failure = "the reward of crank 1 of 3: too low";
+  EXPECT_EQ(first_line(judge(ranks, {}, kNow)),
+            "rank 2 of 3: step 17: the reward of crank 1 of 3: too low");
+}
+
 TEST(Judge, AnOrderlyEndIsNotAFault) {
   std::vector<RankView> ranks = {computing(3), computing(3)};
   ranks[1].closed = ranks[1].left = true;
