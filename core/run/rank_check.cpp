@@ -5,12 +5,18 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <functional>
+#include <random>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/strings.h"
+#include "core/dist/agreement.h"
 #include "core/dist/ranks.h"
 
 namespace xrun {
@@ -62,6 +68,29 @@ RunIdentity identity_from(const Json& json) {
   return identity;
 }
 
+constexpr std::chrono::seconds kSeen{3};  // other machines see a new file after a moment
+constexpr std::chrono::milliseconds kSeenPoll{50};
+constexpr const char* kShareIt =
+    "the folder of a run must be on a file system that all ranks share and may write to";
+
+bool appears(const std::filesystem::path& file) {
+  std::error_code ignored;
+  for (std::chrono::milliseconds waited{0}; !std::filesystem::exists(file, ignored);
+       waited += kSeenPoll) {
+    if (waited >= kSeen) return false;
+    std::this_thread::sleep_for(kSeenPoll);
+  }
+  return true;
+}
+
+void write_empty_file(const std::filesystem::path& file) {
+  try {
+    FileWriter(file).close();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}; {}", error.what(), kShareIt));
+  }
+}
+
 }  // namespace
 
 void compare_identities(Ranks* ranks, const RunIdentity& own) {
@@ -84,6 +113,32 @@ void compare_plans(Ranks* ranks, std::string_view what, const Json& own) {
   compare(ranks, what, own, [](const Json& first, const Json& other) {
     return find_differences(first, other, "plan");
   });
+}
+
+void check_shared_folder(Ranks* ranks, const std::filesystem::path& dir) {
+  if (ranks == nullptr) return;
+  std::filesystem::path own;
+  // Random: a folder of this path on another disk must not have it from an earlier run.
+  const std::string token = from_first_rank(ranks, "a file in the run's folder", [&] {
+    const std::string name = fmt::format("lock.tmp{}", std::random_device()());
+    write_empty_file(own = dir / name);
+    return name;
+  });
+  std::error_code ignored;
+  try {
+    agree(ranks, "the run's folder on all ranks", [&] {
+      if (is_first_rank(ranks)) return;
+      XRUN_CHECK(appears(dir / token),
+                 "{}: this process does not see what rank 0 has written there; {}",
+                 std::filesystem::absolute(dir).string(), kShareIt);
+      write_empty_file(own = dir / fmt::format("{}{:05}", token, ranks->rank()));
+      std::filesystem::remove(own, ignored);
+    });
+  } catch (...) {
+    std::filesystem::remove(own, ignored);
+    throw;
+  }
+  std::filesystem::remove(own, ignored);
 }
 
 }  // namespace xrun

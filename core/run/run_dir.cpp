@@ -20,6 +20,7 @@
 #include "core/dist/agreement.h"
 #include "core/run/checkpoint.h"
 #include "core/run/machine.h"
+#include "core/run/rank_check.h"
 #include "core/run/record/run_digests.h"
 #include "core/run/record/run_files.h"
 #include "core/run/record/run_record.h"
@@ -39,9 +40,9 @@ constexpr std::array<std::string_view, 5> kBeforeBegin = {"lock", "log.txt", "le
 // True for `config.json.tmp123` and `.hf.tmp123`: files of a process that was killed while it
 // wrote.
 bool is_temporary(std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kWritten = {
-      "log.txt",     "recipe.lua",        "config.json", "run.json",
-      "ledger.json", "failed_batch.json", kRunDigests,   ".hf"};
+  static constexpr std::array<std::string_view, 9> kWritten = {
+      "log.txt",           "recipe.lua", "config.json", "run.json", "ledger.json",
+      "failed_batch.json", kRunDigests,  ".hf",         "lock"};
   const size_t end = name.rfind(".tmp");
   if (end == std::string_view::npos) return false;
   const std::string_view id = name.substr(end + std::string_view(".tmp").size());
@@ -71,8 +72,9 @@ RunDir RunDir::open(RunIdentity identity, RunDirOptions options) {
     dir.emplace(RunDir(identity, options));
     return dump_json(dir->opened());
   });
-  if (dir) return std::move(*dir);
-  return RunDir(std::move(identity), parse_json(opened, "the run's folder"));
+  if (!dir) dir.emplace(RunDir(std::move(identity), parse_json(opened, "the run's folder")));
+  check_shared_folder(options.ranks, dir->path());
+  return std::move(*dir);
 }
 
 Json RunDir::opened() const {

@@ -43,9 +43,9 @@ class RunDir {
  public:
   // Throws UsageError with the fix if the folder holds a run and resume is false, or holds other
   // files, or is a file, or a newer xrun made the run; Error if it cannot be written, is in use by
-  // another process, or if the resume is refused (resume.h). With resume, a folder without a begun
-  // run or without a checkpoint starts from the beginning (of another recipe too, with a notice,
-  // unless steps were logged). resumed_run.h finds the folder.
+  // another process, is not shared by the ranks, or if the resume is refused (resume.h). With
+  // resume, a folder without a begun run or without a checkpoint starts from the beginning (of
+  // another recipe too, with a notice, unless steps were logged). resumed_run.h finds the folder.
   static RunDir open(RunIdentity identity, RunDirOptions options);
   ~RunDir();
   RunDir(RunDir&&) noexcept;

@@ -245,5 +245,38 @@ TEST(RankCheck, EqualRanksPass) {
   compare_identities(nullptr, toy_identity());
 }
 
+TEST(RankCheck, AFolderThatRanksDoNotShareEndsAll) {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder / "run");
+  std::filesystem::create_directories(folder / "own");
+  const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
+    try {
+      check_shared_folder(ranks, folder / (ranks->rank() == 1 ? "own" : "run"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  });
+  EXPECT_EQ(texts[1],
+            (folder / "own").string() +
+                ": this process does not see what rank 0 has written there; the folder of a run "
+                "must be on a file system that all ranks share and may write to");
+  EXPECT_EQ(texts[0], "rank 1 of 3: " + texts[1]);
+  EXPECT_EQ(texts[2], texts[0]);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
+}
+
+TEST(RankCheck, ASharedFolderPassesAndStaysAsItWas) {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder / "run");
+  for (const std::string& text : on_ranks(3, [&](Ranks* ranks) {
+         check_shared_folder(ranks, folder / "run");
+         return std::string("shared");
+       })) {
+    EXPECT_EQ(text, "shared");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
+}
+
 }  // namespace
 }  // namespace xrun::shared_run_test
