@@ -26,7 +26,7 @@ def settings(random_, level):
            f"save.every={random_.choice([7, 50])}"]
     if random_.random() < 0.2:
         out.append("lora.rank=2")
-    elif random_.random() < 0.2 and level < 3:
+    elif random_.random() < 0.2:
         out.append('train={ "*.mlp.*" }')
     return out
 
