@@ -36,6 +36,14 @@ wants 1 "rank 1 of 2: before step 0: fails.lua:1: no luck" "$xrun" launch -n 2 f
 is "$(grep -c 'xrun: error' out.txt)" 1
 no_ranks_left
 
+# So does a rank whose recipe ends its process, with that status.
+cat >exits.lua <<'LUA'
+if os.getenv("RANK") == "1" then os.exit(7) end
+os.execute("sleep 1")
+LUA
+wants 7 "rank 1 of 2: before step 0: the recipe ended its process with status 7" "$xrun" launch -n 2 exits.lua
+no_ranks_left
+
 # One rank alone has the same last line.
 echo 'error("no luck")' >alone.lua
 wants 1 "rank 0 of 1: before step 0: alone.lua:1: no luck" "$xrun" launch -n 1 alone.lua

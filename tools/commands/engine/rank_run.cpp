@@ -63,6 +63,33 @@ void report_collectives(const Ranks& ranks) {
   if (is_on(kTimes)) std::fputs(own_times().table().c_str(), stderr);
 }
 
+// Reports to the other ranks if the recipe's os.exit ends this process while this object lives: it
+// returns to nobody, and runs no destructor.
+class ExitReport {
+ public:
+  explicit ExitReport(Ranks* ranks) {
+    if (ranks == nullptr) return;
+    running_ = ranks;
+    process_ = ::getpid();
+    ::on_exit(report, nullptr);
+  }
+  ~ExitReport() { running_ = nullptr; }
+  ExitReport(const ExitReport&) = delete;
+  ExitReport& operator=(const ExitReport&) = delete;
+
+ private:
+  // Not in a child of this process.
+  static void report(int status, void* /*unused*/) {
+    if (running_ == nullptr || process_ != ::getpid() || status == 0) return;
+    const std::string text = fmt::format("the recipe ended its process with status {}", status);
+    running_->fail(status, text);
+    print_error(text);
+  }
+
+  static inline Ranks* running_ = nullptr;
+  static inline pid_t process_ = 0;
+};
+
 }  // namespace
 
 std::unique_ptr<Ranks> join_run() {
@@ -102,6 +129,7 @@ int run_on_ranks(Ranks* ranks, const std::function<int()>& run) {
     flight_record().set_failure(
         fmt::format("rank 0 of 1: {}: {}", step_text(flight_record().read()), message));
   };
+  const ExitReport exit_report(ranks);
   try {
     const int status = run();
     if (ranks != nullptr && status == 0) report_collectives(*ranks);
