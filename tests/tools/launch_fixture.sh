@@ -4,7 +4,7 @@ is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 
 # OPTION...: starts the shipped recipe on two ranks; returns after some steps.
 start_endless() {
-  rm -f metrics_seen
+  rm -f out.txt  # an earlier run's has steps already
   local run=(--run "endless_$RANDOM$RANDOM")
   [[ " $* " != *" --run "* ]] || run=()
   "$xrun" launch -n 2 "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
@@ -13,7 +13,7 @@ start_endless() {
   launcher=$!
   local tries
   for tries in $(seq 600); do
-    ! grep -q '^ *step 1' out.txt || return 0
+    ! grep -qs '^ *step 1' out.txt || return 0
     kill -0 "$launcher" 2>/dev/null || { cat out.txt; fail "the run ended by itself"; }
     sleep 0.1
   done
