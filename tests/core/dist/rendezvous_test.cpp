@@ -37,16 +37,28 @@ std::string failure_of(const std::function<void()>& work) {
   return "";
 }
 
-// The processes meet on threads; returns the failure of each.
-std::vector<std::string> failures(c10d::Store& store, const std::vector<RankEnvironment>& envs) {
+// The processes meet on threads; returns the failure of each. `program`: of process i.
+std::vector<std::string> failures(
+    c10d::Store& store, const std::vector<RankEnvironment>& envs,
+    const std::function<std::string(size_t i)>& program = [](size_t) { return "engine ab\n"; }) {
   std::vector<std::string> out(envs.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < envs.size(); ++i) {
     threads.emplace_back(
-        [&, i] { out[i] = failure_of([&] { meet(store, envs[i], "torch 2.11.0\n"); }); });
+        [&, i] { out[i] = failure_of([&] { meet(store, envs[i], program(i)); }); });
   }
   for (std::thread& thread : threads) thread.join();
   return out;
+}
+
+TEST(Rendezvous, OtherBuildsAreBadUsage) {
+  c10d::HashStore store;
+  for (const std::string& failure : failures(store, {env_of(0, 2), env_of(1, 2)}, [](size_t i) {
+         return fmt::format("engine a{}\n", i);
+       })) {
+    EXPECT_EQ(failure.substr(0, 63),
+              "usage: ranks 0 and 1 run different builds of xrun (engine a0 an");
+  }
 }
 
 TEST(Rendezvous, AProcessOfASecondJobIsRefused) {
