@@ -64,9 +64,10 @@ for level in 0 1 3; do
     --set dist.level=$level --set where=after --run "all_$level" --threads 1
   grep -q "saved in all_$level/checkpoints/step_000000[23]" out.txt || { cat out.txt; fail "not saved"; }
 done
-# An error of rank 0 that the others wait for is printed once.
+# An error of rank 0 that the others wait for is rank 0's in the last line, too.
 wants 2 "xrun: error: all_1: " "$xrun" launch -n 2 alone.lua --run all_1 --threads 1
-is "$(grep -c 'all_1: ' out.txt)" 1
+is "$(grep -c 'all_1: ' out.txt)" 2
+grep -q '^rank 0 of 2: before step 0: all_1: ' out.txt || { cat out.txt; fail "no last line"; }
 
 # An error in an objective on one rank: all save, and the last line names that rank, whichever
 # process ends first.
