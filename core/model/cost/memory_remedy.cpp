@@ -28,6 +28,7 @@ void with_tokens(MemoryShape& shape, int64_t tokens) {
   if (tokens >= shape.tokens) return;
   // The step then has several micro-batches, each with its share of the loss rows.
   shape.several = true;
+  shape.items = (shape.items * shape.tokens + tokens - 1) / tokens;
   shape.loss_rows =
       static_cast<int64_t>(static_cast<double>(shape.loss_rows) * static_cast<double>(tokens) /
                            static_cast<double>(shape.tokens)) +

@@ -26,9 +26,10 @@ namespace xrun {
 
 namespace {
 
-// As in core/dist/flat_index.h and core/train/models/gradient_exchange.cpp.
+// As in core/dist/flat_index.h, core/train/models/gradient_exchange.cpp (gradients) and
+// core/train/weight_gather.cpp (weights).
 constexpr double kBucketElements = 4 << 20;
-constexpr double kBucketsInFlight = 4;
+constexpr int kBucketsInFlight = 4;
 
 // One model's kinds of memory at each point at which a step may peak.
 class StepPoints {
@@ -73,8 +74,7 @@ class StepPoints {
     // The block that computes and the next one.
     const double outside = vocab_elements_ * (tied_ ? 1 : 2);
     fetched_ = 2 * element_ * std::max(0.0, base_ - outside) / layers_;
-    bucket_ = 4 * std::min(moved_, std::max({kBucketElements, largest_.gradient / 4,
-                                             trains_base_ ? vocab_elements_ : 0.0}));
+    add_buckets();
     largest_.gradient = std::min(largest_.gradient, 4 * trained_);
   }
 
@@ -180,37 +180,86 @@ class StepPoints {
     largest_.gradient = std::max(largest_.gradient, block.gradient);
   }
 
-  // At the end of a micro-batch. Of ranks (gradient_exchange.h and its constants): the buckets
-  // under way, or at level 0 the sums of all ranges, which are gathered later.
+  // The buckets of gradients between ranks, in the order of their launches.
+  void add_buckets() {
+    if (s_.ranks == 1) return;
+    first_bucket_ = trains_embedding_ ? 4 * vocab_elements_ : 0;
+    last_bucket_ = trains_head_ && !tied_ && !s_.scores ? 4 * vocab_elements_ : 0;
+    const double block = std::max(0.0, 4 * moved_ - first_bucket_ - last_bucket_) / layers_;
+    // A block fills whole buckets, each at most one weight beyond the least size.
+    block_bucket_ = std::min(block, std::max(4 * kBucketElements, largest_.gradient));
+    block_buckets_ =
+        block_bucket_ > 0 ? layers_ * std::max(1.0, std::round(block / block_bucket_)) : 0;
+    const auto ranks = static_cast<double>(s_.ranks), items = static_cast<double>(s_.items);
+    rounds_ = std::ceil(items / ranks);
+    senders_ = std::min(items, ranks) / ranks;
+  }
+  // The bytes of the i-th bucket that a backward launches: an untied head, blocks, the embedding.
+  double bucket(double i) const {
+    if (i < 1) return last_bucket_;
+    return i < 1 + block_buckets_ ? block_bucket_ : first_bucket_;
+  }
+
+  // The gradients of a rank (gradient_exchange.h) when its last item has launched so many buckets:
+  // sums of its ranges, what it sends, and what it receives. The last buckets of an earlier item
+  // are under way until the next one launches its own.
+  double exchanged(double launched) const {
+    const double buckets = 2 + block_buckets_, whole = 4 * moved_;
+    double under_way = 0, begun = rounds_ > 1 ? whole : 0;
+    // A hostile config's count of buckets may be too large for ++.
+    for (int before = 1; before <= kBucketsInFlight; ++before) {
+      const double i = launched - before;
+      if (i >= 0) under_way += bucket(i);
+      if (i < 0 && rounds_ > 1) under_way += bucket(buckets + i);
+    }
+    if (rounds_ <= 1) {
+      begun =
+          launched < 1 ? 0 : last_bucket_ + std::min(launched - 1, block_buckets_) * block_bucket_;
+      if (launched >= buckets) begun = whole;
+    }
+    under_way = std::min(under_way, whole);
+    // A bucket is added to the sums when it has arrived.
+    const double sums = rounds_ > 2 ? whole : std::max(0.0, begun - under_way);
+    // Below level 2 every bucket keeps the buffer it is sent from, which also takes the updated
+    // weights; from 2 on there are those under way and the next one.
+    const double next = launched < buckets ? bucket(launched) : 0;
+    const double sent = s_.level < 2 ? whole : std::min(under_way + next, whole);
+    return sums / static_cast<double>(s_.ranks) + sent + senders_ * under_way;
+  }
+
+  // At the end of a micro-batch.
   double gradients() const {
     // A group of micro-batches is summed by itself before it is added to earlier ones
     // (AdamW::begin_exchange).
-    if (s_.ranks == 1) return 4 * moved_ * (s_.prefix_tokens > 0 && s_.several_items ? 2 : 1);
-    // A small model has fewer buckets than may be under way.
-    const double under_way = std::min(kBucketsInFlight * bucket_, 4 * moved_);
-    const double sent = s_.level >= 2 ? under_way : 0;
-    return earlier_gradients() + sent + (s_.level == 0 ? 4 * moved_ : under_way);
+    if (s_.ranks == 1) return 4 * moved_ * (s_.prefix_tokens > 0 && s_.items > 1 ? 2 : 1);
+    double most = exchanged(2 + block_buckets_);
+    // All sums are gathered when no bucket is under way.
+    if (s_.level == 0) most = std::max(most, 4 * moved_ * (2 + 1 / static_cast<double>(s_.ranks)));
+    return most + item_gradients();
   }
-  // Gradients of earlier micro-batches, held while one computes. With ranks: this rank's sums and,
-  // below level 2, its send buffers.
+  // Those of an item that has several backwards, which are exchanged when it ends.
+  double item_gradients() const { return s_.ranks > 1 && s_.prefix_tokens > 0 ? 4 * moved_ : 0; }
+  // Gradients of earlier micro-batches, held while one computes.
   double earlier_gradients() const {
-    if (s_.ranks == 1) return gradients();
-    return 4 * moved_ / static_cast<double>(s_.ranks) + (s_.level >= 2 ? 0 : 4 * moved_);
+    return s_.ranks == 1 ? gradients() : exchanged(0) + item_gradients();
   }
-  // With ranks: buckets filled or in flight while blocks wait for their backward; end() covers the
-  // point at which none waits.
+  // With ranks: buckets are launched while blocks wait for their backward. The first forward after
+  // an update needs less: at level 2 at most the same buckets of weights are still under way
+  // (weight_gather.h), with the same activations and without the pieces of other ranks.
   void add_exchange(PeakBytes& m) const {
-    if (s_.ranks == 1) return;
-    const double count = std::max(1.0, std::round(4 * moved_ / bucket_));
-    const double under_way =
-        s_.level >= 2 ? 2 * bucket_ : bucket_;  // received and, from 2 on, sent
-    const double filled = s_.level >= 2 ? bucket_ : 0;
+    if (s_.ranks == 1 || s_.prefix_tokens > 0) return;
+    const double before = exchanged(0);
     double most = 0, freed = 0;
-    for (double done = 0; done < std::min(count, kBucketsInFlight + 1); ++done) {
-      const double held = done * under_way + filled;
+    // While the next bucket is being filled.
+    for (double launched = 1; launched <= std::min(block_buckets_, kBucketsInFlight + 1.0);
+         ++launched) {
+      const double held = exchanged(launched) - before;
       // The first gradients arrive when a block's backward is done.
-      const double gone = saved_ * std::max(done / count, 1 / layers_);
-      if (held - gone > most - freed) most = held, freed = gone;
+      const double gone =
+          launched > 1 ? saved_ * std::max((launched - 1) / block_buckets_, 1 / layers_) : 0;
+      if (launched > 1 && held - gone <= most - freed) continue;
+      most = held;
+      freed = gone;
     }
     m.gradients += most;
     m.activations -= freed;
@@ -306,7 +355,11 @@ class StepPoints {
   double share_;         // the part of state in ranges that one rank holds
   bool ranges_weights_;  // the policy's, at level 3
   double fetched_ = 0;   // bytes of the blocks of a model in ranges that are here whole
-  double bucket_ = 0;    // bytes of the largest bucket of gradients
+  // Bytes of buckets of gradients: the embedding's, a block's largest, an untied head's.
+  double first_bucket_ = 0, block_bucket_ = 0, last_bucket_ = 0;
+  double block_buckets_ = 0;  // of all blocks
+  double rounds_ = 1;         // items of the rank with the most
+  double senders_ = 1;        // the part of the ranks that has an item
   double vocab_elements_ = 0;
   double base_ = 0, trained_ = 0, moved_ = 0;  // elements; moved: those that get gradients
   double packed_ = 0;                          // elements of a sampler's packed weights

@@ -17,11 +17,11 @@ namespace xrun {
 struct MemoryShape {
   c10::ScalarType dtype = c10::ScalarType::Float;
   GemmType gemm = GemmType::kStorage;
-  int64_t tokens = 0;          // of the largest micro-batch
-  int64_t loss_rows = 0;       // of that micro-batch
-  bool several = false;        // several micro-batches in a step
-  int64_t prefix_tokens = 0;   // computed once for several of them, beside `tokens` (held_prefix.h)
-  bool several_items = false;  // such a group is not alone in its step
+  int64_t tokens = 0;         // of the largest micro-batch
+  int64_t loss_rows = 0;      // of that micro-batch
+  bool several = false;       // several micro-batches in a step
+  int64_t prefix_tokens = 0;  // computed once for several of them, beside `tokens` (held_prefix.h)
+  int64_t items = 1;          // of a step: micro-batches, or several that share a held prefix
   int64_t head_mb = 1024;
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/model/weights/weight_layout.h"
 #include "tests/core/model/cost/memory_steps.h"
 
 namespace xrun::memory_plan_test {
@@ -199,18 +200,47 @@ TEST(MemoryPlanOfRanks, EachLevelDividesWhatItShares) {
   EXPECT_LT(bytes_of(plan(4, 2), "gradients"), bytes_of(plan(4, 0), "gradients"));
 }
 
-TEST(MemoryPlanOfRanks, BucketsUnderWayDoNotAddToTheActivationsOfAllBlocks) {
+// With many tokens the plan peaks in the backward of the last block, when an earlier micro-batch of
+// the rank has three buckets under way.
+TEST(MemoryPlanOfRanks, BucketsOfAnEarlierMicroBatchAreUnderWayInTheNext) {
+  const TinyFolder folder;
+  ModelConfig config = read_model_config(folder.model());
+  config.layers = 8;
+  const auto gradients = [&](int64_t level, int64_t items) {
+    MemoryShape shape{.tokens = 4096, .loss_rows = 64, .several = true, .items = items};
+    shape.ranks = 4;
+    shape.level = level;
+    return static_cast<double>(bytes_of(memory_plan(config, shape), "gradients"));
+  };
+  const double whole = 4 * weight_elements(config);
+  const double embedding = 4 * static_cast<double>(config.vocab * config.hidden);
+  const double block = (whole - embedding) / 8;
+  const double under_way = embedding + 2 * block;
+  // One round of micro-batches: only buffers that are sent from.
+  for (const int64_t items : {1, 4}) {
+    EXPECT_EQ(gradients(1, items), whole);
+    EXPECT_EQ(gradients(2, items), block);
+  }
+  // In the second round the sums lack what is under way, later ones hold everything.
+  for (const auto& [items, summed] : {std::pair(8, whole - under_way), std::pair(12, whole)}) {
+    EXPECT_EQ(gradients(1, items), whole + summed / 4 + under_way);
+    EXPECT_EQ(gradients(2, items), summed / 4 + 2 * under_way + block);
+    EXPECT_EQ(gradients(3, items), gradients(2, items));
+  }
+}
+
+TEST(MemoryPlanOfRanks, RanksWithoutAMicroBatchSendNothing) {
   const TinyFolder folder;
   const ModelConfig config = read_model_config(folder.model());
-  const auto gradients = [&](int64_t ranks, int64_t level) {
-    MemoryShape shape{.tokens = 4096, .loss_rows = 64, .several = true};
-    shape.ranks = ranks;
-    shape.level = level;
-    return bytes_of(memory_plan(config, shape), "gradients");
+  const auto gradients = [&](int64_t items) {
+    // Few tokens: the peak is the end of the step.
+    MemoryShape shape{.tokens = 1, .loss_rows = 1, .several = true, .items = items};
+    shape.ranks = 8;
+    shape.level = 2;
+    return static_cast<double>(bytes_of(memory_plan(config, shape), "gradients"));
   };
-  const int64_t whole = gradients(1, 0);
-  EXPECT_EQ(gradients(4, 1), whole + whole / 4);  // what is sent, and the sums of a quarter
-  EXPECT_EQ(gradients(4, 2), whole / 4);
+  const double whole = 4 * weight_elements(config);
+  EXPECT_EQ(gradients(8) - gradients(4), whole / 2);
 }
 
 TEST(MemoryPlanOfTeachers, GradientsOfTheirLossWaitBesideTheLogits) {
