@@ -90,6 +90,16 @@ at::Tensor Model::master(size_t parameter) const {
   return in_ranges ? ranged_->master(parameter) : parameters_[parameter].master.detach();
 }
 
+int64_t Model::held_bytes() const {
+  // Masters in ranges are stand-ins of one number.
+  const size_t first = ranged_ ? static_cast<size_t>(base_count()) : 0;
+  int64_t bytes = ranged_ ? ranged_->held_bytes() : 0;
+  for (size_t i = first; i < parameters_.size(); ++i) {
+    bytes += static_cast<int64_t>(parameters_[i].master.nbytes());
+  }
+  return bytes;
+}
+
 std::shared_ptr<Model> Model::with_adapter(const Model& model,
                                            std::shared_ptr<const Adapter> adapter) {
   XRUN_CHECK(!trains_base(model.options_),

@@ -164,6 +164,8 @@ class Model {
   std::string digest(std::optional<at::ScalarType> type = std::nullopt) const;
   // The base weights in ranges; null if they are whole.
   RangedWeights* ranged_weights() const { return ranged_.get(); }
+  // The bytes of the masters that are here: all of them, or this process's ranges.
+  int64_t held_bytes() const;
 
   // Returns a copy that shares no storage, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;

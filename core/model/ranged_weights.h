@@ -35,6 +35,9 @@ class RangedWeights {
   };
   virtual MasterRange range(size_t trained) = 0;
 
+  // The bytes of this process's ranges of all masters.
+  virtual int64_t held_bytes() const = 0;
+
   // Drops fetched weights: the masters have changed.
   virtual void forget() = 0;
   // While true, every fetched weight stays until forget(), as decoding needs.

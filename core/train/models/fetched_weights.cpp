@@ -87,6 +87,12 @@ RangedWeights::MasterRange FetchedWeights::range(size_t tensor) {
   return {begin - flat.offset, own.narrow(0, begin - first, end - begin)};
 }
 
+int64_t FetchedWeights::held_bytes() const {
+  int64_t bytes = 0;
+  for (const at::Tensor& own : own_) bytes += static_cast<int64_t>(own.nbytes());
+  return bytes;
+}
+
 at::Tensor FetchedWeights::of(size_t tensor, const at::Tensor& bucket) const {
   const FlatTensor& flat = index_.tensors()[tensor];
   return bucket.narrow(0, flat.offset, flat.elements).view(flat.shape);

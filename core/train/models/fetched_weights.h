@@ -32,6 +32,7 @@ class FetchedWeights : public RangedWeights, public RangeSource {
   at::Tensor get(size_t parameter) override;
   at::Tensor master(size_t parameter) override;
   MasterRange range(size_t tensor) override;  // of the index, which begins with the trained ones
+  int64_t held_bytes() const override;
   void forget() override;
   void keep_all(bool keep) override;
 

@@ -313,10 +313,8 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   // Ranks must agree on this part, so models that some ranks may not load are left out.
   report.shared_ = to_object(shared, total_bytes(shared));
   for (const auto& policy : models.policies) {
-    if (!policy->loaded()) continue;  // in a dry run
-    for (const Parameter& parameter : policy->model().parameters()) {
-      report.weights_ += static_cast<int64_t>(parameter.master.nbytes());
-    }
+    // In a dry run it is not.
+    if (policy->loaded()) report.weights_ += policy->model().held_bytes();
   }
   report.program_ = std::max<int64_t>(resident_bytes() - device_memory(c10::kCPU).held, 0);
   // The peak of this loop, not of the loading before it.

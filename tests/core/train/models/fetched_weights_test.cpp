@@ -30,6 +30,10 @@ void expect_share(const std::vector<std::string>& train) {
       all += model.trained_parameters()[i].master.numel();
     }
     EXPECT_EQ(model.parameters()[0].master.storage().nbytes(), sizeof(float));
+    // Frozen weights are in ranges too.
+    const bool has_frozen = !train.empty();
+    EXPECT_EQ(model.held_bytes() > 4 * held, has_frozen);
+    EXPECT_GE(model.held_bytes(), 4 * held);
     return fmt::format("{} {}", held, all);
   });
   int64_t sum = 0, all = 0;
