@@ -27,6 +27,28 @@ constexpr ClusterDevice kDevices[] = {
 // AdamW reads and writes master and moments, reads the gradient, and writes the copy.
 constexpr double kUpdateBytes = 28;
 
+// Weights that are still under way at level 2 when a step begins: kGathersInFlight of
+// core/train/weight_gather.cpp, each of the least size that core/dist/flat_index.h gives a bucket.
+constexpr double kLateBytes = 4 * (16 << 20);
+
+// The micro-batches that ranks compute at a time, in seconds. They wait for the largest one.
+struct Round {
+  double forward = 0, backward = 0, all = 0;
+};
+
+std::vector<Round> rounds_of(const StepWork& work, int64_t gpus, bool again, double rate) {
+  std::vector<Round> rounds;
+  for (size_t m = 0; m < work.micros.size(); ++m) {
+    if (m % static_cast<size_t>(gpus) == 0) rounds.emplace_back();
+    const MicroWork& micro = work.micros[m];
+    const double backward = micro.backward + (again ? micro.forward : 0);
+    const double all = micro.forward + backward + micro.frozen;
+    if (all / rate <= rounds.back().all) continue;
+    rounds.back() = {micro.forward / rate, backward / rate, all / rate};
+  }
+  return rounds;
+}
+
 }  // namespace
 
 const ClusterDevice& cluster_device(std::string_view name) {
@@ -46,33 +68,30 @@ StepForecast forecast_step(const StepWork& work, const ClusterDevice& device,
   const double link =
       terms.link_share * (terms.gpus > device.near ? device.far_link : device.near_link);
   const bool again = work.recompute || (terms.level >= 3 && terms.gpus > 1);
-  // Ranks wait for the largest of the items that they compute at a time, and the backward that
-  // hides the gradients lasts as long.
-  std::vector<double> waits;
-  double last_backward = 0;
-  for (size_t m = 0; m < work.micros.size(); m += static_cast<size_t>(terms.gpus)) {
-    double most = 0;
-    for (size_t i = m; i < std::min(work.micros.size(), m + static_cast<size_t>(terms.gpus)); ++i) {
-      const MicroWork& micro = work.micros[i];
-      const double backward = micro.backward + (again ? micro.forward : 0);
-      if (micro.forward + backward + micro.frozen <= most) continue;
-      most = micro.forward + backward + micro.frozen;
-      last_backward = backward;
-    }
-    waits.push_back(most / rate);
-  }
+  const std::vector<Round> rounds = rounds_of(work, terms.gpus, again, rate);
   StepForecast out;
-  for (const double seconds : waits) out.compute_s += seconds;
+  for (const Round& round : rounds) out.compute_s += round.all;
   const double held = terms.level >= 1 ? work.trained / n : work.trained;
   out.update_s = kUpdateBytes * held / (device.bandwidth * terms.memory_share);
-  if (terms.gpus == 1) return out;
+  if (terms.gpus == 1 || rounds.empty()) return out;
   const double gradients = 4 * work.trained * share;
   const double after = terms.level >= 3 ? 0 : 4 * work.trained * share;
   const double fetched = terms.level >= 3 ? 2 * work.element * work.weights * share : 0;
-  out.sent_bytes = gradients + after + fetched * static_cast<double>(waits.size());
+  out.sent_bytes = (gradients + fetched) * static_cast<double>(rounds.size()) + after;
   out.exchange_s = out.sent_bytes / link;
-  out.exposed_s = std::max(0.0, gradients / link - last_backward / rate) + after / link;
-  for (const double seconds : waits) out.exposed_s += std::max(0.0, fetched / link - seconds);
+  const auto exposed = [&](double bytes, double hidden_s) {
+    return std::max(0.0, bytes / link - hidden_s);
+  };
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    const double next = r + 1 < rounds.size() ? rounds[r + 1].forward : 0;
+    out.exposed_s += exposed(gradients, rounds[r].backward + next);
+    out.exposed_s += exposed(fetched, rounds[r].all);
+  }
+  // Weights that the next step's first forward need not wait for before it begins.
+  double late = 0;
+  if (terms.level == 1) late = after;
+  if (terms.level == 2) late = std::min(after, kLateBytes * share);
+  out.exposed_s += (after - late) / link + exposed(late, rounds.front().forward);
   return out;
 }
 

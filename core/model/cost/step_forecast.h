@@ -55,9 +55,10 @@ struct StepForecast {
 };
 
 // Returns the forecast for the rank with the most micro-batches. A rank sends
-// (docs/distributed.md): gradients once, while the last backward runs; after the update, unhidden,
-// the gradients (level 0) or the weights (1, 2), all in fp32; at level 3 the weights in the compute
-// type, twice for each micro-batch, while it computes.
+// (docs/distributed.md): gradients after each of its micro-batches, while that backward and the
+// next forward run; after the update, in fp32, at level 0 the gradients, unhidden, and at levels 1
+// and 2 the weights, while the next forward runs (at level 2 only the last four buckets, of 16
+// MiB); at level 3 the weights in the compute type, twice for each micro-batch, while it computes.
 StepForecast forecast_step(const StepWork& work, const ClusterDevice& device,
                            const ForecastTerms& terms);
 

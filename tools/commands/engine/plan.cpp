@@ -153,7 +153,9 @@ std::vector<std::string> assumptions_of(const ClusterDevice& device, const Forec
                   "8B on 8 H100, 57 to 61 % for llm.q's 1.5B to 7B), {:.0f} % of the links', "
                   "{:.0f} % of the memory's",
                   100 * terms.utilisation, 100 * terms.link_share, 100 * terms.memory_share),
-      "gradients are hidden by the last backward; the exchange after an update is not",
+      "a backward and the step's next forward hide gradients; the next step's first forward hides the "
+      "weights that level 1 sends after an update, and of level 2 the last four buckets, 16 MiB each; "
+      "nothing hides the gradients that level 0 gathers",
       "a reference or teacher computes every row: with values in the cache a step is shorter",
       "bf16, masters and moments in fp32; none of this has been measured on a GPU"};
 }

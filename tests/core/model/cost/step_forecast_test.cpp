@@ -37,14 +37,39 @@ TEST(StepForecast, RanksShareMicroBatchesInRounds) {
   EXPECT_DOUBLE_EQ(forecast_step(work(1), kDevice, terms(2, 1)).compute_s, 3);
 }
 
-// Gradients hide behind the backward of 2 s; what follows the update does not.
-TEST(StepForecast, TheBackwardHidesTheGradients) {
+// Gradients of 1 s hide behind the backward of 2 s, weights behind the next forward of 1 s.
+TEST(StepForecast, TheBackwardHidesTheGradientsAndTheNextForwardTheWeights) {
   const StepForecast two = forecast_step(work(2), kDevice, terms(2, 1));
   EXPECT_DOUBLE_EQ(two.sent_bytes, 2 * 4 * 50e6 / 2);
   EXPECT_DOUBLE_EQ(two.exchange_s, 2);
-  EXPECT_DOUBLE_EQ(two.exposed_s, 1);
+  EXPECT_DOUBLE_EQ(two.exposed_s, 0);
   EXPECT_DOUBLE_EQ(two.update_s, 0.7);
-  EXPECT_DOUBLE_EQ(forecast_step(work(2), kDevice, terms(2, 0)).update_s, 1.4);
+  const StepForecast whole = forecast_step(work(2), kDevice, terms(2, 0));
+  EXPECT_DOUBLE_EQ(whole.update_s, 1.4);
+  EXPECT_DOUBLE_EQ(whole.exposed_s, 1);
+}
+
+TEST(StepForecast, AForwardHidesAtMostItsOwnTime) {
+  StepWork quick = work(2);
+  for (MicroWork& micro : quick.micros) micro.forward = 0.4e9;
+  EXPECT_DOUBLE_EQ(forecast_step(quick, kDevice, terms(2, 1)).exposed_s, 0.6);
+}
+
+// Four buckets of 16 MiB, of which a rank sends half.
+TEST(StepForecast, AtLevel2OnlyTheLastBucketsOfWeightsAreHidden) {
+  EXPECT_DOUBLE_EQ(forecast_step(work(2), kDevice, terms(2, 2)).exposed_s,
+                   1 - 4 * 16 * 1048576 / 2 / 100e6);
+}
+
+// Two rounds send gradients twice; the first ones have the next forward as well.
+TEST(StepForecast, GradientsAreSentAfterEachMicroBatchOfARank) {
+  StepWork slow = work(4);
+  for (MicroWork& micro : slow.micros) micro = {.forward = 0.25e9, .backward = 0.25e9};
+  const StepForecast two = forecast_step(slow, kDevice, terms(2, 3));
+  const double gradients = 4 * 50e6 / 2, fetched = 2 * 2 * 50e6 / 2;
+  EXPECT_DOUBLE_EQ(two.sent_bytes, 2 * (gradients + fetched));
+  // Blocks are computed again: a backward of 0.5 s, a micro-batch of 0.75 s.
+  EXPECT_DOUBLE_EQ(two.exposed_s, 0.25 + 0.5 + 2 * 0.25);
 }
 
 // 16 GPUs are two machines, whose link is ten times slower.
@@ -58,7 +83,7 @@ TEST(StepForecast, Level3FetchesWeightsTwiceForEachMicroBatch) {
   const StepForecast two = forecast_step(work(4), kDevice, terms(2, 3));
   EXPECT_DOUBLE_EQ(two.compute_s, 8);  // blocks are computed again
   const double gradients = 4 * 50e6 / 2, fetched = 2 * 2 * 50e6 / 2;
-  EXPECT_DOUBLE_EQ(two.sent_bytes, gradients + 2 * fetched);
+  EXPECT_DOUBLE_EQ(two.sent_bytes, 2 * (gradients + fetched));
   EXPECT_DOUBLE_EQ(two.exposed_s, 0);
 }
 
