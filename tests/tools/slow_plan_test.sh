@@ -8,7 +8,7 @@ asked = "which of the many old houses near the river would you like to see today
 for i in range(32):
     print(json.dumps({"prompt": asked, "chosen": f"the house {i} .", "rejected": f"none of {i} ."}))
 PYTHON
-plan() { "$xrun" plan "$@" --set model=tiny --gpus 2; }
+plan() { "$xrun" plan "$@" --set model=tiny --gpus "${gpus:-2}"; }
 dpo() { plan "$root/recipes/dpo.lua" --set answers=0 --set data.1.path=rows.jsonl "$@"; }
 # EXPRESSION: of the plan `p`, as --json in plan.json.
 is() {
@@ -48,6 +48,13 @@ tokens=$(python3 -c "import json; print(json.load(open('plan.json'))['tokens'])"
 dpo --json "${few[@]}" --set 'batch.schedule={ { step = 4, size = 16 } }' >plan.json
 is "abs(p['tokens'] / $tokens - (1 + 3 * 8) / 4) < 0.05"
 wants 0 'in 1 micro-batch (means)' dpo "${few[@]}"
+
+# GPUs beyond the micro-batches of a step have nothing to do.
+wants 0 '1 of 2 GPUs has no work: no planned step has more than 1 micro-batch' dpo "${few[@]}"
+gpus=256 dpo --json "${few[@]}" >plan.json
+is 'p["idle_gpus"] == 255'
+gpus=1 dpo --json "${few[@]}" >plan.json
+is 'p["idle_gpus"] == 0'
 
 # Prefixes are held over micro-batches on the CPU only, so on a GPU each micro-batch has its own.
 python3 - >chats.jsonl <<'PYTHON'

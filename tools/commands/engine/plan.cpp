@@ -166,6 +166,13 @@ double mean_micros(const PlannedLoop& planned) {
   return sum / static_cast<double>(planned.steps.size());
 }
 
+// GPUs that compute no micro-batch in any planned step.
+int64_t idle_gpus(const PlannedLoop& planned, int64_t gpus) {
+  size_t most = 0;
+  for (const StepWork& work : planned.steps) most = std::max(most, work.micros.size());
+  return std::max<int64_t>(gpus - static_cast<int64_t>(most), 0);
+}
+
 // "1 micro-batch", "3.5 micro-batches"
 std::string micros_text(double mean) {
   const auto whole = static_cast<int64_t>(mean);
@@ -205,6 +212,7 @@ void print_json(const PlannedLoop& planned, const std::vector<LevelPlan>& levels
                               {"trained", planned.steps.front().trained},
                               {"tokens", planned.tokens},
                               {"micro_batches", mean_micros(planned)},
+                              {"idle_gpus", idle_gpus(planned, terms.gpus)},
                               {"levels", std::move(all)},
                               {"assumptions", std::move(assumptions)}});
   std::printf("%s\n", dump_json(out).c_str());
@@ -228,6 +236,13 @@ void print_table(const std::string& recipe, const PlannedLoop& planned,
                        time_text(one.step.compute_s), time_text(one.step.update_s),
                        time_text(one.step.exposed_s), time_text(one.step.exchange_s),
                        count_text(static_cast<int64_t>(planned.tokens / one.step.step_s())));
+  }
+  if (const int64_t idle = idle_gpus(planned, terms.gpus); idle > 0) {
+    out += fmt::format(
+        "\n{} of {} GPUs {} no work: no planned step has more than {}; larger steps or a smaller "
+        "batch.max_tokens make more of them\n",
+        count_text(idle), count_text(terms.gpus), idle == 1 ? "has" : "have",
+        counted(terms.gpus - idle, "micro-batch", "es"));
   }
   out += "\nassumed\n";
   for (const std::string& text : assumptions_of(device, terms)) {
