@@ -2,7 +2,8 @@
 """Ranks of one thread against one process, on this machine.
 
   dist_bench.py XRUN speed [--pairs 3]     two ranks against one process of two threads, per level
-  dist_bench.py XRUN memory                bytes of each rank against the plan, per level
+  dist_bench.py XRUN memory                bytes of each rank against the plan, per level, and the
+                                           peaks of loading and saving at level 3
   dist_bench.py XRUN start [--pairs 10]    start and end of four ranks against one process
 
 A llama of 4 layers of width 256 with the vocabulary of recipes/data/tokenizer. Arms run in turn.
@@ -98,6 +99,74 @@ def memory(xrun):
                   f"{planned['total'] / measured['total']:.3f}; RSS "
                   f"{', '.join(f'{peak / 1e6:.0f}' for peak in peaks.values())} MB", flush=True)
             print("   ", planned, measured)
+    phases(xrun)
+
+
+# A rank's own VmRSS and VmHWM, at points between which it only loads, trains or saves.
+PHASES = r"""
+local xrun = require "xrun"
+local cfg = xrun.config {
+  model = "", data = { { path = "pairs.jsonl" } }, template = "chatml", optim = { lr = 1e-4 },
+  batch = { pairs = 2, max_tokens = 512 }, steps = 4, save = { every = 3 },
+}
+local policy = xrun.policy(cfg.model)
+local train = xrun.preference(cfg.data, policy, { template = cfg.template })
+local adamw = xrun.adamw(policy, cfg.optim)
+local out = io.open("phases." .. os.getenv("RANK"), "w")
+local function note(phase)
+  for line in io.lines("/proc/self/status") do
+    local name, kb = line:match("^(Vm%u+):%s+(%d+)")
+    if name == "VmRSS" or name == "VmHWM" then out:write(phase, " ", name, " ", kb, "\n") end
+  end
+  out:flush()
+  local reset = io.open("/proc/self/clear_refs", "w")  -- VmHWM becomes VmRSS
+  reset:write("5")
+  reset:close()
+end
+note("start")
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })    -- may load the weights
+for step, batch in run:steps(train, cfg.batch) do
+  if step == 0 then
+    policy:logprob(batch)                                    -- does load them
+    note("load")
+  end
+  if step == 3 then note("save") end                         -- after the checkpoint of steps 0 to 2
+  run:log(adamw:step(batch, function(p)
+    return -(policy:logprob(p.chosen) - policy:logprob(p.rejected)):log_sigmoid()
+  end))
+  if step == 2 then note("steady") end
+end
+"""
+
+
+def phases(xrun):
+    """Level 3 on two ranks: peaks of loading and saving against the steady state. VmHWM counts the
+    pages of the mapped file too."""
+    with open("phases.lua", "w") as file:
+        file.write(PHASES)
+    subprocess.run([xrun, "init-model", "wide", "--tokenizer", ROOT + "/recipes/data/tokenizer",
+                    "--layers", "12", "--hidden", "512", "--heads", "8"], check=True,
+                   stdout=subprocess.DEVNULL)
+    subprocess.run([xrun, "launch", "-n", "2", "phases.lua", "--threads", "1", "--run", "phases",
+                    "--set", "model=wide", "--set", "dist.level=3"], check=True,
+                   stdout=subprocess.DEVNULL)
+    with open("wide/model.safetensors", "rb") as file:
+        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    sizes = [one["data_offsets"] for name, one in head.items() if name != "__metadata__"]
+    largest = max(end - begin for begin, end in sizes) / 1e6
+    whole = max(end for _, end in sizes) / 1e6
+    for rank in range(2):
+        mb = {}
+        for line in open(f"phases.{rank}"):
+            phase, name, kb = line.split()
+            mb[phase, name] = int(kb) * 1024 / 1e6
+        steady = mb["steady", "VmRSS"]
+        loading, saving = mb["load", "VmHWM"], mb["save", "VmHWM"]
+        before = mb["start", "VmRSS"]
+        print(f"level 3, rank {rank} of 2: {whole:.0f} MB of weights, largest {largest:.1f} MB; "
+              f"RSS {before:.0f} MB before they load; steady state {steady:.0f} MB; VmHWM while "
+              f"loading {loading:.0f} MB ({loading - steady:+.1f}), while saving "
+              f"{saving:.0f} MB ({saving - steady:+.1f}); asked at most +{largest:.1f}", flush=True)
 
 
 def start(xrun, pairs):
