@@ -69,7 +69,7 @@ print(#xrun.align(pieces, pieces):pairs({ 5, 300 }, { 5, 300 }) .. " equal ids")
 
 TEST_F(AlignBinding, AnAlignedSetTrainsEvaluatesAndCountsItsChunks) {
   ASSERT_EQ(run(recipe("pieces"), "r"), "");
-  has(output_, "text.jsonl: 100.0 % of the trained tokens of 12 rows are aligned with ");
+  has(output_, "text.jsonl: 93.1 % of the trained tokens of 12 rows are aligned with ");
   // The bytes of "the", which begins each row, have no row of the teacher.
   for (const double coverage : values("r", "align/coverage")) {
     EXPECT_GT(coverage, 0.8);

@@ -257,7 +257,7 @@ TEST_F(RunBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   const auto loop = [&](const std::string& batch) {
     return run(head() + "for step, batch in run:steps(train, " + batch + ") do end\n", "r", true);
   };
-  has(loop("{ pairs = 4, sequences = 3 }"), "batch has both pairs and sequences, and one set");
+  has(loop("{ pairs = 4, sequences = 3 }"), "batch has both pairs and sequences, but one set");
   has(loop("{ pairs = 0 }"), "batch.pairs: got 0, wanted a whole number of at least 1");
   has(loop("{ pairs = 4, max_token = 3 }"), "there is no option `max_token`");
   has(loop("{ max_tokens = 300 }"), "batch.pairs is missing");
