@@ -121,7 +121,7 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
   shape.reference_tokens = sizes.reference_tokens;
   shape.reference_rows = sizes.reference_rows;
   shape.several = sizes.micros > 1;
-  shape.items = std::max<int64_t>(sizes.items, 1);
+  shape.items = std::max<int64_t>(holds ? sizes.items : sizes.micros, 1);
   add_sampling(policy, sizes, shape);
   shape.trains = training.first_optimizer >= 0;
   shape.optimizers = training.optimizers;
