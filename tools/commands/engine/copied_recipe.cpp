@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -145,7 +146,13 @@ CopiedRecipe copy_file(const std::string& file, const fs::path& folder) {
     const fs::path path = (folder / without_code(source.member)).lexically_normal();
     copied.lines.push_back(write_missing(path, source.text));
   }
-  for (const NamedInput& input : sources.inputs) {
+  std::vector<NamedInput> inputs = sources.inputs;
+  // It is an input if it is a file in the current folder; it may also lie beside the recipe.
+  if (const Json* text = config.find("template"); text != nullptr && text->is_string()) {
+    const NamedInput input{InputKind::kTemplate, text->as_string()};
+    if (std::ranges::find(inputs, input) == inputs.end()) inputs.push_back(input);
+  }
+  for (const NamedInput& input : inputs) {
     if (fs::path(input.name).is_absolute()) continue;
     const std::string path = path_of(input.name, file);
     // A name of the registry, or a built-in template, is the same in every folder.
