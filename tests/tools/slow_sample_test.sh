@@ -61,7 +61,7 @@ grep -q '"ids":\[' out || fail "$(cat out err)"
 echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a",
 "reasoning_content":"thought"},{"role":"user","content":"hi"}]}' | tr -d '\n' >chat
 "$xrun" sample --model tiny --json --template chatml --max-new-tokens 2 chat >out 2>err
-grep -qF 'note: chat:1: LOST: the template does not render "reasoning_content"' err ||
+grep -qF 'note: chat:1: LOST: the template leaves out the reasoning of earlier turns' err ||
   fail "$(cat err)"
 
 # An adapter's folder gives the answers of the merged model, not of its base.

@@ -115,20 +115,21 @@ std::string odd_sides(const std::vector<LikelihoodSide>& sides) {
 // A row whose gradient differs from finite differences; nothing if all agree.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
+  constexpr const char* kOwnMean =
+      "; losses less their own mean sum to 0, whatever the log-probs are";
   // Every slope is below what rounding allows to check.
   if (check.rows.empty() && check.unsure > 0) {
-    return Finding{
-        Verdict::kNote, subject,
-        "the loss changes so little with its log-probs that rounding hides whether its "
-        "gradient is right",
-        "scale the loss up, or look at its weights; losses less their own mean sum to 0, "
-        "whatever the log-probs are"};
+    return Finding{Verdict::kNote, subject,
+                   "the loss changes so little with its log-probs that rounding hides whether its "
+                   "gradient is right",
+                   fmt::format("scale the loss up, or look at its weights{}", kOwnMean)};
   }
   if (check.rows.empty()) {
     return Finding{Verdict::kWrong, subject,
                    "the loss does not depend on the log-probs of what is trained",
-                   "the objective must use policy:logprob, policy:token_logprob or policy:logits "
-                   "of its views"};
+                   fmt::format("the objective must use policy:logprob, policy:token_logprob or "
+                               "policy:logits of its views{}",
+                               kOwnMean)};
   }
   for (const LogprobCheck::RowSlope& unit : check.rows) {
     if (check.agrees(unit)) continue;
