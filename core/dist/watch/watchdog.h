@@ -29,7 +29,7 @@ struct WatchdogHooks {
   std::function<void()> ask_line;
 };
 
-// How the watchdogs of a run reach that of rank 0.
+// The connection of the watchdogs of a run to that of rank 0.
 struct WatchConnection {
   Socket socket;        // listens on rank 0, on the others it is connected to it
   uint64_t run_id = 0;  // random; rank 0 ignores processes that give another one

@@ -14,18 +14,10 @@
 #include "core/base/error.h"
 #include "core/dist/join_ranks.h"
 #include "core/dist/watch/socket.h"
+#include "tests/core/dist/rank_env.h"
 
 namespace xrun {
 namespace process_group_test {
-
-RankEnvironment env_of(int64_t rank, int64_t size, int port) {
-  RankEnvironment env;
-  env.rank = env.local_rank = rank;
-  env.world_size = env.local_size = size;
-  env.address = "127.0.0.1";
-  env.port = port;
-  return env;
-}
 
 int free_port() { return port_of(listen_on(0, /*loopback=*/true)); }
 

@@ -12,18 +12,10 @@
 
 #include "core/base/error.h"
 #include "core/dist/watch/socket.h"
+#include "tests/core/dist/rank_env.h"
 
 namespace xrun {
 namespace rendezvous_test {
-
-RankEnvironment env_of(int64_t rank, int64_t size, int port = 29500) {
-  RankEnvironment env;
-  env.rank = env.local_rank = rank;
-  env.world_size = env.local_size = size;
-  env.address = "127.0.0.1";
-  env.port = port;
-  return env;
-}
 
 // Returns "usage: " or "error: " and the message that `work` threw, or "".
 std::string failure_of(const std::function<void()>& work) {

@@ -1,4 +1,4 @@
-// What a rank holds of a model in ranges.
+// The ranges of a model that a rank holds: its share, and trained weights first.
 
 #include "core/train/models/fetched_weights.h"
 
