@@ -41,7 +41,7 @@ class Config {
   std::map<std::string, std::string> origins_;
 };
 
-// The way out for a recipe that assigns to a key, whose value the records of the run would lack.
+// Returns the fix for a recipe that assigns to a key; the records of the run would lack the value.
 std::string read_only_hint(const std::string& path, const std::string& value);
 
 }  // namespace xrun

@@ -263,7 +263,7 @@ void check_names(const Json& table, const std::string& path,
 
 }  // namespace
 
-// For tables that a recipe passes at run time; config.cpp checks the literals.
+// For tables that a recipe passes at run time; config_check.cpp checks the literals.
 void check_fields(const Json& value, const std::string& path) {
   if (const ConfigField* field = find_config_field(path)) {
     const std::string meant = fits(*field, value) ? "" : meant_member(*field, value);
