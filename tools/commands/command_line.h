@@ -13,10 +13,6 @@ namespace xrun {
 // message.
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv);
 
-// Returns the option of a command that a mistyped one may mean: "--all" for "--al", or "";
-// "--with-data or --with-model" for "--with-weights".
-std::string near_option(const CLI::App& app, const std::string& option);
-
 // Accepts whole numbers from `lowest`.
 CLI::Validator whole_number(int64_t lowest);
 

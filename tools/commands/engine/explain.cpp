@@ -31,6 +31,7 @@
 #include "tools/commands/engine/recipe_arguments.h"
 #include "tools/commands/engine/starter_files.h"
 #include "tools/commands/trust_arguments.h"
+#include "tools/commands/unknown_option.h"
 
 namespace xrun {
 
