@@ -18,6 +18,7 @@
 #include "core/train/batches/micro_batch.h"
 #include "lua/bind/recipe.h"
 #include "lua/state/args.h"
+#include "lua/state/source_texts.h"
 #include "lua/tensor/tensor.h"
 
 namespace xrun {

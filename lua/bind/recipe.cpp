@@ -26,6 +26,7 @@
 #include "lua/bind/modules.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/state/args.h"
+#include "lua/state/source_texts.h"
 
 namespace xrun {
 namespace {

@@ -15,6 +15,7 @@
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
 #include "lua/state/builtin_modules.h"
+#include "lua/state/source_texts.h"
 
 namespace xrun {
 namespace {

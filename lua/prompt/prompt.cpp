@@ -17,6 +17,7 @@
 #include "lua/prompt/input_names.h"
 #include "lua/state/args.h"
 #include "lua/state/interruption.h"
+#include "lua/state/source_texts.h"
 #include "lua/tensor/value_text.h"
 
 namespace xrun {

@@ -12,6 +12,7 @@
 #include "lua/prompt/prompt.h"
 #include "lua/state/args.h"
 #include "lua/state/source_excerpt.h"
+#include "lua/state/source_texts.h"
 #include "lua/tensor/op_table.h"
 #include "lua/tensor/tensor.h"
 #include "lua/tensor/value_text.h"

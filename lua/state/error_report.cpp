@@ -4,9 +4,7 @@
 #include "lua/state/error_report.h"
 
 #include <algorithm>
-#include <map>
 
-#include "core/base/file.h"
 #include "core/base/file_access.h"
 #include "core/base/strings.h"
 #include "core/config/excerpt.h"
@@ -14,15 +12,10 @@
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 #include "lua/state/source_excerpt.h"
+#include "lua/state/source_texts.h"
 
 namespace xrun {
 namespace {
-
-struct SourceTexts {
-  // Files that were loaded, by chunk name: "@dpo.lua" and its text.
-  std::map<std::string, std::string> by_chunk;
-  std::string newest = "@";  // the chunk announced last
-};
 
 bool is_user_frame(const lua_Debug& frame) {
   // "@" marks a chunk that came from a file; currentline is -1 in C functions.
@@ -69,7 +62,7 @@ void take_position(lua_State* L, std::string_view text, ErrorReport& report) {
     text.remove_prefix(prefix.size());  // a coroutine's own position may follow: it is nearer
     break;
   }
-  // The frame is gone with its coroutine; a file that was loaded will do.
+  // A coroutine that has ended has no frames: the prefix must be the name of a loaded file.
   for (const auto& [chunk, source] : LuaState::of(L).service<SourceTexts>().by_chunk) {
     const std::string prefix = chunk.substr(1) + ":";
     if (!text.starts_with(prefix)) continue;
@@ -199,7 +192,7 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   // An error may come from deep in a recursion that has used up the stack.
   luaL_checkstack(L, LUA_MINSTACK, "no room for an error");
   find_tail_call(L, level, report);
-  // find_tail_call or the caller knew better than the stack.
+  // True if find_tail_call or the caller of this function has found the position.
   bool placed = !report.file.empty();
   if (placed) report.values = values_on_line(L, -1, "", arguments);
   lua_Debug frame{};
@@ -305,32 +298,6 @@ int message_handler(lua_State* L) {
   auto report = report_of(L, 1);
   push_error(L, std::move(report));
   return 1;
-}
-
-void remember_source(lua_State* L, std::string chunk_name, std::string text) {
-  auto& texts = LuaState::of(L).service<SourceTexts>();
-  texts.newest = chunk_name;
-  texts.by_chunk[std::move(chunk_name)] = std::move(text);
-}
-
-const std::string& source_text(lua_State* L, const std::string& chunk_name) {
-  auto& texts = LuaState::of(L).service<SourceTexts>().by_chunk;
-  auto found = texts.find(chunk_name);
-  if (found == texts.end()) {
-    // An unreadable file is remembered as empty, so it is tried once.
-    std::string text;
-    try {
-      text = read_file(chunk_name.substr(1), 1 << 20);
-    } catch (const Error&) {
-      // gone or unreadable: the error shows no excerpt
-    }
-    found = texts.emplace(chunk_name, std::move(text)).first;
-  }
-  return found->second;
-}
-
-std::string source_line(lua_State* L, const std::string& chunk_name, int line) {
-  return std::string(line_of(source_text(L, chunk_name), line));
 }
 
 }  // namespace xrun

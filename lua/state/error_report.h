@@ -91,14 +91,6 @@ void open_error_class(lua_State* L);
 // The message handler of every lua_pcall: leaves an Error on the stack in place of any value.
 int message_handler(lua_State* L);
 
-// Keeps the text of a chunk ("@dpo.lua", text), so that excerpts show the loaded text even if the
-// file changed since. Files that were never announced are read when needed.
-void remember_source(lua_State* L, std::string chunk_name, std::string text);
-
-// The text of a chunk, "" if it is unknown; and one line (1-based) of it.
-const std::string& source_text(lua_State* L, const std::string& chunk_name);
-std::string source_line(lua_State* L, const std::string& chunk_name, int line);
-
 // The fix for an error of Lua or LibTorch whose message has none, or "".
 std::string hint_for(std::string_view message);
 

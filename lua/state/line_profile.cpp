@@ -13,6 +13,7 @@
 #include "core/console/terminal/table.h"
 #include "core/model/ops/allocator.h"
 #include "lua/state/lua_state.h"
+#include "lua/state/source_texts.h"
 
 namespace xrun {
 namespace {

@@ -13,6 +13,7 @@
 #include "lua/state/args.h"
 #include "lua/state/error_report.h"
 #include "lua/state/lua_state.h"
+#include "lua/state/source_texts.h"
 
 namespace xrun {
 

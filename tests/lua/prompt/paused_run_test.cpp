@@ -7,6 +7,7 @@
 #include "core/train/models/policy.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
+#include "lua/state/source_texts.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::paused_run_test {

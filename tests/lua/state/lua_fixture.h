@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "lua/state/args.h"
+#include "lua/state/source_texts.h"
 #include "lua/tensor/tensor.h"
 
 namespace xrun {
