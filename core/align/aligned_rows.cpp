@@ -1,8 +1,8 @@
 // The entry of a document is a list of int32:
 //   number of teacher ids | the ids | wrong pairs | one-sided tokens | covered | chunks
-// A chunk is the gap to the chunk before and its length, on both sides: four numbers below 128 in
-// one int32, low byte first (s gap, s length, t gap, t length), else -1 and the four. A stamp of
-// the student's ids makes an entry of other tokens another entry.
+// A chunk is the gap after the previous chunk and its length, on both sides: four numbers below 128
+// in one int32, low byte first (s gap, s length, t gap, t length), else -1 and the four. An entry
+// has a hash of the student's ids, so a row with different tokens never reads it.
 
 #include "core/align/aligned_rows.h"
 

@@ -1,5 +1,5 @@
-// A token cache has ids alone, and another template writes other text around the messages, so the
-// messages come from the row's file. AlignedRows asks for each row once.
+// A token cache has ids alone, and another template writes different text around the messages, so
+// the messages come from the row's file. AlignedRows asks for each row once.
 
 #include "core/align/chat_companions.h"
 

@@ -127,16 +127,15 @@ DpAligner::~DpAligner() = default;
 Alignment DpAligner::align(std::span<const std::string_view> pieces_s,
                            std::span<const std::string_view> pieces_t) {
   const CanonicalTokens s = strings_->tokens(pieces_s), t = strings_->tokens(pieces_t);
-  DpTable segments(s, t, strings_->ids(), options_);
-  const std::vector<JudgedSpan> pairs =
-      repaired(align_between_anchors(s, t, segments), s, t, segments);
+  DpTable table(s, t, strings_->ids(), options_);
+  const std::vector<JudgedSpan> pairs = repaired(align_between_anchors(s, t, table), s, t, table);
 
   Alignment out;
   out.reserve(pairs.size());
   const auto piece = [](const CanonicalTokens& tokens, int32_t n) {
     return tokens.begin[static_cast<size_t>(n)];
   };
-  for (const auto& [pair, right] : pairs) {
+  for (const auto& [pair, correct] : pairs) {
     AlignedPair& aligned = out.emplace_back();
     if (pair.students() > 0) {
       aligned.s_begin = piece(s, pair.s_begin);
@@ -146,7 +145,7 @@ Alignment DpAligner::align(std::span<const std::string_view> pieces_s,
       aligned.t_begin = piece(t, pair.t_begin);
       aligned.t_end = piece(t, pair.t_end);
     }
-    aligned.correct = right;
+    aligned.correct = correct;
   }
   return out;
 }

@@ -1,7 +1,7 @@
-// Two passes over the pairs; each pair is judged once, since most are right.
+// Two passes over the pairs; each pair is judged once, since most are correct.
 // 1. Each run of two or more wrong pairs in the first 80 % of the list becomes one pair.
 // 2. From each remaining wrong pair, windows of 2 to 10 pairs are tried, shortest first. The first
-//    one whose texts agree is aligned again without anchors; if each of the new pairs is right they
+//    one whose texts agree is aligned again without anchors; if all new pairs are correct they
 //    replace the window, else the window becomes one pair.
 // The reference also splits a fused pair that has the same tokens on both sides. There is none: the
 // programme pairs equal tokens one to one, which scores more than anything else.
@@ -13,7 +13,7 @@
 namespace xrun {
 namespace {
 
-constexpr double kEndMismatch = 0.2;  // share at the end that pass 1 leaves as it is
+constexpr double kEndMismatch = 0.2;  // share at the end that pass 1 does not change
 constexpr size_t kLongestWindow = 10;
 
 bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalTokens& t) {
@@ -54,7 +54,7 @@ std::vector<JudgedSpan> with_fused_runs(const std::vector<JudgedSpan>& pairs,
   out.reserve(pairs.size());
   for (size_t i = 0; i < pairs.size();) {
     size_t after = i;
-    while (after < end && !pairs[after].right) ++after;
+    while (after < end && !pairs[after].correct) ++after;
     // A single wrong pair is left to pass 2.
     if (after - i >= 2) {
       const DpSpan whole = window(pairs, i, after - 1);
@@ -86,22 +86,22 @@ size_t window_end(const std::vector<JudgedSpan>& pairs, size_t first, const Cano
 }  // namespace
 
 std::vector<JudgedSpan> repaired(const std::vector<DpSpan>& pairs, const CanonicalTokens& s,
-                                 const CanonicalTokens& t, DpTable& segments) {
+                                 const CanonicalTokens& t, DpTable& table) {
   const std::vector<JudgedSpan> fused = with_fused_runs(judged(pairs, s, t), s, t);
   std::vector<JudgedSpan> out;
   out.reserve(fused.size());
   std::vector<DpSpan> again;
   for (size_t i = 0; i < fused.size();) {
-    const size_t last = fused[i].right ? 0 : window_end(fused, i, s, t);
-    if (last == 0) {  // right, or no window agrees
+    const size_t last = fused[i].correct ? 0 : window_end(fused, i, s, t);
+    if (last == 0) {  // correct, or no window agrees
       out.push_back(fused[i++]);
       continue;
     }
     const DpSpan whole = window(fused, i, last);
     again.clear();
-    segments.align(whole, again);
+    table.align(whole, again);
     const std::vector<JudgedSpan> parts = judged(again, s, t);
-    if (std::ranges::all_of(parts, &JudgedSpan::right)) {
+    if (std::ranges::all_of(parts, &JudgedSpan::correct)) {
       out.insert(out.end(), parts.begin(), parts.end());
     } else {
       out.push_back({whole, true});

@@ -1,9 +1,9 @@
 #pragma once
 // Chat across two templates: the texts of one conversation's messages, found in both renderings.
 //
-// Two templates put other words around the same messages, so the renderings are different texts.
+// Two templates put different words around the same messages, so the renderings differ.
 // A message's own text (its reasoning, its answer, the arguments of its calls) is in both. A
-// region is such a text; only regions are aligned, and the end of each assistant's turn.
+// region is such a text; only regions and the ends of the assistant's turns are aligned.
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// Equal bytes of one message in the two renderings, without blanks at the ends.
+// Bytes of one message that are equal in the two renderings, without blanks at the ends.
 struct ChatRegion {
   int64_t message = 0;
   ByteRange student, teacher;
