@@ -13,12 +13,12 @@
 #include <list>
 #include <string_view>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/held_folder.h"
 #include "core/base/hub_models.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/base/temporary_dir.h"
 #include "core/bundle/bundle_file.h"

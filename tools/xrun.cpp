@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file_access.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "tools/commands/command_names.h"

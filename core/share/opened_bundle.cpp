@@ -5,9 +5,9 @@
 #include <optional>
 #include <set>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file_access.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/config/config_base.h"
 

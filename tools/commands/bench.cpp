@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/running_program.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/dist/watch/socket.h"
 #include "tools/commands/command_line.h"

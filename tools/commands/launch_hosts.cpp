@@ -18,9 +18,9 @@
 #include <fstream>
 #include <optional>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/dist/watch/socket.h"
 

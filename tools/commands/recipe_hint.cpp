@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 
 namespace xrun {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/called_as.h"
 #include "core/base/file_access.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
 #include "core/console/terminal/progress.h"

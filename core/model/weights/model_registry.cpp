@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/file_access.h"
 #include "core/base/folder.h"
 #include "core/base/hub_models.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/model/weights/adapter_files.h"
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "core/base/called_as.h"
 #include "core/base/file.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/run/record/run_files.h"

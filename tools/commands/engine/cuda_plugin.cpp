@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
+#include "core/base/running_program.h"
 
 namespace xrun {
 

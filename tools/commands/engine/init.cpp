@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/file.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "lua/api/api_text.h"

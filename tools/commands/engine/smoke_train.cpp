@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/process_usage.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/weights/init_model.h"

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/running_program.h"
 
 namespace xrun {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/folder.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/run/checkpoint.h"

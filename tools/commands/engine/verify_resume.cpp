@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/called_as.h"
 #include "core/base/child_process.h"
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
+#include "core/base/running_program.h"
 #include "core/base/temporary_dir.h"
 #include "core/run/checkpoint.h"
 #include "core/run/first_divergence.h"

@@ -1,6 +1,6 @@
 // The arguments come from /proc, so that no caller has to pass main's argv down.
 
-#include "core/base/called_as.h"
+#include "core/base/running_program.h"
 
 #include <fstream>
 

@@ -9,8 +9,8 @@
 
 namespace xrun {
 
-// Returns "./xrun" as the wrapper was called, or "xrun". `elsewhere`: spelled so that it works in
-// another folder too.
+// Returns the program's name as the user typed it: "./xrun" if the wrapper was called so, else
+// "xrun". `elsewhere`: spelled so that it works in another folder too.
 inline std::string called_as(bool elsewhere = false) {
   const char* name = std::getenv("XRUN_CALLED_AS");
   if (name == nullptr || *name == '\0') return "xrun";
@@ -20,11 +20,11 @@ inline std::string called_as(bool elsewhere = false) {
                                       : text);
 }
 
-// Set by xrun launch for its ranks: "launch -n 4".
+// An environment variable that xrun launch sets for its ranks: "launch -n 4".
 constexpr const char* kLaunchedAs = "XRUN_LAUNCHED_AS";
 
-// Returns what stands before the recipe in a command that runs it like this process: "xrun", in a
-// rank of xrun launch "xrun launch -n 4".
+// Returns the beginning of a command that runs a recipe as this process does, up to the recipe:
+// "xrun", or "xrun launch -n 4" in a rank of xrun launch.
 inline std::string run_called_as() {
   const char* launched = std::getenv(kLaunchedAs);
   return called_as() +
@@ -35,7 +35,8 @@ inline std::string run_called_as() {
 // beta=0.2".
 std::string command_line();
 
-// Returns the file of the running program; its libraries and recipes are beside it.
+// Returns the file of the running program; its libraries and recipes are beside it. Throws
+// std::filesystem_error without /proc.
 inline std::filesystem::path program_path() {
   return std::filesystem::read_symlink("/proc/self/exe");
 }
