@@ -1,4 +1,4 @@
-// Relaxed loads and stores: a watchdog looks a few times a second, and a binding costs 15 ns.
+// Relaxed loads and stores: a watchdog reads a few times a second, and a binding costs only 15 ns.
 
 #include "core/base/activity.h"
 
@@ -18,7 +18,7 @@ bool on_main_thread() {
   return main;
 }
 
-// Returns the mark before.
+// Returns the previous mark.
 bool mark(bool lua) {
   note_activity();
   if (!on_main_thread()) return false;
@@ -31,6 +31,7 @@ bool mark(bool lua) {
 
 uint64_t activity_count() { return count.load(std::memory_order_relaxed); }
 
+// Not an atomic increment: the watchdog needs to see a change, not a count.
 void note_activity() {
   count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }

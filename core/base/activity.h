@@ -14,7 +14,7 @@ void note_activity();
 // True while the main thread runs Lua code, outside of the engine's functions.
 bool in_lua();
 
-// Mark the main thread's code until the end of the scope; on other threads they only raise the
+// The two scopes mark the main thread's code until they end; on other threads they only raise the
 // count.
 class EngineScope {
  public:

@@ -1,5 +1,6 @@
 #pragma once
-// Files that are read whole, and durable ones: written whole, synced, renamed into place.
+// Files: read whole, appended to through a buffer, or replaced durably (written under a temporary
+// name, synced, renamed).
 
 #include <cstdint>
 #include <filesystem>
@@ -21,7 +22,7 @@ class FileError : public Error {
   int code_;
 };
 
-// Throws FileError "PATH: cannot WHAT: REASON" with the reason that errno has, so it must be the
+// Throws FileError "PATH: cannot WHAT: REASON". The reason comes from errno, so this must be the
 // first call after the failure.
 [[noreturn]] void throw_file_error(const std::filesystem::path& path, const char* what);
 
@@ -35,17 +36,17 @@ bool is_file(const std::filesystem::path& path);
 // Returns the whole file. Throws Error if it cannot be read or is larger than max_bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UINT64_MAX);
 
-// Calls `each` for the pieces of a file, 1 MiB or less, in their order; `total` counts the bytes up
-// to the end of the piece. Throws Error if it cannot be read.
+// Calls `each` for the pieces of a file in order, each at most 1 MiB; `total` is the number of
+// bytes up to the end of the piece. Throws Error if the file cannot be read.
 void read_file_pieces(const std::filesystem::path& path,
                       const std::function<void(std::string_view piece, uint64_t total)>& each);
 
-// Throws Error that names the file and the fix if `bytes`, all of a file or its beginning, are the
-// pointer that a Git clone without Git LFS has in place of a large file. read_file calls it.
+// Throws Error that names the file and the fix if `bytes`, a file or its beginning, are the pointer
+// that a Git clone without Git LFS has in place of a large file. read_file calls it.
 void refuse_lfs_pointer(std::string_view bytes, const std::string& path);
 
-// Throws the error of a file that was written under a temporary name with `path`, the name that the
-// user knows, in its place.
+// Throws `error`, about a file that was written under a temporary name, with the name that the user
+// knows in its place.
 [[noreturn]] void throw_named(const FileError& error, const std::filesystem::path& temporary,
                               const std::filesystem::path& path);
 
@@ -92,8 +93,8 @@ class FileWriter {
   int fd_ = -1;
 };
 
-// Reads up to `size` bytes of an open file, fewer only at its end. Returns -1 and sets errno if
-// the system cannot.
+// Reads up to `size` bytes of an open file, and returns their number: fewer only at the file's end;
+// -1, with errno, if the system cannot read.
 int64_t read_open_file(int fd, char* to, size_t size);
 
 }  // namespace xrun

@@ -50,7 +50,7 @@ bool take_pause_request() {
   return pause_wanted.load(std::memory_order_relaxed) && pause_wanted.exchange(false);
 }
 
-// Returns the one before, so that a caller can put it back.
+// Returns the previous one, so that a caller can restore it.
 WorkPoll set_work_poll(WorkPoll poll) { return work_poll.exchange(poll); }
 
 void check_work_interrupt() {
