@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "core/console/terminal/palette.h"
 #include "core/console/terminal/text_width.h"
@@ -15,6 +16,7 @@ namespace xrun {
 
 namespace {
 
+// The gutter, left of the tokens, has their positions and the roles of turns.
 constexpr int kRoomyWidth = 50;   // least width with a column of roles
 constexpr int kGutterWidth = 24;  // least width with positions
 constexpr int kWidestRole = 12;
@@ -142,15 +144,14 @@ class LineWriter {
     return pad_to_width(score_text(value), cell.columns);
   }
 
-  // Adds a row of cells below the tokens, unless it is empty.
-  template <typename Of>
-  void push_row(const Of& of) {
+  // Adds a row below the tokens with cell_text(cell) for each token, unless all are blank.
+  template <typename CellText>
+  void push_row(const CellText& cell_text) {
     std::string row(static_cast<size_t>(gutter_columns()), ' ');
-    for (const Cell& cell : cells_) row += of(cell);
+    for (const Cell& cell : cells_) row += cell_text(cell);
     row.erase(row.find_last_not_of(' ') + 1);
     if (row.empty()) return;
-    if (style_.colors != ColorDepth::kNone) row = "\x1b[2m" + row + "\x1b[0m";
-    push(std::move(row));
+    push(dim(row));
   }
 
   std::string gutter(int32_t position) {
@@ -160,8 +161,12 @@ class LineWriter {
     if (style_.role_width > 0) {
       out += pad_to_width(std::exchange(role_, ""), style_.role_width) + " ";
     }
-    if (style_.colors == ColorDepth::kNone || out.empty()) return out;
-    return "\x1b[2m" + out + "\x1b[0m";
+    return dim(out);
+  }
+
+  std::string dim(const std::string& text) const {
+    if (style_.colors == ColorDepth::kNone || text.empty()) return text;
+    return "\x1b[2m" + text + "\x1b[0m";
   }
 
   void push(std::string text) {
