@@ -1,6 +1,6 @@
-// When ranks meet, each says what it wants now, what it will probably want next, or that it has
-// reached a collective. All know all answers, so all begin the same transfers: those wanted now,
-// then those wanted next, which run while the ranks compute.
+// When ranks meet, each sends the bucket that it wants now and the one that it will probably want
+// next, or that it has reached a collective. Every rank has the messages of all, so all begin the
+// same transfers: those wanted now, then those wanted next, which run while the ranks compute.
 
 #include "core/dist/fetching_ranks.h"
 
@@ -42,14 +42,14 @@ void FetchingRanks::withdraw(int64_t source) { offers_.erase(source); }
 RangeSource& FetchingRanks::source(int64_t number) {
   const auto offer = offers_.find(number);
   XRUN_CHECK(offer != offers_.end(),
-             "another rank requests source {}, which this rank does not have", number);
-  // Loaded at the first request of any rank, so that a model that nobody reads costs no memory.
+             "another rank requests source {}, which this rank does not offer", number);
+  // Loaded at the first request of any rank, so that a model that no rank reads costs no memory.
   if (!offer->second.source) offer->second.source = offer->second.load();
   return *offer->second.source;
 }
 
 // All messages have one size, so one collective without lengths is enough.
-std::vector<FetchingRanks::Message> FetchingRanks::say(const Message& own) {
+std::vector<FetchingRanks::Message> FetchingRanks::exchange_messages(const Message& own) {
   const std::vector<int64_t> sizes(static_cast<size_t>(size()), kWords);
   const at::Tensor in = at::empty({kWords}, at::kLong),
                    all = at::empty({size() * kWords}, at::kLong);
@@ -72,7 +72,7 @@ void FetchingRanks::meet(std::string_view label) {
   Message own;
   own.label = static_cast<int64_t>(hash_u64(label));
   while (true) {
-    const std::vector<Message> all = say(own);
+    const std::vector<Message> all = exchange_messages(own);
     if (std::none_of(all.begin(), all.end(), [](const Message& m) { return m.fetches; })) {
       const bool same = std::all_of(all.begin(), all.end(),
                                     [&](const Message& m) { return m.label == own.label; });
@@ -92,7 +92,7 @@ void FetchingRanks::meet(std::string_view label) {
   }
 }
 
-// A transfer that this rank only serves ends before it serves the next one, if not earlier.
+// Of the transfers that this rank only serves, one may be under way at a time.
 void FetchingRanks::keep(Transfer transfer) {
   if (transfer.request.source >= 0) {
     ahead_ = std::move(transfer);
@@ -113,17 +113,17 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
   const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());
   const auto first = std::find_if(requests.begin(), requests.end(),
                                   [](const FetchRequest& request) { return request.source >= 0; });
-  // All ranks see the same requests, so none begins a collective.
+  // All ranks see the same requests, so no rank begins a collective.
   if (first == requests.end()) return transfer;
   transfer.request = requests[me];
   const bool all_want_one =
       std::all_of(requests.begin(), requests.end(),
                   [&](const FetchRequest& request) { return request == requests.front(); });
-  std::vector<int64_t> out_sizes(n), in_sizes(n);
-  at::TensorOptions options = source(first->source).options(first->bucket);
+  std::vector<int64_t> out_sizes(n);  // elements that each rank sends to this one
+  const FetchRequest& typed = transfer.request.source >= 0 ? transfer.request : *first;
+  const at::TensorOptions options = source(typed.source).options(typed.bucket);
   if (transfer.request.source >= 0) {
     out_sizes = source(transfer.request.source).sizes(transfer.request.bucket);
-    options = source(transfer.request.source).options(transfer.request.bucket);
   }
   int64_t out_size = 0;
   for (size_t r = 0; r < n; ++r) {
@@ -136,9 +136,17 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
     transfer.in = source(first->source).range(first->bucket);
     transfer.pending =
         ranks_.all_gather("weights of a block", transfer.out, out_sizes, transfer.in);
-    return transfer;
+  } else {
+    begin_exchange(requests, std::move(out_sizes), transfer);
   }
-  // Sent as bytes, since ranks may want buckets of different types.
+  return transfer;
+}
+
+// Each rank gets a bucket of its own choice. Sent as bytes, since their types may differ.
+void FetchingRanks::begin_exchange(const std::vector<FetchRequest>& requests,
+                                   std::vector<int64_t> out_sizes, Transfer& transfer) {
+  const size_t n = requests.size();
+  std::vector<int64_t> in_sizes(n);
   std::vector<at::Tensor> ranges(n);
   int64_t bytes = 0;
   for (size_t r = 0; r < n; ++r) {
@@ -147,9 +155,9 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
     in_sizes[r] = static_cast<int64_t>(ranges[r].nbytes());
     bytes += in_sizes[r];
   }
-  const auto item = static_cast<int64_t>(options.dtype().itemsize());
+  const auto item = static_cast<int64_t>(transfer.out.element_size());
   for (int64_t& size : out_sizes) size *= item;
-  transfer.in = at::empty({bytes}, options.dtype(at::kByte));
+  transfer.in = at::empty({bytes}, transfer.out.options().dtype(at::kByte));
   int64_t at = 0;
   for (size_t r = 0; r < n; ++r) {
     if (in_sizes[r] > 0) transfer.in.narrow(0, at, in_sizes[r]).copy_(ranges[r].view(at::kByte));
@@ -157,27 +165,26 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
   }
   transfer.pending = ranks_.exchange("weights of some ranks' blocks", transfer.out.view(at::kByte),
                                      out_sizes, transfer.in, in_sizes);
-  return transfer;
 }
 
 at::Tensor FetchingRanks::fetch(int64_t source, int64_t bucket, int64_t next) {
   XRUN_CHECK(meets_, "a rank fetches before the ranks meet; call begin_meetings first");
   const FetchRequest wanted{source, bucket};
   at::Tensor found;
-  // It was asked for at the fetch before, and transferred while the ranks computed.
+  // Requested at the previous fetch, and transferred while the ranks computed.
   if (ahead_.request == wanted) {
     ahead_.pending->wait();
     found = ahead_.out;
   }
-  // A block that was sent ahead may not be the one that this rank runs next.
+  // If the guess was wrong, the bucket that was sent ahead is of no use.
   forget_ahead();
-  // Nothing to ask for. The others meet this rank at its next fetch or collective.
+  // Nothing to request: the others meet this rank at its next fetch or collective.
   if (found.defined() && next < 0) return found;
   const Message own{.fetches = true,
                     .now = found.defined() ? FetchRequest{} : wanted,
                     .next = next < 0 ? FetchRequest{} : FetchRequest{source, next}};
   std::vector<FetchRequest> now, ahead;
-  for (const Message& message : say(own)) {
+  for (const Message& message : exchange_messages(own)) {
     now.push_back(message.now);
     ahead.push_back(message.next);
   }

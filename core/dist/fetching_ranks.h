@@ -24,10 +24,10 @@ class RangeSource {
   virtual at::Tensor range(int64_t bucket) = 0;  // this rank's, flat and contiguous
 };
 
-// Passes every collective on. Before it the ranks meet: a rank that has reached its next collective
-// serves the fetches of others until all have reached it. So a rank may fetch while others compute,
-// have no work, or have failed, and the number of fetches may differ between ranks. Fetches count
-// as collectives for reports of failures.
+// Passes every collective on to `ranks`. Before each one the ranks meet: a rank that has reached
+// its next collective serves the fetches of others until all have reached it. So a rank may fetch
+// while others compute, have no work, or have failed, and the number of fetches may differ between
+// ranks. Reports of failures show fetches as collectives.
 class FetchingRanks : public Ranks {
  public:
   explicit FetchingRanks(Ranks& ranks) : ranks_(ranks) {}
@@ -80,8 +80,8 @@ class FetchingRanks : public Ranks {
   };
   struct Transfer {
     FetchRequest request;  // of this rank; nothing: it only serves
-    at::Tensor out;        // what all ranks send to this one, flat
-    at::Tensor in;         // what this rank sends, flat
+    at::Tensor out;        // the bucket that this rank receives, flat
+    at::Tensor in;         // the ranges that this rank sends, flat
     std::unique_ptr<PendingCollective> pending;
   };
   struct Offer {
@@ -89,8 +89,12 @@ class FetchingRanks : public Ranks {
     std::shared_ptr<RangeSource> source;
   };
   void meet(std::string_view label);  // before a collective
-  std::vector<Message> say(const Message& own);
+  // Returns the messages of all ranks, by rank.
+  std::vector<Message> exchange_messages(const Message& own);
+  // Begins the transfer that serves the requests of all ranks, by rank.
   Transfer begin(const std::vector<FetchRequest>& requests);
+  void begin_exchange(const std::vector<FetchRequest>& requests, std::vector<int64_t> out_sizes,
+                      Transfer& transfer);
   void keep(Transfer transfer);
   RangeSource& source(int64_t number);
 

@@ -45,7 +45,7 @@ struct FlatBucket {
   int64_t size = 0;  // elements of its buffer, padding included
 };
 
-// A pure function of its arguments, so that every rank has the same one.
+// Depends on its arguments alone, so that every rank has the same one.
 class FlatIndex {
  public:
   // Elements to which tensors are aligned: 64 bytes in every type of two bytes and more.

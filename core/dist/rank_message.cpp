@@ -34,7 +34,7 @@ MessageWriter& MessageWriter::tensor(const at::Tensor& value) {
 }
 
 std::string_view MessageReader::take(size_t size) {
-  XRUN_CHECK(size <= rest_.size(), "the message of another rank is cut short");
+  XRUN_CHECK(size <= rest_.size(), "the message of another rank is truncated");
   const std::string_view bytes = rest_.substr(0, size);
   rest_.remove_prefix(size);
   return bytes;
@@ -60,7 +60,7 @@ at::Tensor MessageReader::tensor() {
   const std::vector<int64_t> sizes = list<int64_t>();
   const std::string_view bytes = string();
   at::Tensor value = at::empty(sizes, static_cast<at::ScalarType>(type));
-  XRUN_CHECK(value.nbytes() == bytes.size(), "the message of another rank is cut short");
+  XRUN_CHECK(value.nbytes() == bytes.size(), "the message of another rank is truncated");
   if (!bytes.empty()) std::memcpy(value.mutable_data_ptr(), bytes.data(), bytes.size());
   return value;
 }
