@@ -1,6 +1,6 @@
 #pragma once
 // One block of a decoder: x += norm(O attention(norm(x))), then x += norm(feed_forward(norm(x))).
-// A family has some of the four norms.
+// Each family uses some of the four norms.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -48,13 +48,13 @@ struct ForwardState {
 
   // Returns a weight in the compute type, with its graph if gradients are enabled.
   at::Tensor weight(int64_t parameter) const;
-  // Returns x W^T + b plus the adapter's share, [T, out].
+  // Returns x W^T + b plus the adapter's term, [T, out].
   at::Tensor linear(const WeightIndex& index, const at::Tensor& x) const;
   // Returns the family's norm over the last dimension; x itself if the family lacks this one.
   at::Tensor norm(const WeightIndex& index, const at::Tensor& x) const;
 };
 
-// Returns the block's output, [T, D].
+// Returns the block's output, [T, D] in the compute type.
 //   x      [T, D] in the compute type
 //   layer  from 0; selects the cache layer and the score scale
 at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
@@ -68,7 +68,7 @@ struct BlockMemory {
   double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
 };
 
-// Returns it for the block of a model of one layer.
+// Returns the memory of the block of `config`, a model of one layer.
 //   dtype    of activations
 //   adapter  trained in place of the weights; nullopt: the weights are trained
 BlockMemory block_memory(const ModelConfig& config, c10::ScalarType dtype,

@@ -38,8 +38,8 @@ using HeadForward =
 
 void check_cuda(int status) { C10_CUDA_CHECK(static_cast<cudaError_t>(status)); }
 
-// Returns how many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
-// kBlockRows, so that blocks are the same however many rows are saved.
+// Returns the number of rows, of `rows` with `vocab` fp32 numbers each, that fit head_mb MiB: all,
+// or a multiple of kBlockRows, so that blocks do not depend on the number of saved rows.
 int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
   const int64_t fit = bytes / (vocab * 4);
@@ -57,11 +57,12 @@ class BlockGradients {
   // x [R, D] and weight [V, D] of one type.
   BlockGradients(const at::Tensor& x, const at::Tensor& weight, bool want_hidden, bool want_weight);
 
-  // Takes the rows [begin, begin + n) of dz fp32 [n, V]. With `scale` [R, 1] row r of dz represents
-  // scale[r] times it.
+  // Adds the rows [begin, begin + n), whose gradient is dz fp32 [n, V], or with `scale` [R, 1] each
+  // row r of dz times scale[r].
   void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
 
-  // fp32 [T, D], rows summed where index repeats, and [V, D]; undefined if not wanted.
+  // Return fp32 [T, D], summed over the rows that index repeats, and [V, D]; undefined if not
+  // wanted.
   at::Tensor hidden(const at::Tensor& index, int64_t tokens) const;
   at::Tensor weight() const { return dweight_; }
 
@@ -101,7 +102,7 @@ at::Tensor BlockGradients::hidden(const at::Tensor& index, int64_t tokens) const
   return dhidden.index_add_(0, index, dx_);
 }
 
-// Views into the outputs of the whole call.
+// The outputs of the whole call, filled block by block.
 struct RowOutputs {
   at::Tensor logprob, entropy, lse, top_logprob, top_id;
 
@@ -191,7 +192,7 @@ HeadForward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor&
       out.fill(z, begin, ids, existing, static_cast<float>(1 / temperature));
     }
     // Logits, or softmax minus one-hot after softmax_rows_cuda has overwritten them.
-    // A copy: z is the next block's memory.
+    // A copy: the memory of z is reused by the next block.
     if (keep) saved_rows.narrow(0, begin, n).copy_(z);
   });
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};

@@ -15,7 +15,7 @@ namespace {
 void check_dense(const char* op, const char* name, const at::Tensor& x,
                  c10::Device device = c10::kCPU) {
   XRUN_CHECK(x.defined() && x.layout() == at::kStrided && x.device() == device,
-             "{}: {} is not a dense tensor of {}", op, name,
+             "{}: {} is not a dense tensor on {}", op, name,
              device.is_cpu() ? "the CPU" : device.str());
 }
 
