@@ -31,8 +31,8 @@ class RowRefusal : public Error {
   std::string reason_;
 };
 
-// A label that is a number other than 0 and 1. Dropping such rows alone would keep those of one
-// rating as good answers, so it ends the reading of the set.
+// A label that is a number other than 0 and 1. If such rows were dropped, the rows rated 1 would
+// stay as good answers, so this ends the reading of the set.
 class RatingRefusal : public RowRefusal {
  public:
   using RowRefusal::RowRefusal;
@@ -49,7 +49,7 @@ constexpr const char* kLostCallsReason = "lost_tool_calls";
 // Rows with a turn that the template leaves out.
 constexpr const char* kLostTurnReason = "lost_turn";
 
-// Beginning of notes on rows that train something else than their author meant.
+// Beginning of notes on rows that train something other than their author meant.
 constexpr const char* kLostNote = "LOST: ";
 // True for such a note; the others describe how rows were read.
 bool is_warning(std::string_view note);
@@ -82,7 +82,7 @@ struct SourceLedger {
   int64_t cut_tokens = 0;
   int64_t repaired = 0;    // rows with invalid UTF-8, kept or not
   int64_t repairs = 0;     // replacement characters written
-  int64_t straddlers = 0;  // tokens half inside a generation span, trained
+  int64_t straddlers = 0;  // tokens that cross the end of a generation span; they are trained
   int64_t tokens = 0;      // of the kept rows
   int64_t trained_tokens = 0;
   int64_t zero_weight = 0;               // kept rows of weight 0, whose tokens are not trained
@@ -143,18 +143,18 @@ struct Ledger {
   std::string text(size_t listed = 10) const;
 };
 
-// Throws Error that counts and lists them if a row was dropped, cut or repaired; filtered rows do
-// not count. `building`: the ledger ends with the present row.
+// Throws Error with counts and a list of rows if a row was dropped, cut or repaired; filtered rows
+// do not count. `building`: the ledger ends with the row that is being read.
 void check_strict(const SourceLedger& ledger, bool building);
 
 // Throws Error with the first bad rows if there are no rows, if none is kept, or if a larger share
 // than `max_bad` is bad or is not UTF-8; rows left out by a filter or by over_length do not count.
-// `hint` ends the sentence about a source without a kept row. A max_length above `model_length` is
-// not offered; 0: no limit is known.
+//   hint          ends the sentence about a source without a kept row
+//   model_length  the largest max_length that the message may suggest; 0: no limit is known
 void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint = "",
                 int64_t model_length = 0);
 
-// Returns the part of a bad row's detail that is stored: at most 400 bytes.
+// Returns the beginning of a bad row's detail that is stored: at most 400 bytes.
 std::string short_detail(const std::string& detail);
 
 }  // namespace xrun

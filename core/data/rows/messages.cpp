@@ -1,4 +1,5 @@
-// The template gets the messages as they are: unknown members stay, in their order.
+// Only roles and the names of role and content are unified: the template gets every other member as
+// the row has it, in its order.
 
 #include "core/data/rows/messages.h"
 
@@ -19,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-// LLaMA-Factory's turn that is a call, written as JSON in its text.
+// LLaMA-Factory's role for a turn whose text is a tool call in JSON.
 constexpr const char* kSpokenCall = "function_call";
 
 // ShareGPT says human and gpt, OpenAssistant prompter, GLM observation, Gemma model.
@@ -35,8 +36,8 @@ constexpr std::pair<const char*, const char*> kSpeakers[] = {
   throw RowRefusal("wrong_type", fmt::format("{} {}", where, what));
 }
 
-// A content in parts, as transformers gives it to templates: each {"type": "text", "text": "..."}.
-// An image has no tokens here, and a template would write its name instead.
+// Checks a content in parts: each is {"type": "text", "text": "..."}, as transformers gives it to
+// templates. An image has no tokens here, and a template would write its name instead.
 void check_parts(const Json& parts, const std::string& where) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const Json& part = parts.as_array()[i];
@@ -179,13 +180,13 @@ Json read_message(const Json& value, const std::string& where, std::vector<std::
     if (member.first == role_key || member.first == content_key) continue;
     if (from_value && (member.first == "role" || member.first == "content")) {
       // Tables with both spellings leave these null.
-      const Json* content = value.find(content_key);
-      if (member.second.is_null() || (content != nullptr && member.second == *content)) continue;
+      const Json* text = value.find(content_key);
+      if (member.second.is_null() || (text != nullptr && member.second == *text)) continue;
       throw RowRefusal(
           "columns_differ",
           fmt::format("{} {}", where,
-                      content == nullptr ? "has from and content; with from the text is in value"
-                                         : "has a value and a content, and they differ"));
+                      text == nullptr ? "has from and content; with from the text is in value"
+                                      : "has a value and a content, and they differ"));
     }
     const bool is_call_key = member.first == "tool_calls" || member.first == "function_call";
     // Tables leave these null if a message makes no call.

@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// Values of one row. Each takes some 64 bytes as a tree, however few it takes in the file.
+// The most JSON values in one row: each takes about 64 bytes in memory, however few in the file.
 constexpr size_t kMaxRowValues = size_t{8} << 20;
 
 // Returns the row's value; a row of plain text is {"text": ...} with line ends "\n". Adds to

@@ -10,7 +10,7 @@ namespace xrun {
 namespace {
 
 // Replaces code that begins or ends an answer. If `found` does not occur exactly `times` times, the
-// text is another revision, and nothing is marked.
+// template is a different revision, and nothing is marked.
 struct Edit {
   std::string_view found;
   int times;
@@ -162,8 +162,7 @@ constexpr Edit kGemma4End = {"            {{- '<turn|>\\n' -}}", 1,
 
 constexpr Edit kGemma4[] = {kGemma4Thought, kGemma4Call, kGemma4CallEnd,
                             kGemma4Text,    kGemma4Item, kGemma4End};
-// The revision whose history holds no thoughts.
-// 0 times: the text must not occur.
+// The revision whose history has no thoughts: the text of the first edit must not occur.
 constexpr Edit kGemma4Unthinking[] = {{"<|channel>thought", 0, ""},
                                       kGemma4Call,
                                       kGemma4CallEnd,
@@ -217,7 +216,7 @@ constexpr Family kFamilies[] = {
     {"gemma-4", kGemma4Unthinking}, {"qwen2.5-vl", kQwen25Vl},  {"muse", kMuse},
 };
 
-// Returns false if the edit applies more or less often than it must.
+// Makes the edit wherever it applies; false if that is not exactly `times` times.
 bool apply(std::string& text, const Edit& edit) {
   int times = 0;
   // Continues after what was written, which may contain what was found.

@@ -17,7 +17,8 @@ struct Merge {
 };
 constexpr uint32_t kNoMerge = UINT32_MAX;
 
-// (left id, right id) -> Merge, in open addressing. Filled once, then immutable and thread-safe.
+// A hash table with open addressing: (left id, right id) -> Merge. Filled once, then immutable and
+// thread-safe.
 class MergeTable {
  public:
   // Reserves room for a number of merges; the table grows if there are more.
@@ -26,7 +27,7 @@ class MergeTable {
   void set(int32_t left, int32_t right, Merge merge);
   Merge find(int32_t left, int32_t right) const {
     const uint64_t key = key_of(left, right);
-    // Most pairs do not merge, and the bits stay in a nearer cache level than the slots.
+    // Most pairs do not merge, and the bits stay in a faster cache level than the slots.
     const uint64_t bit = bit_of(key);
     if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return {kNoMerge, -1};
     for (uint64_t at = slot_of(key);; at = (at + 1) & mask_) {
@@ -34,7 +35,7 @@ class MergeTable {
       if (slots_[at].key == kEmpty) return {kNoMerge, -1};
     }
   }
-  // Adds the merges in the order of their ranks, which themselves do not count.
+  // Hashes the pairs and their merged tokens in the order of their ranks, without the ranks.
   void hash(Hasher& hasher) const;
   void prefetch(int32_t left, int32_t right) const {
     __builtin_prefetch(&slots_[slot_of(key_of(left, right))]);
@@ -64,8 +65,8 @@ class MergeTable {
   int shift_;
 };
 
-// Merges the tokens of a piece in place. All three give the same result: by_scan is quadratic and
-// faster for the few symbols of a word, by_heap takes n log n; merge_symbols chooses.
+// Merge the symbols of a piece in place, with the same result: by_scan is quadratic and faster for
+// the few symbols of a word, by_heap takes n log n; merge_symbols chooses between them.
 void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols);
 void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols);
 void merge_by_heap(const MergeTable& merges, std::vector<ModelToken>& symbols);
