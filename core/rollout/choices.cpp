@@ -23,8 +23,8 @@ void check_question(const ModelConfig& config, const ChoiceQuestion& question, s
   check_prompt(config, question.prompt, name + ": the prompt");
   const std::vector<int64_t>& bytes = question.bytes;
   XRUN_CHECK(bytes.empty() || bytes.size() == question.choices.size(),
-             "{}: {} choices have {} numbers of bytes", name, question.choices.size(),
-             bytes.size());
+             "{}: {} choices have {} byte counts; wanted one per choice, or none", name,
+             question.choices.size(), bytes.size());
   for (size_t c = 0; c < question.choices.size(); ++c) {
     const std::string choice = fmt::format("{}, choice {}", name, c + 1);
     // An empty choice has no log-prob to compare.

@@ -208,9 +208,9 @@ MicroBatch* open_micro(lua_State* L) { return LuaState::of(L).service<OpenMicro>
 Batch& whole_batch(lua_State* L, int i) {
   Batch& batch = arg<Batch&>(L, i, "batch");
   XRUN_CHECK(batch.info().ranks == nullptr || open_micro(L) == nullptr,
-             "a whole batch is scored inside an objective: ranks share its micro-batches, and run "
-             "objectives at different times; score it in the loop, before adamw:step, and assign "
-             "the result to the batch (batch.my_score = ...)");
+             "an objective cannot score a whole batch: its micro-batches are shared by the ranks, "
+             "which run objectives at different times; score it in the loop, before adamw:step, "
+             "and assign the result to the batch (batch.my_score = ...)");
   return batch;
 }
 

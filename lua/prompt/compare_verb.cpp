@@ -41,7 +41,7 @@ void check_room(AdamW& adamw) {
   }
   const int64_t available = available_bytes();
   XRUN_CHECK(available == 0 || bytes < available,
-             "two gradients to compare take {:.0f} MB, and {:.0f} MB are free",
+             "comparing two gradients takes {:.0f} MB of memory, and {:.0f} MB are available",
              static_cast<double>(bytes) / 1e6, static_cast<double>(available) / 1e6);
 }
 

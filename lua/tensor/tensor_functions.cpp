@@ -32,11 +32,11 @@ void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const
                shape.sizes[std::min(depth, shape.sizes.size() - 1)]);
     return leaf(i);
   }
-  luaL_checkstack(L, 4, "a list nested too deep");
+  luaL_checkstack(L, 4, "lists are nested too deep");
   const auto length = static_cast<int64_t>(lua_objlen(L, i));
   if (first && depth == shape.sizes.size()) {
     // The limit also ends a table that contains itself.
-    XRUN_CHECK(depth < 64, "a list nested deeper than 64");
+    XRUN_CHECK(depth < 64, "lists are nested deeper than 64 levels");
     shape.sizes.push_back(length);
   }
   XRUN_CHECK(depth < shape.sizes.size(), "got a list, wanted a number");

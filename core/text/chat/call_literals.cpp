@@ -116,16 +116,16 @@ class LiteralReader {
   std::string text() {
     if (take(kGemmaQuote)) {
       const size_t end = rest_.find(kGemmaQuote);
-      XRUN_CHECK(end != std::string_view::npos, "a text is not closed by {}", kGemmaQuote);
+      XRUN_CHECK(end != std::string_view::npos, "a string has no closing {}", kGemmaQuote);
       const std::string whole(rest_.substr(0, end));
       rest_.remove_prefix(end + kGemmaQuote.size());
       return whole;
     }
     const char quote = rest_.front();
     size_t end = 1;
-    // An escaped quote does not close the text. A last backslash takes `end` past the size.
+    // An escaped quote does not close the string. A last backslash takes `end` past the size.
     while (end < rest_.size() && rest_[end] != quote) end += rest_[end] == '\\' ? 2 : 1;
-    XRUN_CHECK(end < rest_.size(), "a text is not closed by {}", quote);
+    XRUN_CHECK(end < rest_.size(), "a string has no closing {}", quote);
     const std::string_view quoted = rest_.substr(0, end + 1);
     rest_.remove_prefix(quoted.size());
     // Double quotes have JSON's escapes, single quotes Python's.

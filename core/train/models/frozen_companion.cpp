@@ -72,23 +72,25 @@ void FrozenModel::check_length(const std::vector<int32_t>& cu_seqlens, bool comp
                "{} reads at most {} tokens (max_position_embeddings in its config.json), but this "
                "batch has a sequence of {}{}",
                dir_.string(), count_text(most), count_text(length),
-               companion ? " of its tokens; of several teachers align the data with the one that "
-                           "reads least: rows are cut there"
-                         : fmt::format("; set max_length = {}, or cut rows there with "
-                                       "data:align(teacher)",
-                                       most));
+               companion
+                   ? " of its tokens; of several teachers, align the data with the one of the "
+                     "smallest limit: rows are cut there"
+                   : fmt::format("; set max_length = {}, or cut rows there with "
+                                 "data:align(teacher)",
+                                 most));
   }
 }
 
 void FrozenModel::check_tokens(const MicroBatch& micro) const {
   const KnownVocabulary& known = vocabulary_of(micro);
   const BatchTokenizer& own = micro.info().tokenizer;
-  XRUN_CHECK(known.match != VocabularyMatch::kDifferent,
-             "{} cannot read this batch: its tokens are those of {}, another vocabulary ({} ids, "
-             "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
-             "data:align(teacher), as in recipes/xdistill.lua",
-             dir_.string(), own.dir, known.size, known.fingerprint, tokenizer_->vocab_size(),
-             fingerprint());
+  XRUN_CHECK(
+      known.match != VocabularyMatch::kDifferent,
+      "{} cannot read this batch: its tokens are those of {}, a different vocabulary ({} ids, "
+      "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
+      "data:align(teacher), as in recipes/xdistill.lua",
+      dir_.string(), own.dir, known.size, known.fingerprint, tokenizer_->vocab_size(),
+      fingerprint());
   if (known.match == VocabularyMatch::kExtended) {
     for (const int32_t id : micro.pack().tokens) {
       XRUN_CHECK(!tokenizer_->piece(id).empty() || own.tokenizer->piece(id).empty(),

@@ -176,8 +176,8 @@ int push_mean(RunLoop& loop, lua_State* L) {
   const at::Tensor x = arg<at::Tensor>(L, 2, "x");
   Ranks* const ranks = loop.run().settings().ranks;
   XRUN_CHECK(ranks == nullptr || open_micro(L) == nullptr,
-             "run:mean inside an objective: micro-batches are shared out over ranks, so not all of "
-             "them come here; take the mean in the loop");
+             "run:mean cannot be called inside an objective, which sees only the micro-batches of "
+             "this rank; take the mean in the loop");
   push(L, ranks == nullptr ? x : mean_over_ranks(*ranks, x));
   return 1;
 }

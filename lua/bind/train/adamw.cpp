@@ -203,7 +203,7 @@ std::shared_ptr<AdamW> optimizer_of(lua_State* L, const std::shared_ptr<Trainabl
     if (adamw->trainables().front() != trainable) continue;
     // The average could follow either of them, so neither is chosen.
     XRUN_CHECK(found == nullptr,
-               "two optimizers train this policy, and an average follows the updates of one");
+               "two optimizers train this policy, and an average follows the updates of only one");
     found = adamw;
   }
   XRUN_CHECK(found != nullptr || !scored,

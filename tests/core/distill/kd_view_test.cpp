@@ -237,7 +237,7 @@ TEST_F(KdView, AnUnalignedTeacherOfAnotherVocabularyIsRefused) {
       message_of<Error>([&] { kd_loss_of(some->micros()[0]->all(), pair); });
   EXPECT_EQ(
       message.find(other->dir().string() + " cannot read this batch: its tokens are those of " +
-                   kOwn + ", another vocabulary ("),
+                   kOwn + ", a different vocabulary ("),
       0u)
       << message;
 }

@@ -97,7 +97,9 @@ TEST_P(ChoicesTest, RefusesQuestionsThatDoNotFit) {
   EXPECT_EQ(refused({{1}, {{1}, {}}}),
             "question 2, choice 2 is empty; a continuation needs at least one token");
   EXPECT_EQ(refused({{1}, {{1}}, {0}}), "question 2, choice 1 has 0 bytes, wanted at least 1");
-  EXPECT_EQ(refused({{1}, {{1}}, {1, 2}}), "question 2: 1 choices have 2 numbers of bytes");
+  EXPECT_EQ(refused({{1}, {{1}}, {1, 2}}),
+            "question 2: 1 choices have 2 byte counts; wanted one per choice, or "
+            "none");
   const auto limit = static_cast<size_t>(model_->config().max_length);
   EXPECT_EQ(
       refused({Ids(limit, 1), {{1}}}),

@@ -226,7 +226,7 @@ TEST_F(Frozen, TokensOfAnotherVocabularyAreRefusedByBothNames) {
   const auto some = batch({1});
   const View view = some->micros()[0]->all();
   const std::string wanted = fmt::format(
-      "{} cannot read this batch: its tokens are those of {}, another vocabulary ({} ids, "
+      "{} cannot read this batch: its tokens are those of {}, a different vocabulary ({} ids, "
       "fingerprint {}, wanted {} ids, {}); as a teacher it needs data aligned with it, "
       "data:align(teacher), as in recipes/xdistill.lua",
       dir.string(), kFrozenPolicy, tokenizer_->vocab_size(), frozen()->fingerprint(),

@@ -69,7 +69,8 @@ TEST_F(FrozenRuns, TokensOfAnotherVocabularyAreAnErrorOfTheRecipesLine) {
   make_other();
   const std::string text = dpo_against("xrun.frozen(\"other\")");
   const std::string error = run(text, "a");
-  has(error, "other cannot read this batch: its tokens are those of tiny, another vocabulary (");
+  has(error,
+      "other cannot read this batch: its tokens are those of tiny, a different vocabulary (");
   has(error, "test.lua:");
   // A dry run, as of `xrun check`, finds it without weights.
   write_file_atomic("test.lua", text);
@@ -265,7 +266,8 @@ TEST_F(Distillation, SettingsThatTheLossDoesNotReadAreErrors) {
 TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
   make_other();
   const std::string error = run(recipe(), "", false, 1, sets({"teacher=other"}));
-  has(error, "other cannot read this batch: its tokens are those of tiny, another vocabulary (");
+  has(error,
+      "other cannot read this batch: its tokens are those of tiny, a different vocabulary (");
   has(error, "data:align(teacher), as in recipes/xdistill.lua");
 }
 
