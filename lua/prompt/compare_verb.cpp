@@ -47,7 +47,7 @@ void check_room(AdamW& adamw) {
 
 std::string cell(std::optional<double> value) { return value ? format_metric(*value) : "-"; }
 
-// "-" where one of them lacks a metric.
+// Two tables: the metrics of both, "-" where one lacks a metric, and the angles of their gradients.
 std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradient& second,
                             const std::vector<GradientAngle>& angles, const std::string names[2],
                             int width) {
@@ -73,12 +73,13 @@ int compare_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   paused.begin_loop();
   std::string names[2];
-  const bool alone = lua_isnoneornil(L, 2);
+  const bool has_second = !lua_isnoneornil(L, 2);
   const int top = lua_gettop(L);
-  // If alone, index 3 is empty, which means the recipe's own objective.
+  // An empty index, 3, means the recipe's own objective.
   lua_settop(L, std::max(top, 2));
-  const Objective first = objective_at(L, paused, alone ? 3 : 1, "f", &names[0]);
-  const Objective second = objective_at(L, paused, alone ? 1 : 2, alone ? "f" : "g", &names[1]);
+  const Objective first = objective_at(L, paused, has_second ? 1 : 3, "f", &names[0]);
+  const Objective second =
+      objective_at(L, paused, has_second ? 2 : 1, has_second ? "g" : "f", &names[1]);
   AdamW& adamw = optimizer_of(paused);
   check_room(adamw);
   const std::shared_ptr<Batch> batch = paused.batch();

@@ -1,6 +1,6 @@
 #pragma once
-// The names that a suspended recipe's code sees: locals and upvalues of the function whose loop is
-// paused. The loop sees assignments to them in its next body.
+// The local names of a suspended recipe: locals and upvalues of the function whose loop is paused.
+// The loop runs on with the values that are assigned to them.
 
 #include <lua.hpp>
 #include <string>
@@ -23,10 +23,10 @@ struct FrameName {
 // the coroutine is resumed.
 class FrameNames {
  public:
-  // Without a frame there are no names.
+  // No frame, and so no names.
   FrameNames() = default;
-  // Reads the frame whose `for` walks over `loop`; if there is none, or `loop` is null, the main
-  // chunk; else the first frame of a file.
+  // Reads the frame whose `for` iterates over `loop`. If there is none, or `loop` is null, reads
+  // the main chunk, else the innermost frame of a file.
   FrameNames(lua_State* thread, const StepLoop* loop);
   // The names that save_frame_names saved; none without an error.
   static FrameNames saved(lua_State* L);
@@ -36,10 +36,10 @@ class FrameNames {
   const std::vector<FrameName>& names() const { return names_; }
   int line() const { return line_; }  // the current line of the frame; 0 without a frame
 
-  // Pushes the value of a name onto L, a coroutine of the same state; false (and nothing pushed) if
-  // there is no such name.
+  // Pushes the value of a name onto L, a coroutine of the same state. Returns false and pushes
+  // nothing if there is no such name.
   bool push(lua_State* L, const std::string& name) const;
-  // Assigns the value on top of L to the name, and pops it; false (and popped) if there is none.
+  // Pops the value on top of L and assigns it to the name. Returns false if there is no such name.
   bool set(lua_State* L, const std::string& name) const;
 
  private:
@@ -51,7 +51,8 @@ class FrameNames {
   std::vector<FrameName> names_;
 };
 
-// Saves the names and values of the recipe's main chunk, which an error is about to end.
+// Saves the names and values of the recipe's main chunk before an error ends it, for
+// FrameNames::saved.
 void save_frame_names(lua_State* L);
 
 }  // namespace xrun
