@@ -1,6 +1,6 @@
 #pragma once
-// The quality of the alignments of two tokenizers: how much of the student is supervised, and what
-// is lost where.
+// The quality of the alignments of two tokenizers: how much of the student is supervised, and where
+// the rest is lost.
 
 #include <cstdint>
 #include <optional>

@@ -4,10 +4,10 @@
 //   student   <s>      Hel lo Ġ world   </s>
 //   teacher   <bos>    Hello Ġworld     <eos>
 //
-// A run is cut where its bytes are not UTF-8: the teacher would read U+FFFD there, other bytes than
-// the student's, and nothing after it could be aligned. In a text such tokens have no partner. In a
-// sampled answer they are the teacher's tokens of single bytes, or a student could answer with
-// bytes that no loss reads.
+// A run is cut where its bytes are not UTF-8: the teacher would read U+FFFD there in place of the
+// student's bytes, and nothing after it could be aligned. In a text such tokens have no partner. In
+// a sampled answer they become the teacher's tokens of single bytes; otherwise a student could
+// answer with bytes that no loss reads.
 
 #include "core/align/retokenizer.h"
 

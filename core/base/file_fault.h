@@ -1,5 +1,5 @@
 #pragma once
-// Fault injection of tests: the gate that every durable write, fsync and rename, and every read of
+// Fault injection for tests: the gate that every durable write, fsync and rename, and every read of
 // a data file, passes.
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 #pragma once
 // Entries of a tokenizer.json that xrun writes itself, with the members of the tokenizers library.
-// They stand in base because rooms that may not include each other write such files: a folder for
+// They are in base because rooms that may not include each other write such files: a folder for
 // plain bytes (core/text/chat) and one made from GGUF (core/model/weights).
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// A bundle, FILE.xrb: one ZIP archive of stored members, the lock first, then files by name. Others
-// made it, so nothing in it is believed before it is checked.
+// A bundle, FILE.xrb: one ZIP archive of stored members, the lock first, then files by name. A
+// stranger may have made it, so nothing in it is trusted before it is checked.
 
 #include <cstdint>
 #include <filesystem>

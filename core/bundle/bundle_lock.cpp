@@ -1,5 +1,5 @@
-// The order of the fields is fixed, and the lock holds nothing that two bundles of one recipe could
-// have different: no times of the day, no paths of the machine.
+// The order of the fields is fixed, and the lock holds nothing that may differ between two bundles
+// of one recipe: no dates, no paths of the machine.
 
 #include "core/bundle/bundle_lock.h"
 
@@ -193,8 +193,8 @@ void check_members(const BundleLock& lock, const LockReader& reader) {
       if (file.member.empty()) continue;
       const LockedFile* member = find(file.member);
       reader.check(
-          // An input that named other bytes than its member would run data that the lock does not
-          // describe.
+          // If an input and its member had different bytes, the run would read data that the lock
+          // does not describe.
           member != nullptr && member->sha256 == file.sha256 && member->bytes == file.bytes,
           fmt::format("inputs: {} {}", input.name, file.name), "is not the member that it names");
     }

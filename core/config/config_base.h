@@ -19,9 +19,9 @@ using LocalPath = std::function<std::string(const std::string& file)>;
 std::string base_path(const std::string& file, const std::string& base);
 
 // scan_recipe, with the config laid over those that it extends, which may extend others. Each value
-// keeps its origin; `extends` itself is not a value. Of a bundle the resolved settings count.
-// Throws UsageError with both lines for a cycle, a base that is missing or has no config, and a
-// value of another type than the base's.
+// keeps its origin; `extends` itself is not a value. A bundle gives its resolved settings. Throws
+// UsageError with both lines for a cycle, a base that is missing or has no config, and a value
+// whose type differs from the base's.
 ScannedRecipe scan_with_bases(std::string file, std::string text, const LocalPath& local = {});
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// Gathers of flat buckets that are under way, a queue of them in the order of their beginnings.
+// The gathers of flat buckets that are under way: a queue, oldest first.
 
 #include <ATen/core/Tensor.h>
 
@@ -22,7 +22,7 @@ class GatherQueue {
   // `arrived` is called for each bucket whose gather has ended, in order.
   explicit GatherQueue(Arrived arrived) : arrived_(std::move(arrived)) {}
 
-  // Takes a gather of `sent` into `buffer`, which both live until it has ended.
+  // Adds a gather of `sent` into `buffer`; both stay alive until it has ended.
   void push(int64_t bucket, const at::Tensor& buffer, const at::Tensor& sent,
             std::unique_ptr<PendingCollective> pending);
 

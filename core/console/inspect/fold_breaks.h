@@ -1,6 +1,6 @@
 #pragma once
-// Explains, in words, the reason that similar rows of a step do not share their prefixes: the first
-// token that differs, its text and its origin.
+// Explains why similar rows of a step do not share their prefixes: the first token that differs,
+// its text and its origin.
 
 #include <array>
 #include <cstdint>

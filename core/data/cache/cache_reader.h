@@ -20,7 +20,7 @@ namespace xrun {
 class CacheReader {
  public:
   // Checks the manifest and the head and size of every shard; reads no rows. Throws Error if the
-  // folder is not a finished cache or holds rows of another kind than `row_type` ("": any).
+  // folder is not a finished cache or if its rows are not of kind `row_type` ("": any).
   explicit CacheReader(const std::filesystem::path& dir, const std::string& row_type = "");
   ~CacheReader();
 

@@ -67,8 +67,8 @@ struct ShardHeader {
 };
 
 // Reads and checks the head of a shard whose whole file is `bytes`. Throws Error that begins with
-// `name` if it is not a shard, has another version or other columns than `columns`, or places a
-// column outside the pages. No length is trusted unchecked.
+// `name` if it is not a shard, if its version or its columns are not the wanted ones, or if a
+// column is outside the pages. No length is trusted unchecked.
 ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> columns,
                               const std::string& name);
 

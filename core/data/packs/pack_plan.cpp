@@ -1,5 +1,5 @@
 // All segments of the step are sorted once. The trie of any of its units then follows from the
-// common prefixes of neighbours: that of two segments is the least between them in the order.
+// common prefixes of neighbours: two segments share the shortest of those between them.
 
 #include "core/data/packs/pack_plan.h"
 

@@ -13,7 +13,7 @@ constexpr DropReason kDropReasons[] = {
     {"malformed_json", "all", "the line is not JSON"},
     {"not_an_object", "all", "the line is JSON, but not an object"},
     {"unknown_format", "all", "the row has none of the columns that its kind reads"},
-    {"wrong_type", "all", "a column has another type than the wanted one"},
+    {"wrong_type", "all", "the type of a column is not the wanted one"},
     {"empty_list", "all", "a list of messages or of ids is empty"},
     {"columns_differ", "conversations, tokens",
      "two names of one column (`messages` and `conversations`) have different values"},
@@ -45,7 +45,7 @@ constexpr DropReason kDropReasons[] = {
      "a column that `keep` names has another type than in the first row, or a whole number "
      "beyond 2^53"},
     {"bad_label", "feedback",
-     "the label is neither true nor false; another number than 0 and 1 ends the reading, since it "
+     "the label is neither true nor false; a number other than 0 and 1 ends the reading, since it "
      "may be a rating"},
     {"template_error", "conversations", "the template refuses the row"},
     {"empty_mask", "all", "no token would be trained"},

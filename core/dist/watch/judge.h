@@ -1,5 +1,5 @@
 #pragma once
-// Judges from the known state of all ranks if one of them has failed.
+// Decides from the known states of all ranks whether one of them has failed.
 
 #include <cstdint>
 #include <optional>
@@ -51,8 +51,8 @@ struct RankFault {
   std::string what;
 };
 
-// Returns whose error `what` of rank `rank` is: that of another rank if its first line quotes one
-// ("dpo.lua:31: rank 2 of 4: no luck"), without the words that name the rank.
+// Returns the rank at fault for `what`, an error of rank `rank`: another rank if the first line
+// quotes its error ("dpo.lua:31: rank 2 of 4: no luck"), without the words that name it.
 RankFault fault_in(int64_t rank, int64_t size, const std::string& what);
 
 // Returns the verdict at `now_ms`, or nothing while all is well.

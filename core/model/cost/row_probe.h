@@ -1,6 +1,6 @@
 #pragma once
-// A probe of this machine: it finds forward operations that, in fp32 on the CPU, give a row other
-// bits when other rows are computed beside it.
+// A probe of this machine: it finds forward operations that, in fp32 on the CPU, give a row
+// different bits when other rows are computed beside it.
 
 #include <ATen/core/Tensor.h>
 

@@ -47,7 +47,7 @@ at::Tensor swiglu_cpu(const at::Tensor& gate_any, const at::Tensor& up_any) {
   return y;
 }
 
-// grad may have another type than gate: autograd does not promise one.
+// The types of grad and gate may differ: autograd does not promise one.
 void check_swiglu_backward(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
   check_swiglu(gate, up);
   check_floating("swiglu", "grad", grad, gate.device());

@@ -261,7 +261,7 @@ void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
   }
 }
 
-// Before a resume with --force the run had other settings than config.json and recipe.lua now show.
+// Until a resume with --force the run had settings that config.json and recipe.lua no longer show.
 void add_forced(const RunFiles& run, std::vector<ForcedResume>& out) {
   const Json* resumes = run.record.find("resumes");
   if (resumes == nullptr || !resumes->is_array()) return;

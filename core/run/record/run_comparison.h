@@ -33,7 +33,7 @@ struct FinalDifference {
   double a, b;
 };
 
-// A resume with --force: from its step on the run has other settings than before.
+// A resume with --force: from its step on the settings of the run are different.
 struct ForcedResume {
   std::string run;                   // its name
   std::string at;                    // date and time

@@ -1,5 +1,5 @@
 #pragma once
-// Equal vocabularies, recognised by what they hold: the files, names and sizes do not count.
+// Recognises equal vocabularies by their tokens and merges, whatever their files, names and sizes.
 
 #include <string>
 
@@ -9,8 +9,9 @@ namespace xrun {
 
 // Returns a hash over pieces with their ids, merges (or scores) and added tokens: 32 hexadecimal
 // digits. The same tokenizer as tokenizer.json and as vocab.json with merges.txt has one
-// fingerprint. A tokenizer.model has scores instead of merges, so its conversion has another one;
-// compare_vocabularies() recognises the two. Reads the merges. Throws Error if they are damaged.
+// fingerprint. A tokenizer.model has scores instead of merges, so its conversion has a different
+// one; compare_vocabularies() recognises the two. Reads the merges. Throws Error if they are
+// damaged.
 std::string vocabulary_fingerprint(const Tokenizer& tokenizer);
 
 enum class VocabularyMatch {

@@ -1,4 +1,4 @@
-// The answer counts if no choice has a higher score and none before it an equal one.
+// An answer is right if no choice has a higher score and no earlier one the same score.
 
 #include "lua/bind/data/choices.h"
 

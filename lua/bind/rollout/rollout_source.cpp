@@ -1,5 +1,5 @@
-// The sampling table is copied when the source is made: a later change of the recipe's would sample
-// at one temperature and train at another.
+// The sampling table is copied when the source is made. Otherwise a recipe that changes its table
+// later would sample at one temperature and train at another.
 
 #include "lua/bind/rollout/rollout_source.h"
 

@@ -1,4 +1,4 @@
-// A dry step: the recipe's own body, with log-probs that no model gave.
+// A dry step: the recipe's own body, with stand-ins for the log-probs of models.
 
 #include <algorithm>
 #include <cmath>

@@ -284,7 +284,7 @@ TEST_F(Distillation, ALossOfOneVocabularyRefusesAlignedDataOfTwo) {
     for (const char* loss : {"full", "topk"}) {
       const auto settings = sets({"teacher=other", std::string("kd.loss=") + loss});
       const std::string wanted = "xrun.kd: the loss \"" + std::string(loss) +
-                                 "\" compares one vocabulary, but other has another one than tiny";
+                                 "\" compares one vocabulary, but that of other differs from tiny";
       if (std::string(cache).find("topk") != std::string::npos && loss[0] == 'f') continue;
       has(run(text, "", false, 1, settings), wanted);
       has(dry_error(text, settings), wanted);
