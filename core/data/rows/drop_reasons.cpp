@@ -42,7 +42,7 @@ constexpr DropReason kDropReasons[] = {
     {"bad_token_weight", "tokens", "the weight of a token is not a finite number of at least 0"},
     {"bad_weight", "all", "the weight of the row is not a finite number of at least 0"},
     {"bad_extra_column", "all",
-     "a column that `keep` names has another type than in the first row, or a whole number "
+     "the type of a column that `keep` names differs from the first row, or it has a whole number "
      "beyond 2^53"},
     {"bad_label", "feedback",
      "the label is neither true nor false; a number other than 0 and 1 ends the reading, since it "

@@ -283,8 +283,9 @@ TEST_F(Distillation, ALossOfOneVocabularyRefusesAlignedDataOfTwo) {
                     "return { chunk = (1 - cfg.ce) * kd, token = cfg.ce * ce }, ");
     for (const char* loss : {"full", "topk"}) {
       const auto settings = sets({"teacher=other", std::string("kd.loss=") + loss});
-      const std::string wanted = "xrun.kd: the loss \"" + std::string(loss) +
-                                 "\" compares one vocabulary, but that of other differs from tiny";
+      const std::string wanted =
+          "xrun.kd: the loss \"" + std::string(loss) +
+          "\" compares one vocabulary, but the vocabulary of other differs from that of tiny";
       if (std::string(cache).find("topk") != std::string::npos && loss[0] == 'f') continue;
       has(run(text, "", false, 1, settings), wanted);
       has(dry_error(text, settings), wanted);
