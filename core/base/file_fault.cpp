@@ -12,7 +12,8 @@ namespace xrun {
 
 namespace {
 
-// The nth call of the operation and every later one fail. A value of another form injects nothing.
+// The nth call of the operation and every later one fail. A value that cannot be read injects
+// nothing.
 struct FileFault {
   std::string operation;
   int64_t nth = 0;

@@ -135,9 +135,9 @@ void check_one_vocabulary(const MicroBatch& micro, const KdPair& pair) {
   if (!support_form(pair.options).needs_one_vocabulary()) return;
   XRUN_CHECK(
       pair.teacher.reads_tokens_of(micro),
-      "xrun.kd: the loss \"{}\" compares one vocabulary, but the vocabulary of {} differs from that of {}, "
-      "whose tokens this batch has; use p-kl, gold, h-kl or hybrid, which read a projection, or "
-      "uld",
+      "xrun.kd: the loss \"{}\" compares one vocabulary, but the vocabulary of {} differs from "
+      "that of {}, whose tokens this batch has; use p-kl, gold, h-kl or hybrid, which read a "
+      "projection, or uld",
       kd_loss_name(pair.options.loss), pair.teacher.dir().string(), micro.info().tokenizer.dir);
 }
 

@@ -1,5 +1,6 @@
 // A question is a tree: the prompt is its root and each choice a leaf (ops/attention_layout.h). The
-// first token of a choice is predicted by the last row of the prompt, the others by the row before.
+// first token of a choice is predicted by the last row of the prompt, each other by the previous
+// row.
 
 #include "core/rollout/choices.h"
 

@@ -66,7 +66,7 @@ std::vector<Difference> input_differences(const Json& before, const Json& now);
 // run_dir_resume.cpp also refuses a start without --resume in the folder of a run that has saved or
 // logged something; the message says if that run is finished or differs in its length alone.
 enum class ResumeItem {
-  kRecipe,       // a recipe of another name and another text; compared before its settings are read
+  kRecipe,       // a recipe whose name and text differ; compared before its settings are read
   kIdentity,     // recipe, configuration, binary; compared when the folder is opened
   kFree,         // settings that do not affect training; compared when the folder is opened
   kMachine,      // threads, device; compared when the folder is opened

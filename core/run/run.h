@@ -126,7 +126,7 @@ class Run {
   void count_tokens(int64_t tokens) { tokens_ += tokens; }
   // Sets the state of this loop's sources (a cursor, groups of rollouts that wait) after they gave
   // the open body its data. The next checkpoint holds it; a checkpoint of the body's beginning
-  // holds the state of the body before. Calls `sources` only for a checkpoint or for sources()
+  // holds the state of the previous body. Calls `sources` only for a checkpoint or for sources()
   // below.
   void set_sources(std::function<Json()> sources) { sources_ = std::move(sources); }
   // The state set last, of this process or of the checkpoint that the run was resumed from; null:

@@ -61,8 +61,8 @@ class RunDir {
   // True if the run has done all its `steps` or `epochs`, or its recipe stopped it, and is not to
   // be exported in another type.
   bool finished() const;
-  // True if a run that its recipe stopped may go on: its length is another one than then, or, under
-  // --force, its recipe or its settings are.
+  // True if a run that its recipe stopped may go on: its length has changed since, or, under
+  // --force, its recipe or its settings have.
   bool may_continue() const { return longer_ || other_settings_; }
   // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
@@ -130,9 +130,9 @@ class RunDir {
   bool writes_ = true;
   bool resuming_ = false;
   bool force_ = false;
-  bool longer_ = false;          // steps or epochs are other numbers than before
+  bool longer_ = false;          // steps or epochs have changed
   bool other_settings_ = false;  // changed_ is not empty
-  bool exports_again_ = false;   // the run is finished, and export.dtype is another one than before
+  bool exports_again_ = false;   // the run is finished, and export.dtype has changed
   bool begun_ = false;           // run.json exists
   bool recorded_ = false;        // by this object
   bool made_folder_ = false;

@@ -29,7 +29,7 @@ struct EvaluateOptions {
   int64_t step = 0;                       // bodies of the run done before it
   int64_t number = 0;                     // of this evaluation among those of its step
   c10::Device device = c10::kCPU;         // of the batches that it makes
-  const ExtraColumns* extra = nullptr;    // of the set, if they are at hand; null: made here
+  const ExtraColumns* extra = nullptr;    // of the set, if the caller has them; null: made here
   FoldSettings fold = {};                 // of the batches that it makes
   BatchTokenizer tokenizer = {};          // of the set
   Ranks* ranks = nullptr;                 // share the micro-batches; null: this process alone

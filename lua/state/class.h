@@ -84,7 +84,7 @@ void add_names(lua_State* L, int table, std::vector<std::string>& names);
 // Throws Error: argument i is closed, or is of another class.
 [[noreturn]] void throw_not_a(lua_State* L, int i, const ClassInfo* wanted, const char* what);
 
-// The object at index i. Throws Error "what, got, wanted" if it is of another type or closed.
+// The object at index i. Throws Error "what, got, wanted" if it has a different type or is closed.
 template <class T>
 std::shared_ptr<T>& object_at(lua_State* L, int i, const char* what = nullptr) {
   auto* object = static_cast<SharedObject<T>*>(lua_touserdata(L, i));

@@ -59,8 +59,8 @@ class Sidecar {
   // True if the sidecar of a key has at least one entry. Makes no folder.
   static bool exists(const std::filesystem::path& root, const SidecarKey& key);
 
-  // Opens or makes the sidecar of a key. Throws Error if the folder's key.json is another one or on
-  // a file failure; Interrupted while it waits for another process.
+  // Opens or makes the sidecar of a key. Throws Error if the folder's key.json is that of a
+  // different key, and for a failure of a file; Interrupted while it waits for another process.
   Sidecar(const std::filesystem::path& root, const SidecarKey& key);
   ~Sidecar();
   Sidecar(const Sidecar&) = delete;

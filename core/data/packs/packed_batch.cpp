@@ -74,7 +74,7 @@ void check_rows(const PackedBatch& batch) {
                rows.target[r], t + 1, token);
     // Strictly ascending: at most one loss row per slot.
     XRUN_CHECK(r == 0 || t > rows.hidden[r - 1],
-               "batch: rows.hidden[{}] is {}, wanted more than the one before, {}", r, t,
+               "batch: rows.hidden[{}] is {}, wanted more than the previous one, {}", r, t,
                rows.hidden[r - 1]);
   }
   check_weights(rows.weight, "rows.weight");
@@ -167,7 +167,7 @@ void check_companion(const PackedBatch& batch) {
                t + 1, companion.tokens[static_cast<size_t>(t) + 1]);
     // Rows are in the order of the tokens.
     XRUN_CHECK(r == 0 || t > companion.hidden[r - 1],
-               "batch: companion.hidden[{}] is {}, wanted more than the one before, {}", r, t,
+               "batch: companion.hidden[{}] is {}, wanted more than the previous one, {}", r, t,
                companion.hidden[r - 1]);
   }
   XRUN_CHECK(last + 1 == chunks, "batch: the companion has rows of {} chunks, the batch has {}",

@@ -42,7 +42,7 @@ int64_t read_answer(const Json* value, const Json& choices) {
   }
   if (value != nullptr && value->is_string()) {
     const Json::Array& list = choices.as_array();
-    // Equal choices have equal scores, so the first will do.
+    // Equal choices have equal scores, so the first is as good as any.
     const auto found = std::find(list.begin(), list.end(), *value);
     if (found != list.end()) return found - list.begin();
   }

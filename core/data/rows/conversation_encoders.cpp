@@ -30,7 +30,7 @@ ConversationStyle style_of(const RowEncoding& encoding) {
           encoding.settings.lost_calls, encoding.settings.lost_turns, encoding.trace};
 }
 
-// Rewrites what the template would spoil or lose, if another form of it means the same.
+// Rewrites what the template would spoil or lose as something of the same meaning that it renders.
 void fit_to_template(const RowEncoding& encoding, const Json& kwargs, Json& messages,
                      std::vector<std::string>& notes) {
   map_developer_turns(messages, kwargs, *encoding.chat_template, notes);
@@ -334,7 +334,7 @@ class PromptsEncoder : public RowEncoder {
       : RowEncoder(encoding),
         reader_(RowKind::kPrompts, encoding.settings),
         style_(style_of(encoding_)) {
-    // No mask is made, so a template without generation marks will do.
+    // No mask is made, so the template needs no generation marks.
     style_.train_on = TrainOn::kAll;
     if (encoding_.settings.over_length == OverLength::kCut) {
       throw UsageError(

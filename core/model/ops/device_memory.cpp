@@ -115,7 +115,7 @@ const c10::CachingAllocator::Stat& sum_of(const c10::CachingAllocator::StatArray
 
 }  // namespace
 
-// `root` is a folder with proc and sys below it, another one in tests.
+// `root` is the folder that has proc and sys: "/", or a test's own.
 int64_t system_bytes(const std::filesystem::path& root) {
   const auto kib = named_number(root / "proc/meminfo", "MemAvailable:");
   const int64_t system = kib && *kib < (kUnlimited >> 10) ? *kib << 10 : kUnlimited;

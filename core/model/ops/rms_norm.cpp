@@ -101,7 +101,7 @@ NormBackward rms_norm_backward_cpu(const at::Tensor& grad_any, const at::Tensor&
   const int64_t width = x_any.size(-1), blocks = (rows + kNormBlockRows - 1) / kNormBlockRows;
   const at::Tensor x = x_any.contiguous(), w = weight.to(at::kFloat).contiguous();
   const at::Tensor rstd = rstd_any.contiguous();
-  // autograd may hand over a gradient of another type or layout.
+  // The gradient from autograd may differ in type or layout.
   const at::Tensor grad = grad_any.to(x.scalar_type()).contiguous();
   // dweight: one partial sum per block of rows, then their sum in order.
   at::Tensor dx = at::empty_like(x), partial = at::zeros({blocks, width}, at::kFloat);

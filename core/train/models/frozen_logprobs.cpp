@@ -55,7 +55,7 @@ at::Tensor sums_of(Model& model, int64_t head_mb, BatchInfo info, PackedBatch pa
   // A stored value must not depend on the setting: only in fp32 on a CPU has folding no effect on
   // its bits.
   if (!model.device().is_cpu() || model.compute_type() != at::kFloat) info.fold = {};
-  info.device = model.device();  // a frozen model may be on another one than the batch
+  info.device = model.device();  // which may differ from the batch's
   const auto micro = std::make_shared<MicroBatch>(
       std::move(pack), std::make_shared<const BatchInfo>(std::move(info)), /*index=*/0);
   return micro->all().sum(micro->token_logprob(model, head_mb));

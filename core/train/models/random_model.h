@@ -16,8 +16,8 @@ namespace xrun {
 
 struct RandomModel {
   std::string preset = "tiny";  // of init_preset
-  // Sizes that are left out are the preset's. ffn follows another width, kv_heads another number of
-  // heads, vocab the tokenizer.
+  // Sizes that are left out are the preset's; but ffn follows a given width, kv_heads a given
+  // number of heads, and vocab the tokenizer.
   std::optional<int64_t> layers, hidden, heads, kv_heads, ffn, vocab, max_length;
   bool tied = true;
   // A folder, a name that resolve_model takes, or "bytes", one token per byte with ChatML, unless a

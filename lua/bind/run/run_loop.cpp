@@ -32,8 +32,8 @@ namespace {
 
 constexpr const char* kStopping = "\nstopping; another Ctrl-C stops at once, without saving\n";
 
-// Sets the text of Ctrl-C inside a step. Two buffers take turns, since a signal may be printing the
-// one of the step before.
+// Sets the text that Ctrl-C prints inside a step. Two buffers take turns, since a signal may still
+// be printing the text of the previous step.
 void set_stopping_step(double seconds) {
   static std::array<std::string, 2> texts;
   static size_t next = 0;

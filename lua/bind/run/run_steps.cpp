@@ -41,7 +41,7 @@ int end_step(lua_State* L, const std::shared_ptr<StepLoop>& loop) {
   XRUN_CHECK(loop->begun || !inside_another_loop(L, *loop),
              "a loop inside a body of another loop; end the first one, or give adamw:step a list "
              "of {{ batch, objective }}");
-  lua_gc(L, LUA_GCCOLLECT, 0);  // handles of the body before; outside the step's hot part
+  lua_gc(L, LUA_GCCOLLECT, 0);  // handles of the previous body; outside the step's hot part
   loop->thread = L;
   if (!loop->begun) loop->first_step = run.run().step();
   RunHooks* const hooks = run_hooks(L);
