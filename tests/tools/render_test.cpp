@@ -73,7 +73,7 @@ TEST_F(Render, NotesOnceThatTrainingReadsArgumentsAsObjects) {
   EXPECT_EQ(out().find("training differs"), out().rfind("training differs")) << out();
 }
 
-TEST_F(Render, NotesOnceEachPartThatTheTemplateLeavesOut) {
+TEST_F(Render, NotesEachPartThatTheTemplateLeavesOutOnce) {
   const std::string row =
       R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a",)"
       R"( "reasoning_content": "thought", "tool_calls": [{"type": "function", "function":)"

@@ -70,7 +70,7 @@ TEST_F(AlignedRowsTest, OtherTokensOfARowAreAlignedAgain) {
   EXPECT_EQ(rows.counts().computed, 42);
 }
 
-TEST_F(AlignedRowsTest, AnotherLimitIsAnotherSidecar) {
+TEST_F(AlignedRowsTest, DifferentLimitsHaveDifferentSidecars) {
   AlignedRows(maker(), folder_.path()).align(documents_);
   const AlignedRows shorter(maker(9), folder_.path());
   const std::vector<CompanionTokens> made = shorter.align(documents_);

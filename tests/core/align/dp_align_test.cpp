@@ -151,12 +151,12 @@ TEST(DpCanonical, TwoPiecesOfATableBecomeOneSign) {
   EXPECT_EQ(canonical("âī ł Ġâī ł âī ₤"), (Texts{"≠", "Ġ≠", "âī", "₤"}));
 }
 
-TEST(DpCanonical, ARunOfBytesBecomesACharacterOnlyAlone) {
+TEST(DpCanonical, ARunOfBytesBecomesACharacterOnlyAsAWhole) {
   EXPECT_EQ(canonical("中 <0xE2> <0x82> <0xAC> 中"), (Texts{"中", "€", "中"}));
   EXPECT_EQ(canonical("Ġâ <0x82> ¬"), (Texts{"Ġ€"}));
   // ASCII text belongs to the run.
   EXPECT_EQ(canonical("a <0xE2> <0x82> <0xAC>"), (Texts{"a", "â", "\xC2\x82", "¬"}));
-  // "Ã" is no longer itself when bytes are looked at.
+  // "Ã" has been replaced before bytes are decoded.
   EXPECT_EQ(canonical("Ã ©"), (Texts{"À", "©"}));
   // U+0125 is the byte 128 here, 131 in GPT-2's alphabet.
   EXPECT_EQ(canonical("Ġâ ĥ ¬"), (Texts{"Ġ\u202C"}));

@@ -245,7 +245,7 @@ TEST_F(LineEditorTest, ControlsInAnInputAreSpelledOut) {
   EXPECT_EQ(rows(60)[0], "> a    b^A<U+202E>");
 }
 
-TEST_F(LineEditorTest, ALowScreenShowsTheRowsAroundTheCursor) {
+TEST_F(LineEditorTest, AShortScreenShowsTheRowsAroundTheCursor) {
   feed("\x1b[200~1\n2\n3\n4\n5\n6\n7\n8\x1b[201~");
   EXPECT_EQ(rows(20, 3), (std::vector<std::string>{". 6", ". 7", ". 8"}));
   feed("\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A");

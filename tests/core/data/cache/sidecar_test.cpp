@@ -134,7 +134,7 @@ TEST_F(SidecarTest, MissesForOtherTokensAndHoldsBoth) {
   EXPECT_EQ(find(open(), {7, 1, 100}), -1.f);
 }
 
-TEST_F(SidecarTest, AnotherKeyIsAnotherFolder) {
+TEST_F(SidecarTest, DifferentKeysHaveDifferentFolders) {
   write_three();
   const fs::path dir = open().dir();
   key_.made_by.set("weights", "abd");

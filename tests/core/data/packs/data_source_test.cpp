@@ -15,7 +15,7 @@ namespace {
 
 using DataSources = PairFixture;
 
-TEST_F(DataSources, OtherInputIsAnotherCache) {
+TEST_F(DataSources, DifferentInputsHaveDifferentCaches) {
   const DataOptions base = options(numbered_pairs(5));
   std::set<std::string> prints = {open(base).fingerprint()};
   EXPECT_FALSE(prints.insert(open(base).fingerprint()).second);

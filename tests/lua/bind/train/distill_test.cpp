@@ -65,7 +65,7 @@ TEST_F(FrozenRuns, OneThatDoesNotFitIsRefusedBeforeItLoads) {
   has(error, "frozen 192 GB");
 }
 
-TEST_F(FrozenRuns, TokensOfAnotherVocabularyAreAnErrorOfTheRecipesLine) {
+TEST_F(FrozenRuns, TokensOfAnotherVocabularyFailAtTheRecipesLine) {
   make_other();
   const std::string text = dpo_against("xrun.frozen(\"other\")");
   const std::string error = run(text, "a");
