@@ -1,9 +1,9 @@
 #pragma once
 // Chat across two templates: the texts of one conversation's messages, found in both renderings.
 //
-// Two templates put different words around the same messages, so the renderings differ.
-// A message's own text (its reasoning, its answer, the arguments of its calls) is in both. A
-// region is such a text; only regions and the ends of the assistant's turns are aligned.
+// Two templates put different words around the same messages, so the renderings differ. A message's
+// own text (its reasoning, its answer, the arguments of its calls) is in both. A region is such a
+// text; only regions and the ends of the assistant's turns are aligned.
 
 #include <cstdint>
 #include <vector>

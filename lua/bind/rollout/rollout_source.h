@@ -20,15 +20,15 @@ struct RolloutSource {
   std::shared_ptr<DataHandle> prompts;  // its policy samples
   GroupQueueOptions queue;              // `groups` is the loop's
   LuaRef sampling;                      // options of policy:sample, a copy of the recipe's table
-  LuaRef reward;                        // a function of a sample, or of a group's
-  bool by_group = false;                // the second: score_groups
+  LuaRef reward;                        // a function of one sample, or of all samples of a group
+  bool by_group = false;                // true: of a group (score_groups)
   RewardSettings scoring;               // of rollouts:score
   LuaRef filter;                        // a function, or none
   PlannedAnswers answers;
 };
 
-// Answers that the recipe's loop over prompts will sample, by a table `sampling` in its
-// configuration; nothing if there is none.
+// Returns the answers that the recipe's loop over prompts will sample, from the table `sampling` in
+// its configuration; nothing if there is none.
 std::optional<PlannedAnswers> configured_answers(lua_State* L);
 
 }  // namespace xrun
