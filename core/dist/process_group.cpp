@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/dist/gloo_backend.h"
 #include "core/dist/rendezvous.h"
+#include "core/dist/work_wait.h"
 
 namespace xrun {
 
@@ -136,17 +137,16 @@ c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
 }
 
 void ProcessGroup::wait(const StartedCall& call, const Work& work) {
-  while (true) {
-    try {
-      // On a GPU wait() only orders the stream and returns, so it needs no timeout.
-      call.on_device ? work->wait() : work->wait(kPoll);
-      return;
-    } catch (const std::exception& error) {
-      check_verdict();
-      // A timeout of kPoll ends up here too, and the collective goes on.
-      if (!work->isCompleted()) continue;
-      explain_break(error);
+  try {
+    if (call.on_device) {
+      work->wait();  // orders the stream and returns, so it needs no timeout
+    } else {
+      while (!wait_once(*work, kPoll)) check_verdict();
     }
+  } catch (const Error&) {
+    throw;  // the verdict
+  } catch (const std::exception& error) {
+    explain_break(error);
   }
 }
 
