@@ -80,6 +80,27 @@ NonFiniteLoss bad_gradient(double norm, const std::vector<StepTerm>& terms) {
       0, -1, std::move(rows));
 }
 
+// What `check` throws, as a message for the other ranks; "" if it throws nothing.
+template <class F>
+std::string found_by(const F& check) {
+  MessageWriter found;
+  try {
+    check();
+  } catch (const NonFiniteLoss& error) {
+    found.string(error.what()).int64(error.term()).int64(error.micro()).list(error.rows());
+  }
+  return found.take();
+}
+
+// Throws what found_by caught on a rank.
+void throw_found(const std::string& message, int64_t rank, int64_t ranks) {
+  if (message.empty()) return;
+  MessageReader in(message);
+  const std::string text = fmt::format("rank {} of {}: {}", rank, ranks, in.string());
+  const int64_t term = in.int64(), micro = in.int64();
+  throw NonFiniteLoss(text, term, micro, in.list<int64_t>());
+}
+
 }  // namespace
 
 StepGradient::StepGradient(AdamW* adamw, const StepOptions& options)
@@ -167,33 +188,41 @@ MetricSums::ReadSums StepGradient::checked(MetricSums::ReadSums read,
     // each time.
     if (!std::isfinite(loss.value)) check_loss(loss);
   }
-  if (!std::isfinite(read.extra)) throw bad_gradient(read.extra, terms);
+  if (!std::isfinite(read.extra)) {
+    check_gradients();
+    throw bad_gradient(read.extra, terms);
+  }
   return read;
 }
 
 // Throws NonFiniteLoss on every rank, if a value of this micro-batch's losses is not finite.
 void StepGradient::check_loss(const MetricSums::MicroLoss& loss) const {
   if (ranks_ == nullptr) return check_own_loss(loss.micro);
-  MessageWriter found;
-  if (loss.rank == ranks_->rank()) {
-    try {
-      check_own_loss(loss.micro);
-    } catch (const NonFiniteLoss& error) {
-      found.string(error.what()).int64(error.term()).int64(error.micro()).list(error.rows());
-    }
-  }
-  const std::string message =
-      ranks_->broadcast("a loss that is not finite", found.take(), loss.rank);
-  if (message.empty()) return;
-  MessageReader in(message);
-  const std::string text = fmt::format("rank {} of {}: {}", loss.rank, ranks_->size(), in.string());
-  const int64_t term = in.int64(), micro = in.int64();
-  throw NonFiniteLoss(text, term, micro, in.list<int64_t>());
+  const bool own = loss.rank == ranks_->rank();
+  const std::string found = own ? found_by([&] { check_own_loss(loss.micro); }) : "";
+  throw_found(ranks_->broadcast("a loss that is not finite", found, loss.rank), loss.rank,
+              ranks_->size());
 }
 
 void StepGradient::check_own_loss(int64_t number) const {
   for (const MicroLosses& own : losses_) {
     if (own.number == number) check_finite(own.losses, *own.micro, own.term, own.micro_count);
+  }
+}
+
+// Throws NonFiniteLoss on every rank, if the gradient of a log-prob is not finite on one.
+void StepGradient::check_gradients() const {
+  if (ranks_ == nullptr) return check_own_gradients();
+  const std::vector<std::string> found =
+      ranks_->gather("a gradient that is not finite", found_by([&] { check_own_gradients(); }));
+  for (size_t r = 0; r < found.size(); ++r) {
+    throw_found(found[r], static_cast<int64_t>(r), ranks_->size());
+  }
+}
+
+void StepGradient::check_own_gradients() const {
+  for (const MicroLosses& own : losses_) {
+    check_finite(own.logprob_gradients, *own.micro, own.term, own.micro_count);
   }
 }
 
@@ -231,6 +260,7 @@ void StepGradient::add(MicroBatch& micro, int64_t number, const std::vector<Step
   }
   const at::Tensor balance = experts_.share(micro, number);
   const at::Tensor total = balance.defined() ? loss.graph.add(balance) : loss.graph;
+  micro.retain_logprob_gradients();
   if (total.requires_grad()) run_backward(total);
   sums_.begin(number);
   sums_.add_loss(loss.value);
@@ -240,8 +270,8 @@ void StepGradient::add(MicroBatch& micro, int64_t number, const std::vector<Step
   // Values are held for the message of a non-finite loss; graphs and metrics are freed now.
   result.metrics.clear();
   for (auto& unit_loss : result.losses) unit_loss.second = unit_loss.second.detach();
-  losses_.push_back({std::move(result), &micro, number, static_cast<int64_t>(i),
-                     terms[i].batch->micros().size()});
+  losses_.push_back({std::move(result), micro.logprob_gradients(), &micro, number,
+                     static_cast<int64_t>(i), terms[i].batch->micros().size()});
   // One graph at a time: this bounds the memory of a step by that of a micro-batch.
   micro.close();
 }

@@ -41,9 +41,11 @@ class StepGradient {
   double loss_weight() const { return loss_weight_; }
 
  private:
-  // The losses of one micro-batch, held until the step knows whether they are finite.
+  // The losses of one micro-batch, held until the step knows whether they and the gradient are
+  // finite.
   struct MicroLosses {
-    ObjectiveResult losses;  // detached
+    ObjectiveResult losses;                     // detached
+    std::vector<at::Tensor> logprob_gradients;  // [R] of each trained model
     const MicroBatch* micro;
     int64_t number;  // among the micro-batches of the step
     int64_t term;
@@ -53,6 +55,8 @@ class StepGradient {
   MetricSums::ReadSums checked(MetricSums::ReadSums read, const std::vector<StepTerm>& terms) const;
   void check_loss(const MetricSums::MicroLoss& loss) const;
   void check_own_loss(int64_t number) const;
+  void check_gradients() const;
+  void check_own_gradients() const;
   void accumulate_item(const WorkItem& item, const std::vector<StepTerm>& terms,
                        const std::vector<UnitTotals>& totals);
   void add(MicroBatch& micro, int64_t number, const std::vector<StepTerm>& terms, size_t i,

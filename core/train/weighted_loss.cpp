@@ -50,30 +50,64 @@ WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micr
   return out;
 }
 
+namespace {
+
+// The values that are not finite: the first one, since later ones often follow from it, and the
+// rows of all.
+struct BadValues {
+  double first = 0;
+  std::vector<int64_t> rows;
+
+  // "pairs.jsonl:17: the WHAT of this UNIT and of 2 more rows is nan"
+  std::string text(const MicroBatch& micro, std::string_view what, Unit unit) const {
+    const int64_t others = std::ssize(rows) - 1;
+    return fmt::format("{}: the {} of this {}{} is {}", micro.row_name(rows.front()), what,
+                       unit_name(unit), others > 0 ? " and of " + counted(others, "more row") : "",
+                       std::isnan(first) ? std::fabs(first) : first);  // a NaN's sign says nothing
+  }
+};
+
+BadValues bad_values(const at::Tensor& values, const MicroBatch& micro, Unit unit) {
+  const at::Tensor host = values.detach().to(at::kCPU, at::kDouble).contiguous();
+  const double* const value = host.const_data_ptr<double>();
+  BadValues bad;
+  for (int64_t i = 0; i < host.numel(); ++i) {
+    if (std::isfinite(value[i])) continue;
+    const int64_t row = micro.unit_row(unit, i);
+    if (bad.rows.empty()) bad.first = value[i];
+    if (bad.rows.empty() || bad.rows.back() != row) bad.rows.push_back(row);
+  }
+  return bad;
+}
+
+std::string micro_text(const MicroBatch& micro, size_t micro_count) {
+  return fmt::format("(step {}, micro-batch {} of {})", micro.info().step, micro.index() + 1,
+                     micro_count);
+}
+
+}  // namespace
+
 void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t term,
                   size_t micro_count) {
   for (const auto& [unit, loss] : result.losses) {
-    const at::Tensor host = loss.detach().to(at::kCPU, at::kDouble).contiguous();
-    const double* values = host.const_data_ptr<double>();
-    std::vector<int64_t> rows;
-    double bad = 0;
-    for (int64_t i = 0; i < host.numel(); ++i) {
-      if (std::isfinite(values[i])) continue;
-      const int64_t row = micro.unit_row(unit, i);
-      // The first value is reported; later ones often follow from it.
-      if (rows.empty()) bad = values[i];
-      if (rows.empty() || rows.back() != row) rows.push_back(row);
-    }
-    if (rows.empty()) continue;
-    const size_t others = rows.size() - 1;
-    const std::string more =
-        others > 0 ? " and of " + counted(static_cast<int64_t>(others), "more row") : "";
-    if (std::isnan(bad)) bad = std::fabs(bad);  // the sign of a NaN means nothing
+    const BadValues bad = bad_values(loss, micro, unit);
+    if (bad.rows.empty()) continue;
+    throw NonFiniteLoss(bad.text(micro, "loss", unit) + " " + micro_text(micro, micro_count), term,
+                        micro.index(), bad.rows);
+  }
+}
+
+void check_finite(const std::vector<at::Tensor>& logprob_gradients, const MicroBatch& micro,
+                  int64_t term, size_t micro_count) {
+  for (const at::Tensor& gradient : logprob_gradients) {
+    const BadValues bad = bad_values(gradient, micro, Unit::kToken);
+    if (bad.rows.empty()) continue;
     throw NonFiniteLoss(
-        fmt::format("{}: the loss of this {}{} is {} (step {}, micro-batch {} of {})",
-                    micro.row_name(rows.front()), unit_name(unit), more, bad, micro.info().step,
-                    micro.index() + 1, micro_count),
-        term, micro.index(), rows);
+        fmt::format("{} although every loss is finite {}; look for a 0/0 in the objective's "
+                    "gradient",
+                    bad.text(micro, "gradient of the log-prob", Unit::kToken),
+                    micro_text(micro, micro_count)),
+        term, micro.index(), bad.rows);
   }
 }
 

@@ -35,5 +35,8 @@ WeightedLoss weighted_loss(const ObjectiveResult& result, const MicroBatch& micr
 // Throws NonFiniteLoss that names the row of the first bad unit of `result`, if there is one.
 void check_finite(const ObjectiveResult& result, const MicroBatch& micro, int64_t term,
                   size_t micro_count);
+// The same for the gradients of log-probs, each [R].
+void check_finite(const std::vector<at::Tensor>& logprob_gradients, const MicroBatch& micro,
+                  int64_t term, size_t micro_count);
 
 }  // namespace xrun

@@ -112,6 +112,12 @@ void MicroBatch::set_token_logprob(Model& model, at::Tensor logprob) {
   forwards_->set_token_logprob(model, std::move(logprob));
 }
 
+void MicroBatch::retain_logprob_gradients() { forwards_->retain_logprob_gradients(); }
+
+std::vector<at::Tensor> MicroBatch::logprob_gradients() const {
+  return forwards_->logprob_gradients();
+}
+
 const ComputedPack& MicroBatch::computed(const Model& model) { return forwards_->computed(model); }
 
 void MicroBatch::begin_with(std::shared_ptr<HeldPrefix> prefix) {

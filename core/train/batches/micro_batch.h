@@ -59,6 +59,10 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // product per loss row. set_token_logprob() gives it these log-probs, with their graph.
   bool takes_token_logprob(Model& model);
   void set_token_logprob(Model& model, at::Tensor logprob);
+  // Keeps the gradients of the log-probs until close(). After the backward logprob_gradients()
+  // returns them, [R] float32 for each trained model whose log-probs the loss depends on.
+  void retain_logprob_gradients();
+  std::vector<at::Tensor> logprob_gradients() const;
   // The tokens that a model computes for this micro-batch, folded where that pays. Loss rows index
   // its hidden states.
   const ComputedPack& computed(const Model& model);

@@ -181,6 +181,22 @@ void MicroForwards::set_token_logprob(Model& model, at::Tensor logprob) {
   forward(model).logprob = std::move(logprob);
 }
 
+void MicroForwards::retain_logprob_gradients() {
+  for (const MicroForward& made : forwards_) {
+    if (made.logprob.defined() && made.logprob.requires_grad()) made.logprob.retain_grad();
+  }
+}
+
+std::vector<at::Tensor> MicroForwards::logprob_gradients() const {
+  std::vector<at::Tensor> gradients;
+  for (const MicroForward& made : forwards_) {
+    if (made.logprob.defined() && made.logprob.retains_grad() && made.logprob.grad().defined()) {
+      gradients.push_back(made.logprob.grad());
+    }
+  }
+  return gradients;
+}
+
 const RouterRecord* MicroForwards::router(const Model& model) const {
   for (const MicroForward& forward : forwards_) {
     if (forward.model == &model && forward.gradient) return forward.router.get();

@@ -28,6 +28,8 @@ class MicroForwards {
   at::Tensor token_logprob(Model& model, int64_t head_mb);
   bool takes_token_logprob(Model& model);
   void set_token_logprob(Model& model, at::Tensor logprob);
+  void retain_logprob_gradients();
+  std::vector<at::Tensor> logprob_gradients() const;
   const ComputedPack& computed(const Model& model);
   void begin_with(std::shared_ptr<HeldPrefix> prefix);
   void replay(const Model& model, std::vector<std::shared_ptr<const TokenRoutes>> routes);

@@ -193,6 +193,33 @@ TEST(SharedStep, AnObjectiveThatFailsOnOneRankEndsAll) {
   EXPECT_EQ(texts[2], texts[0]);
 }
 
+TEST(SharedStep, ANonFiniteGradientNamesRankAndRowOnEveryRankAtEveryLevel) {
+  const TinyFolder folder;
+  for (const int level : {0, 1, 2}) {
+    const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
+      const Trained t = open_trained(folder, {.dist = {ranks, level}});
+      BatchInfo info = info_of(40);
+      info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
+      const auto batch = tiny_batch(tiny_pairs(5), 2, info);
+      StepOptions options;
+      options.ranks = ranks;
+      try {
+        train_step({{batch.get(), infinite_slope(t.policy, 3)}}, t.adamw.get(), options);
+      } catch (const NonFiniteLoss& error) {
+        EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
+        EXPECT_EQ(t.policy->update_count(), 0);
+        return error.what();
+      }
+      return "no error";
+    });
+    for (const std::string& text : texts) {
+      EXPECT_EQ(text.substr(0, text.find(" although")),
+                "rank 1 of 3: pairs.jsonl:4: the gradient of the log-prob of this token is inf")
+          << "level " << level;
+    }
+  }
+}
+
 TEST(SharedStep, ANonFiniteLossNamesRankAndRowOnEveryRank) {
   const TinyFolder folder;
   const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {

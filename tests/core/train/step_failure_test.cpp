@@ -43,12 +43,32 @@ TEST_F(StepTest, ANonFiniteLossNamesItsRowAndChangesNothing) {
   EXPECT_TRUE(adamw_->gradients().empty());
 }
 
-TEST_F(StepTest, ANonFiniteGradientUpdatesNothing) {
+TEST_F(StepTest, ANonFiniteGradientNamesItsRow) {
+  BatchInfo info;
+  info.step = 40;
+  info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
+  const auto batch = tiny_batch(tiny_pairs(5), 2, info);
+  try {
+    train_step({{batch.get(), infinite_slope(policy_, 3)}}, adamw_.get());
+    FAIL();
+  } catch (const NonFiniteLoss& error) {
+    EXPECT_STREQ(error.what(),
+                 "pairs.jsonl:4: the gradient of the log-prob of this token is inf although every "
+                 "loss is finite (step 40, micro-batch 2 of 3); look for a 0/0 in the objective's "
+                 "gradient");
+    EXPECT_EQ(error.micro(), 1);
+    EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
+  }
+  EXPECT_EQ(policy_->update_count(), 0);
+}
+
+TEST_F(StepTest, ANonFiniteGradientOfOtherOutputsUpdatesNothing) {
   const auto batch = tiny_batch(tiny_pairs(2), 2);
   const Objective bad = [&](MicroBatch& p) {
     // sqrt has an infinite slope at 0: 0 * inf is nan.
+    const at::Tensor zero = p.hidden(policy_->model()).sum().mul(0).sqrt();
     ObjectiveResult result;
-    result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).mul(0).sqrt());
+    result.losses.emplace_back(Unit::kPair, zero.expand({2}));
     return result;
   };
   try {

@@ -142,4 +142,14 @@ Objective dpo(std::shared_ptr<Policy> policy, std::shared_ptr<Reference> referen
   };
 }
 
+Objective infinite_slope(std::shared_ptr<Policy> policy, int64_t first) {
+  return [policy, first](MicroBatch& micro) {
+    const at::Tensor logprob = policy->logprob(micro.chosen());
+    const at::Tensor rest = micro.chosen().field("pair").lt(first).to(at::kFloat);
+    ObjectiveResult result;
+    result.losses.emplace_back(Unit::kPair, logprob.sub(logprob.detach()).add(rest).sqrt());
+    return result;
+  };
+}
+
 }  // namespace xrun

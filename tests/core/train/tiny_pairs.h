@@ -52,4 +52,7 @@ class TinyFolder {
 // The objective of recipes/dpo.lua.
 Objective dpo(std::shared_ptr<Policy> policy, std::shared_ptr<Reference> reference, double beta);
 
+// A loss whose values are 0 or 1, with an infinite gradient for the pairs from `first` on.
+Objective infinite_slope(std::shared_ptr<Policy> policy, int64_t first);
+
 }  // namespace xrun
