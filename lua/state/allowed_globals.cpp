@@ -41,7 +41,7 @@ constexpr AllowedNames kAllowed[] = {
 };
 
 // Globals of LuaJIT that other code may ask for: their absence is explained.
-constexpr std::string_view kRemoved =
+constexpr std::string_view kRemovedGlobals =
     " collectgarbage dofile ffi gcinfo getfenv io jit loadfile module newproxy package setfenv ";
 
 constexpr const char* kDump = "xrun.dump";  // in the registry
@@ -269,7 +269,7 @@ void limit_globals(lua_State* L, LuaRights rights) {
 }
 
 std::string removed_global_text(const std::string& name) {
-  return has_word(kRemoved, name) ? not_trusted("`" + name + "`") : "";
+  return has_word(kRemovedGlobals, name) ? not_trusted("`" + name + "`") : "";
 }
 
 }  // namespace xrun
