@@ -1,29 +1,29 @@
 #!/usr/bin/env python3
-"""Ranks that are killed, stopped or loop: all end, and the report names the rank.
+"""Ranks that are killed, stopped, loop or fail: all end, and the report names the rank.
 
-  dist_kills.py [--kills 6] [--seed 1]
+  dist_kills.py [--kills 6] [--seed 1] [--kind KIND]
 
 Every trial takes a random recipe, 2 to 4 ranks, a level, a rank and a moment, then one of: kill -9,
-SIGSTOP, an endless loop in the body of the recipe or in its objective. Fails if there is no report of
-the rank 15 s later, if all have not ended 30 s later, or if a process is left. Prints the times by
-kind.
+SIGSTOP, an endless loop or a Lua error in the body of the recipe or in its objective. Fails if there
+is no report of the rank 15 s later, if all have not ended 30 s later, if a process is left, or if the
+steps before an error of an objective are not saved. Prints the times by kind.
 """
 import argparse, collections, os, random, re, signal, sys, time
 
 import dist_runs as runs
 
-KINDS = ["killed", "stopped", "loops"]
-SHARES = [5, 3, 2]
+KINDS = ["killed", "stopped", "loops", "fails"]
+SHARES = [5, 3, 2, 2]
 LIMIT_S = 15.0
-LOOP = 'if os.getenv("RANK") == "%d" and step >= %d then io.stderr:write("it loops\\n") ' \
-       'while true do end end\n'
+FAULT = 'if os.getenv("RANK") == "%d" and step >= %d then io.stderr:write("it begins\\n") %s end\n'
+LUA = {"loops": "while true do end", "fails": 'error("it fails")'}
 
 
-def looping(name, rank, step, in_objective, to):
-    """A copy of the recipe in which the rank loops from a step on."""
+def faulty(name, kind, rank, step, in_objective, to):
+    """A copy of the recipe in which the rank loops or fails from a step on."""
     text = open(f"{runs.ROOT}/recipes/{runs.RECIPES[name][0]}.lua").read()
     text = "local step = 0\n" + text  # the objective's; shadowed in the body
-    loop = LOOP % (rank, step)
+    loop = FAULT % (rank, step, LUA[kind])
     if in_objective:
         text = re.sub(r"(\nlocal function (?:dpo|nll|grpo)\(\w+\))", r"\1\n  " + loop.replace("\\", "\\\\"),
                       text)
@@ -53,19 +53,19 @@ class Trial:
     def start(self):
         settings = ["steps=100000", f"dist.level={self.level}"]
         words = runs.command(self.count, self.name, settings, ["--run", self.folder])
-        if self.kind == "loops":
+        if self.kind in LUA:
             recipe = next(i for i, word in enumerate(words) if word.endswith(".lua"))
             words[recipe] = self.folder + ".lua"
             # Not in the objective of a rank without micro-batches, which never runs it.
-            in_objective = self.rank < 2 and self.random.random() < 0.5
-            looping(self.name, self.rank, self.step, in_objective, words[recipe])
+            self.in_objective = self.rank < 2 and self.random.random() < 0.5
+            faulty(self.name, self.kind, self.rank, self.step, self.in_objective, words[recipe])
         return runs.Started(words)
 
     def fault(self, started):
         """Makes the rank fail; returns when."""
-        if self.kind == "loops":
-            assert runs.wait_until(lambda: started.when("it loops"), 240), "no loop"
-            return started.when("it loops")
+        if self.kind in LUA:
+            assert runs.wait_until(lambda: started.when("it begins"), 240), "no fault"
+            return started.when("it begins")
         path = self.folder + "/metrics.jsonl"
         ready = (lambda: self.rank in started.ranks()) if self.early else (
             lambda: runs.lines_of(path) > self.step)
@@ -89,6 +89,11 @@ class Trial:
         assert said is not None, f"no report: {started.text()}"
         assert status == 1, f"status {status}: {started.text()}"
         assert said - begin <= LIMIT_S, f"reported after {said - begin:.1f} s"
+        if self.kind == "fails" and (self.in_objective or self.level == 0):
+            steps = runs.lines_of(self.folder + "/metrics.jsonl")
+            saved = os.listdir(self.folder + "/checkpoints") if steps else ["step_0000000"]
+            assert steps == self.step and f"step_{steps:07d}" in saved, \
+                f"{steps} steps, saved {saved}, failed at {self.step}: {started.text()}"
         runs.clean(self.folder)
         return said - begin, end - begin
 
@@ -102,12 +107,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=KINDS)
     options = parser.parse_args()
     work = runs.prepare("dist_kills")
     times, failed = collections.defaultdict(list), 0
     # Every kind in its share, in a random order.
     kinds = [KINDS[k] for k, share in enumerate(SHARES) for _ in range(share)]
-    order = [kinds[i % len(kinds)] for i in range(0, 3 * options.kills, 3)]
+    order = [options.kind or kinds[i % len(kinds)] for i in range(0, 5 * options.kills, 5)]
     for number, kind in enumerate(order):
         trial = Trial(random.Random(f"{options.seed} {number}"), number, kind)
         try:
