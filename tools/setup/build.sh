@@ -10,7 +10,7 @@ cache="${XRUN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/xrun}"
 torch_home="$cache/torch-2.11.0"
 goal="${1:-run}"
 # CPU seconds of a clean build without a compiler cache (docs/numbers.md).
-program_cpu_s=700 tests_cpu_s=900
+program_cpu_s=500 tests_cpu_s=500
 
 say() { printf 'xrun: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
