@@ -3,7 +3,7 @@
 //   dz = a (e_y - softmax z) + g h,   dx = dz W,   dW = dz^T x.
 // Of a projected loss that reads the support alone, h is a few entries less s p, p the softmax at
 // the loss's temperature over the columns that are no padding. If p is softmax z,
-// dz = a e_y - (a + g s) softmax z + g entries.
+// dz = a e_y - (a + g s) softmax z + g entries, of which the saved rows have p - e_y already.
 
 #include "core/distill/labelled_blocks.h"
 
@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/distill/support_set.h"
 #include "core/model/ops/matrix_product.h"
@@ -41,6 +42,7 @@ LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
   workers_.resize(static_cast<size_t>(at::get_num_threads()));
   one_softmax_ = call.options.temperature == 1 && call.student_columns == vocab_;
   support_alone_ = keeps_support(call.options);
+  keeps_softmax_ = one_softmax_ && support_alone_;
 }
 
 ChunkLoss<float>& LabelledBlocks::worker() {
@@ -82,24 +84,20 @@ void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
   if (!one_softmax_) saved.support->row_lse.resize(static_cast<size_t>(chunked));
 }
 
-// Log-probs of the targets of rows [begin, end) of the block, whose logits are z.
+// Log-probs of the targets of rows [begin, end) of the block, whose logits z become p - e_y if
+// `keep_softmax`.
 void LabelledBlocks::read_labels(const at::Tensor& z, const KdBlock& block, int64_t begin,
-                                 int64_t end) {
-  kernels::HeadRows rows{};
-  rows.z = row_of(z, begin - block.student);
-  rows.rows = end - begin;
-  rows.width = rows.columns = vocab_;
-  rows.scale = 1;
-  rows.target = call_.student_target.const_data_ptr<int64_t>() + begin;
-  rows.targets = 1;
-  rows.logprob = logprob_.mutable_data_ptr<float>() + begin;
-  rows.lse = lse_.mutable_data_ptr<float>() + begin;
-  kernels::cpu_kernels().run(rows);
+                                 int64_t end, bool keep_softmax) {
+  kernels::cpu_kernels().run(kernels::SoftmaxRows{
+      row_of(z, begin - block.student), nullptr,
+      call_.student_target.const_data_ptr<int64_t>() + begin,
+      logprob_.mutable_data_ptr<float>() + begin, lse_.mutable_data_ptr<float>() + begin,
+      end - begin, vocab_, keep_softmax});
 }
 
 // The losses of the block's chunks with their gradients, and the labels of their rows.
 void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
-                                     SupportGradients* gradients) {
+                                     SupportGradients* gradients, bool keep_softmax) {
   const int64_t columns = call_.student_columns;
   const auto scale = static_cast<float>(1 / call_.options.temperature);
   const int64_t* const target = call_.student_target.const_data_ptr<int64_t>();
@@ -113,27 +111,32 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
     std::vector<float> logs;
     for (int64_t c = from; c < to; ++c) {
       const int64_t begin = call_.student_first[c], end = call_.student_first[c + 1];
+      // Called once per row: with keep_softmax the logits are gone afterwards.
       const auto support_logs = [&](int64_t r, const std::vector<int32_t>& support, float* out) {
         const int64_t row = begin + r;
-        ids.assign(support.begin(), support.end());
-        if (one_softmax_) ids.push_back(target[row]);
-        logs.resize(ids.size());
-        const float sum = column_logprobs(row_of(z, row - block.student), columns, scale,
-                                          ids.data(), std::ssize(ids), logs.data());
-        std::copy_n(logs.begin(), support.size(), out);
-        if (one_softmax_) {
-          logprob[row] = logs.back();
-          lse[row] = sum;
-        } else if (gradients != nullptr && !gradients->row_lse.empty()) {
-          gradients->row_lse[row] = sum;
+        float* const own = row_of(z, row - block.student);
+        if (!one_softmax_) {
+          ids.assign(support.begin(), support.end());
+          const float sum = column_logprobs(own, columns, scale, ids.data(), std::ssize(ids), out);
+          if (gradients != nullptr && !gradients->row_lse.empty()) gradients->row_lse[row] = sum;
+          return;
         }
+        // The label first: its column is the one that becomes p - 1.
+        ids.assign(1, target[row]);
+        ids.insert(ids.end(), support.begin(), support.end());
+        logs.resize(ids.size());
+        const int64_t first[] = {0, std::ssize(ids)};
+        kernels::cpu_kernels().run(kernels::SoftmaxRows{own, first, ids.data(), logs.data(),
+                                                        lse + row, 1, vocab_, keep_softmax});
+        logprob[row] = logs.front();
+        std::copy(logs.begin() + 1, logs.end(), out);
       };
       loss[c] = static_cast<float>(
           call_.cached
               ? chunk_loss(end - begin, support_logs, cached_rows(call_, c))
               : chunk_loss(end - begin, support_logs, blocks_.teacher_chunk(c, block, teacher)));
       const int64_t read = chunk_loss.of_first_row_alone() ? 1 : end - begin;
-      read_labels(z, block, one_softmax_ ? begin + read : begin, end);
+      read_labels(z, block, one_softmax_ ? begin + read : begin, end, keep_softmax);
       if (gradients == nullptr) continue;
       gradients->chunk[c] = {chunk_loss.support(), chunk_loss.support_gradient()};
       std::ranges::copy(chunk_loss.support_sum(), gradients->row_sum.begin() + begin);
@@ -152,13 +155,15 @@ LabelledKd LabelledBlocks::forward(SavedRows& saved, bool gradient) {
   for (const KdBlock& block : call_.blocks) {
     const at::Tensor z = saved.has_z(block) ? rows_of(saved.z, block) : spare(spare_z_, block);
     blocks_.multiply(block, z);
+    const bool keep_softmax = keeps_softmax_ && saved.has_z(block);
     if (support_alone_ && block.chunk < block.chunk_end) {
-      compare_support(z, block, saved.support.get());
+      compare_support(z, block, saved.support.get(), keep_softmax);
       continue;
     }
     // A row is a whole vocabulary: work enough for a thread.
-    at::parallel_for(block.student, block.student_end, 1,
-                     [&](int64_t begin, int64_t end) { read_labels(z, block, begin, end); });
+    at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
+      read_labels(z, block, begin, end, keep_softmax);
+    });
     if (block.chunk == block.chunk_end) continue;
     const bool keeps_h = saved.has_h(block);
     const at::Tensor h = keeps_h ? rows_of(saved.h, block).copy_(z) : z;
@@ -172,6 +177,20 @@ at::Tensor LabelledBlocks::logits(const SavedRows& saved, const KdBlock& block) 
   if (saved.has_z(block)) return rows_of(saved.z, block);
   const at::Tensor z = spare(spare_z_, block);
   blocks_.multiply(block, z);
+  return z;
+}
+
+// p - e_y of the block's rows: saved, or computed again with the same bits.
+at::Tensor LabelledBlocks::softmax_rows(const SavedRows& saved, const KdBlock& block) {
+  const at::Tensor z = logits(saved, block);
+  if (saved.has_z(block)) return z;
+  at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> logprob(static_cast<size_t>(end - begin));
+    kernels::cpu_kernels().run(
+        kernels::SoftmaxRows{row_of(z, begin - block.student), nullptr,
+                             call_.student_target.const_data_ptr<int64_t>() + begin, logprob.data(),
+                             nullptr, end - begin, vocab_, /*keep=*/true});
+  });
   return z;
 }
 
@@ -203,13 +222,10 @@ std::vector<float> LabelledBlocks::softmax_sums(const SupportGradients& support,
 void LabelledBlocks::softmax_gradients(const SavedRows& saved, const KdBlock& block,
                                        const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
                                        const at::Tensor& z) const {
-  const bool has_sums = grad_loss.defined() && saved.support && !saved.support->row_sum.empty();
-  const bool two = has_sums && !one_softmax_;
+  const bool two = grad_loss.defined() && saved.support && !saved.support->row_sum.empty();
   at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
     const std::vector<float> zeros(static_cast<size_t>(end - begin), 0.0f);
-    const std::vector<float> sums =
-        has_sums ? softmax_sums(*saved.support, grad_loss, begin, end) : zeros;
-    const auto write = [&](int64_t first, int64_t last, const float* grad_lse) {
+    const auto write = [&](int64_t first, int64_t last) {
       kernels::HeadRowsBackward rows{};
       rows.z = rows.dz = row_of(z, first - block.student);
       rows.rows = last - first;
@@ -219,10 +235,11 @@ void LabelledBlocks::softmax_gradients(const SavedRows& saved, const KdBlock& bl
       rows.grad = grad_logprob.const_data_ptr<float>() + first;
       rows.ids = 1;
       rows.lse = saved.lse.const_data_ptr<float>() + first;
-      rows.grad_lse = grad_lse;
+      rows.grad_lse = zeros.data();
       kernels::cpu_kernels().run(rows);
     };
-    if (!two) return write(begin, end, sums.data());
+    if (!two) return write(begin, end);
+    const std::vector<float> sums = softmax_sums(*saved.support, grad_loss, begin, end);
     // A row of -g s p at a time, which stays in the cache until it is added.
     const auto scale = static_cast<float>(1 / call_.options.temperature);
     std::vector<float> addend(static_cast<size_t>(vocab_));
@@ -241,10 +258,44 @@ void LabelledBlocks::softmax_gradients(const SavedRows& saved, const KdBlock& bl
         rows.grad_lse = &sum;
         kernels::cpu_kernels().run(rows);
       }
-      write(row, row + 1, zeros.data());
+      write(row, row + 1);
       if (sum == 0) continue;
       for (int64_t v = 0; v < call_.student_columns; ++v) own[v] += addend[v];
     }
+  });
+}
+
+// z is p - e_y of the block's rows and becomes dz / f, with the row's factor f = -(a + g s):
+//   dz = f (p - e_y) - g s e_y + entries.
+void LabelledBlocks::add_to_softmax(const SavedRows& saved, const KdBlock& block,
+                                    const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
+                                    const at::Tensor& z, const at::Tensor& factor) {
+  // Below, f (p - e_y) is lost beside any entry, and a quotient may overflow.
+  constexpr float kSmallest = 1e-30f;
+  const bool has_sums = grad_loss.defined() && !saved.support->row_sum.empty();
+  const int64_t* const target = call_.student_target.const_data_ptr<int64_t>();
+  const float* const a = grad_logprob.const_data_ptr<float>();
+  float* const f = factor.mutable_data_ptr<float>();
+  at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> sums(static_cast<size_t>(end - begin), 0.0f);
+    if (has_sums) sums = softmax_sums(*saved.support, grad_loss, begin, end);
+    for (int64_t row = begin; row < end; ++row) {
+      const float sum = sums[row - begin];
+      float* const own = row_of(z, row - block.student);
+      f[row] = sum - a[row];
+      if (std::abs(f[row]) < kSmallest) {
+        std::fill_n(own, vocab_, 0.0f);
+        f[row] = 1;
+      }
+      own[target[row]] += sum / f[row];
+    }
+  });
+  if (!grad_loss.defined() || block.chunk == block.chunk_end) return;
+  at::parallel_for(block.chunk, block.chunk_end, 1, [&](int64_t from, int64_t to) {
+    each_support(*saved.support, grad_loss, from, to,
+                 [&](int64_t row, int32_t column, float value) {
+                   row_of(z, row - block.student)[column] += value / f[row];
+                 });
   });
 }
 
@@ -298,6 +349,20 @@ void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
   saved.has_logits = false;
 }
 
+// The same where one softmax serves losses and log-probs. The factor of a row multiplies dx and x,
+// so no pass over [R, V] is needed.
+void LabelledBlocks::add_softmax(SavedRows& saved, const at::Tensor& grad_loss,
+                                 const at::Tensor& grad_logprob, HeadGradients& gradients) {
+  const at::Tensor factor = at::empty({blocks_.x().size(0)}, at::kFloat);
+  for (const KdBlock& block : call_.blocks) {
+    const at::Tensor z = softmax_rows(saved, block);
+    add_to_softmax(saved, block, grad_loss, grad_logprob, z, factor);
+    if (!saved.has_z(block)) gradients.add(z, block.student, factor);
+  }
+  if (saved.has_logits && saved.z.size(0) > 0) gradients.add(saved.z, 0, factor);
+  saved.has_logits = false;
+}
+
 // g h alone, where it is a few columns: without a product.
 void LabelledBlocks::add_support(const SupportGradients& support, const at::Tensor& grad_loss,
                                  HeadGradients& gradients) {
@@ -339,7 +404,11 @@ std::pair<at::Tensor, at::Tensor> LabelledBlocks::backward(SavedRows& saved,
   HeadGradients gradients(x, blocks_.w(), want_hidden, want_weight);
   if (labels) {
     count_head_rows(x, saved.has_logits ? saved.z : saved.z.narrow(0, 0, 0));
-    add_labelled(saved, chunk_grad, label_grad, gradients);
+    if (keeps_softmax_) {
+      add_softmax(saved, chunk_grad, label_grad, gradients);
+    } else {
+      add_labelled(saved, chunk_grad, label_grad, gradients);
+    }
   } else {
     count_head_rows(x, support_alone_ ? x : saved.h);
     if (support_alone_) {

@@ -30,7 +30,7 @@ struct SupportGradients : torch::CustomClassHolder {
 
 // Kept by the forward for the backward.
 struct SavedRows {
-  at::Tensor z;    // [S, V], the logits of the first rows
+  at::Tensor z;    // [S, V], the logits of the first rows, or their p - e_y (LabelledBlocks)
   at::Tensor h;    // [S, V], of the first chunked rows; none if `support` has them
   at::Tensor lse;  // [N]
   c10::intrusive_ptr<SupportGradients> support;
@@ -63,14 +63,20 @@ class LabelledBlocks {
   at::Tensor spare(at::Tensor& buffer, const KdBlock& block) const;
   at::Tensor saved_matrix(int64_t rows) const;
   void reserve(SavedRows& saved, int64_t head_mb);
-  void read_labels(const at::Tensor& z, const KdBlock& block, int64_t begin, int64_t end);
-  void compare_support(const at::Tensor& z, const KdBlock& block, SupportGradients* gradients);
+  void read_labels(const at::Tensor& z, const KdBlock& block, int64_t begin, int64_t end,
+                   bool keep_softmax);
+  void compare_support(const at::Tensor& z, const KdBlock& block, SupportGradients* gradients,
+                       bool keep_softmax);
   at::Tensor logits(const SavedRows& saved, const KdBlock& block);
+  at::Tensor softmax_rows(const SavedRows& saved, const KdBlock& block);
   at::Tensor loss_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& z);
   std::vector<float> softmax_sums(const SupportGradients& support, const at::Tensor& grad_loss,
                                   int64_t begin, int64_t end) const;
   void softmax_gradients(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad_loss,
                          const at::Tensor& grad_logprob, const at::Tensor& z) const;
+  void add_to_softmax(const SavedRows& saved, const KdBlock& block, const at::Tensor& grad_loss,
+                      const at::Tensor& grad_logprob, const at::Tensor& z,
+                      const at::Tensor& factor);
   template <class F>
   void each_support(const SupportGradients& support, const at::Tensor& grad_loss, int64_t from,
                     int64_t to, const F& f);
@@ -78,6 +84,8 @@ class LabelledBlocks {
                    HeadGradients& gradients);
   void add_labelled(SavedRows& saved, const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
                     HeadGradients& gradients);
+  void add_softmax(SavedRows& saved, const at::Tensor& grad_loss, const at::Tensor& grad_logprob,
+                   HeadGradients& gradients);
   void add_losses(const SavedRows& saved, const at::Tensor& grad_loss, HeadGradients& gradients);
 
   const KdCall& call_;
@@ -87,6 +95,9 @@ class LabelledBlocks {
   // padding.
   bool one_softmax_ = false;
   bool support_alone_ = false;  // the losses keep SupportGradients instead of rows h
+  // Both: the backward then needs no pass over [R, V], since saved rows are p - e_y and a factor of
+  // each row is its gradient.
+  bool keeps_softmax_ = false;
   std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one per thread, made on first use
   at::Tensor loss_;                                         // [C]
   at::Tensor logprob_;                                      // [N]
