@@ -42,7 +42,7 @@ LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
   workers_.resize(static_cast<size_t>(at::get_num_threads()));
   one_softmax_ = call.options.temperature == 1 && call.student_columns == vocab_;
   support_alone_ = keeps_support(call.options);
-  keeps_softmax_ = one_softmax_ && support_alone_;
+  keeps_softmax_ = support_alone_ && (one_softmax_ || !support_form(call.options).projected);
 }
 
 ChunkLoss<float>& LabelledBlocks::worker() {

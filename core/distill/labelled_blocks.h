@@ -95,8 +95,8 @@ class LabelledBlocks {
   // padding.
   bool one_softmax_ = false;
   bool support_alone_ = false;  // the losses keep SupportGradients instead of rows h
-  // Both: the backward then needs no pass over [R, V], since saved rows are p - e_y and a factor of
-  // each row is its gradient.
+  // The gradient of a row is a multiple of its p - e_y and a few entries: the saved rows are p -
+  // e_y, and the backward needs no pass over [R, V].
   bool keeps_softmax_ = false;
   std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one per thread, made on first use
   at::Tensor loss_;                                         // [C]

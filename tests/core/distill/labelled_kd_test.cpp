@@ -106,7 +106,7 @@ Result run(const KdProblem& problem, Weighing weighing, const F& f) {
   at::Tensor sum = at::zeros({}, at::kFloat);
   if (weighing.loss != 0) sum = sum + (out.loss * loss_weights(out.loss.numel())).sum();
   if (weighing.logprob != 0) {
-    sum = sum + (out.logprob * logprob_weights(out.logprob.numel())).sum();
+    sum = sum + weighing.logprob * (out.logprob * logprob_weights(out.logprob.numel())).sum();
   }
   sum.backward();
   return {out.loss.detach(), out.logprob.detach(), student.hidden.grad(), student.weight.grad()};
@@ -193,6 +193,16 @@ TEST(LabelledKd, TheGradientOfBothIsTheSumOfTheTwo) {
     const Result got = run_labelled(c, kBoth), want = run_apart(c, kBoth);
     EXPECT_LE(difference(got.loss, want.loss), rounds_loss(c) ? 1e-6 : 0) << name_of(c);
     EXPECT_TRUE(got.logprob.equal(want.logprob)) << name_of(c);
+    EXPECT_LT(difference(got.hidden, want.hidden), 1e-6) << name_of(c);
+    EXPECT_LT(difference(got.weight, want.weight), 1e-6) << name_of(c);
+  }
+}
+
+// Then the factor of the kept softmax is 0.
+TEST(LabelledKd, LogProbsOfNoWeightLeaveTheGradientOfTheLoss) {
+  for (const Case& c : cases()) {
+    const Result got = run_labelled(c, {.loss = 1, .logprob = 1e-40}),
+                 want = run_labelled(c, kLossAlone);
     EXPECT_LT(difference(got.hidden, want.hidden), 1e-6) << name_of(c);
     EXPECT_LT(difference(got.weight, want.weight), 1e-6) << name_of(c);
   }
