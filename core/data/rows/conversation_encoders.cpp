@@ -5,11 +5,11 @@
 //   prompts      a conversation without its answer; nothing is trained
 
 #include <algorithm>
-#include <array>
 
 #include "core/base/strings.h"
 #include "core/data/rows/conversation_row.h"
 #include "core/data/rows/conversation_tokens.h"
+#include "core/data/rows/feedback_label.h"
 #include "core/data/rows/lost_turns.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/preference_row.h"
@@ -209,7 +209,7 @@ class FeedbackEncoder : public RowEncoder {
   void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow answer = read_answer(row);
     // Before the rendering: a row without a label costs no tokenisation.
-    out.label = label_of(row);
+    out.label = feedback_label(reader_.fields(), row);
     out.streams[0] =
         encode_conversation(answer.messages, answer.kwargs, answer.given, style_, out.straddlers);
     if (!is_trained(out.streams[0])) {
@@ -251,77 +251,6 @@ class FeedbackEncoder : public RowEncoder {
     require_user_texts(answer.messages);
     fit_to_template(encoding_, answer.kwargs, answer.messages, answer.notes);
     return answer;
-  }
-
-  // The condition of a map for a label in words. Words of a known pair count in any case; what
-  // another word means only the user can say, so it never stands in the condition.
-  static std::string good_condition(const std::string& name, const std::string& label) {
-    constexpr std::array<std::array<std::string_view, 2>, 12> kBadAndGood = {
-        {{"false", "true"},
-         {"no", "yes"},
-         {"bad", "good"},
-         {"0", "1"},
-         {"-1", "1"},
-         {"undesirable", "desirable"},
-         {"negative", "positive"},
-         {"rejected", "chosen"},
-         {"dislike", "like"},
-         {"thumbs_down", "thumbs_up"},
-         {"downvote", "upvote"},
-         {"incorrect", "correct"}}};
-    const std::string word = lower_case(label);
-    for (const auto& [bad, good] : kBadAndGood) {
-      if (word != bad && word != good) continue;
-      return fmt::format("tostring(row.{}):lower() == \"{}\"", name, good);
-    }
-    return fmt::format("row.{} == \"<the value of good answers>\"", name);
-  }
-
-  // A map for labels of several spellings: what is a label already keeps its meaning.
-  static std::string label_map(const std::string& name, const std::string& condition) {
-    return map_text(name, fmt::format("row.{0} == true or row.{0} == 1 or {1}", name, condition));
-  }
-
-  int8_t label_of(const Json& row) const {
-    const std::string name = reader_.fields().spelled("label");
-    const Json* label = reader_.fields().find(row, "label");
-    if (label == nullptr) {
-      throw RowRefusal("bad_label", fmt::format("has no \"{}\"{}", name,
-                                                // The template decides where the answer begins, not
-                                                // the encoder.
-                                                reader_.fields().other_columns(row, "label")));
-    }
-    if (label->is_bool()) return label->as_bool() ? 1 : 0;
-    if (label->is_number()) {
-      if (label->as_double() == 0 || label->as_double() == 1) {
-        return static_cast<int8_t>(label->as_double());
-      }
-      // Another number needs a threshold, which the user has to choose; -1 is the usual opposite
-      // of 1.
-      if (label->as_double() == -1) {
-        throw RatingRefusal("bad_label",
-                            fmt::format("\"{}\" is -1, wanted true or false (or 1 or 0); a map "
-                                        "translates it: {}",
-                                        name, map_text(name, "row." + name + " == 1")));
-      }
-      throw RatingRefusal(
-          "bad_label",
-          fmt::format("\"{}\" is {}, wanted true or false (or 1 or 0); if the labels are ratings, "
-                      "choose where good answers begin, by a map: {}; if not, correct this row",
-                      name, dump_json(*label), map_text(name, "row." + name + " >= 4")));
-    }
-    const std::string fix =
-        label->is_string() ? "; turn it into one by a map that names the value of good answers: " +
-                                 label_map(name, good_condition(name, label->as_string()))
-                           : "";
-    throw RowRefusal("bad_label", fmt::format("\"{}\" is {}, wanted true or false{}", name,
-                                              dump_json(*label), fix));
-  }
-
-  static std::string map_text(const std::string& name, const std::string& condition) {
-    return fmt::format(
-        "xrun.feedback(cfg.data, policy, {{ map = function(row) row.{} = {} return row end }})",
-        name, condition);
   }
 
   ConversationReader reader_;
