@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "core/base/strings.h"
+#include "core/data/rows/column_guess.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/missing_column.h"
@@ -47,28 +48,6 @@ std::string name_list(const std::vector<std::string>& names) {
     text += (i == 0 ? "" : ", ") + names[i];
   }
   return text;
-}
-
-// Column names of public sets and ours for the same thing.
-constexpr std::pair<const char*, const char*> kOtherNames[] = {
-    {"question", "prompt"},       {"query", "prompt"},
-    {"problem", "prompt"},        {"answer", "completion"},
-    {"response", "completion"},   {"solution", "completion"},
-    {"target", "completion"},     {"conversation", "messages"},
-    {"dialogue", "messages"},     {"dialog", "messages"},
-    {"turns", "messages"},        {"content", "text"},
-    {"document", "text"},         {"body", "text"},
-    {"article", "text"},          {"accepted", "chosen"},
-    {"preferred", "chosen"},      {"winner", "chosen"},
-    {"better", "chosen"},         {"good", "chosen"},
-    {"dispreferred", "rejected"}, {"loser", "rejected"},
-    {"worse", "rejected"},        {"bad", "rejected"},
-};
-constexpr const char* kNoColumn = "...";  // in a guess, for a name that no column suggests
-
-bool is_other_name(const std::string& theirs, const std::string& ours) {
-  return std::any_of(std::begin(kOtherNames), std::end(kOtherNames),
-                     [&](const auto& name) { return theirs == name.first && ours == name.second; });
 }
 
 // ", did you mean "score"?" with the row's column nearest to a name; "" if none is near.
@@ -197,7 +176,7 @@ void RowFields::refuse_format(const Json& row) const {
   const bool two = kind_ == RowKind::kChat && none && texts == 2 && lists == 0 &&
                    !has_name(columns, "text") && other_format(kind_, columns) == nullptr;
   const RowFormat& wanted = two ? two_texts : nearest_format(kind_, with_our_names(columns));
-  const Names guess = guessed_fields(row, wanted, columns);
+  const ColumnNames guess = guessed_fields(row, wanted, columns);
   const bool usual = std::all_of(guess.begin(), guess.end(), [](const auto& name) {
     return is_other_name(name.second, name.first);
   });
@@ -219,54 +198,32 @@ void RowFields::refuse_format(const Json& row) const {
   throw RowRefusal("unknown_format", text);
 }
 
-// The columns, those that `fields` renames, and what usual other names stand for.
+// The columns, those that `fields` renames, and our names for those of public sets.
 std::vector<std::string> RowFields::with_our_names(const std::vector<std::string>& columns) const {
-  Names renamed = fields_;
-  for (const auto& [theirs, ours] : kOtherNames) renamed.emplace_back(ours, theirs);
   std::vector<std::string> names = columns;
-  for (const auto& [ours, theirs] : renamed) {
-    if (has_name(columns, theirs) && has_name(ours_, ours)) names.push_back(ours);
+  for (const auto& [ours, theirs] : fields_) {
+    if (has_name(columns, theirs)) names.push_back(ours);
+  }
+  for (std::string& ours : our_names(columns)) {
+    if (has_name(ours_, ours)) names.push_back(std::move(ours));
   }
   return names;
 }
 
-// Usual other names and slips first, then the order of the columns that are not read.
-RowFields::Names RowFields::guessed_fields(const Json& row, const RowFormat& wanted,
-                                           const std::vector<std::string>& columns) const {
-  std::vector<std::string> unread;
-  for (const std::string& column : columns) {
-    // A number is neither a prompt nor an answer.
-    if (is_unread(column) && !row.find(column)->is_number()) unread.push_back(column);
-  }
-  Names guess;
+ColumnNames RowFields::guessed_fields(const Json& row, const RowFormat& wanted,
+                                      const std::vector<std::string>& columns) const {
+  std::vector<std::string> lacking, unread;
   for (const std::string& ours : wanted.columns) {
-    if (find(row, ours) == nullptr) guess.emplace_back(ours, kNoColumn);
+    if (find(row, ours) == nullptr) lacking.push_back(ours);
   }
-  const auto take = [&](std::string& theirs, auto at) {
-    if (at == unread.end()) return;
-    theirs = *at;
-    unread.erase(at);
-  };
-  for (auto& [ours, theirs] : guess) {
-    auto at = std::find_if(unread.begin(), unread.end(), [&, &ours = ours](const auto& column) {
-      return is_other_name(column, ours);
-    });
-    if (at == unread.end())
-      at = std::find(unread.begin(), unread.end(), nearest_name(ours, unread));
-    take(theirs, at);
+  for (const std::string& column : columns) {
+    if (is_unread(column)) unread.push_back(column);
   }
-  for (auto& [ours, theirs] : guess) {
-    if (theirs != kNoColumn) continue;
-    const bool list = ours == "messages" || ours == "conversations" || ours == "input_ids";
-    take(theirs, std::find_if(unread.begin(), unread.end(), [&](const auto& column) {
-           return !list || row.find(column)->is_array();
-         }));
-  }
-  return guess;
+  return guess_columns(row, lacking, unread);
 }
 
 // The given names stay: --set replaces the table.
-std::string RowFields::naming(const Json& row, const Names& more) const {
+std::string RowFields::naming(const Json& row, const ColumnNames& more) const {
   std::string table;
   for (const auto& [ours, theirs] : fields_) {
     if (find(row, ours) != nullptr) add_item(table, fmt::format("{} = \"{}\"", ours, theirs));
@@ -296,7 +253,7 @@ std::string RowFields::other_columns(const Json& row, const std::string& ours) c
   const auto usual = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
     return is_other_name(name, known);
   });
-  Names guess = {{ours, usual == names.end() ? names[0] : *usual}};
+  ColumnNames guess = {{ours, usual == names.end() ? names[0] : *usual}};
   // Dolly's rows: instruction, context, response.
   const bool context = ours == "output" && guess[0].second != "context" &&
                        has_name(names, "context") && find(row, "input") == nullptr;

@@ -3,10 +3,10 @@
 
 #include <initializer_list>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/data/rows/column_guess.h"
 #include "core/data/rows/data_settings.h"
 #include "core/data/rows/row.h"
 
@@ -17,8 +17,6 @@ struct RowFormat;
 // Reads the members of rows: those that a kind knows, under their names or those of `fields`, and
 // the extra columns. Immutable.
 class RowFields {
-  using Names = std::vector<std::pair<std::string, std::string>>;  // (ours, the file's)
-
  public:
   // `ours`: every name that the kind reads. Throws UsageError with the nearest name if
   // settings.fields renames another one, or if settings.keep names a column twice or one that
@@ -61,17 +59,16 @@ class RowFields {
   std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
   std::vector<std::string> with_our_names(const std::vector<std::string>& columns) const;
-  // (our name, a column that may be it) for each column of `wanted` that the row lacks; "..." where
-  // no column is left.
-  Names guessed_fields(const Json& row, const RowFormat& wanted,
-                       const std::vector<std::string>& columns) const;
+  // guess_columns for the columns of `wanted` that the row lacks.
+  ColumnNames guessed_fields(const Json& row, const RowFormat& wanted,
+                             const std::vector<std::string>& columns) const;
   // 'fields = { prompt = "question" }' of the given names and more, or the --set of it if the
   // configuration has the source.
-  std::string naming(const Json& row, const Names& more) const;
+  std::string naming(const Json& row, const ColumnNames& more) const;
 
   RowKind kind_;
   std::vector<std::string> ours_;
-  Names fields_;
+  ColumnNames fields_;
   std::vector<std::string> keep_;
   std::string config_path_;
 };

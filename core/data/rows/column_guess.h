@@ -1,0 +1,28 @@
+#pragma once
+// Guesses which columns of a row hold what its kind reads under other names, for error messages.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace xrun {
+
+using ColumnNames = std::vector<std::pair<std::string, std::string>>;  // (ours, the file's)
+
+constexpr const char* kNoColumn = "...";  // the file's name in a guess that found no column
+
+// Returns true if public data sets use the name `theirs` for what we call `ours`: "question" for
+// "prompt".
+bool is_other_name(const std::string& theirs, const std::string& ours);
+
+// Returns our names for the columns that public data sets name otherwise; others give none.
+std::vector<std::string> our_names(const std::vector<std::string>& columns);
+
+// Returns a guess for each of our names in `lacking`, in their order, from the row's columns in
+// `unread`. A column is the guess for one name at most.
+ColumnNames guess_columns(const Json& row, const std::vector<std::string>& lacking,
+                          const std::vector<std::string>& unread);
+
+}  // namespace xrun
