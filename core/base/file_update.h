@@ -1,5 +1,5 @@
 #pragma once
-// Writes at offsets of an existing file, which several processes may do at a time.
+// An existing file that several processes write at once, each at its own offsets.
 
 #include <cstdint>
 #include <filesystem>
@@ -7,7 +7,8 @@
 
 namespace xrun {
 
-// Every function throws Error that names the path and the system's reason.
+// Open until close() or the end of its lifetime. Every function throws Error that names the path
+// and the system's reason; the constructor also if there is no such file.
 class FileUpdate {
  public:
   explicit FileUpdate(const std::filesystem::path& path);
@@ -15,8 +16,9 @@ class FileUpdate {
   FileUpdate(const FileUpdate&) = delete;
   FileUpdate& operator=(const FileUpdate&) = delete;
 
+  // Writes all bytes from byte `offset` of the file on.
   void write(uint64_t offset, std::string_view bytes);
-  void sync();
+  void sync();   // returns once the data is on the disk
   void close();  // throws if the system reports a late failure
 
  private:
