@@ -41,7 +41,7 @@ std::string from_first_rank(Ranks* ranks, std::string_view label,
                             const std::function<std::string()>& work);
 void on_first_rank(Ranks* ranks, std::string_view label, const std::function<void()>& work);
 
-// True without ranks and on rank 0: the one that writes and prints.
+// Returns true without ranks and on rank 0, the one that writes and prints.
 bool is_first_rank(const Ranks* ranks);
 
 // Raises the interrupt flag on every rank if it is raised on one. Returns true if it is.

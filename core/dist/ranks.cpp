@@ -1,4 +1,4 @@
-// Sums of few doubles: the texts of a gather are their bytes.
+// Sums are of few values, so every rank gathers the values of all and adds them itself.
 
 #include "core/dist/ranks.h"
 

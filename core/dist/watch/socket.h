@@ -1,5 +1,5 @@
 #pragma once
-// Listening and connecting, with errors in the user's terms.
+// TCP sockets that listen or connect, with errors in the user's terms.
 
 #include <cstdint>
 #include <functional>
@@ -24,22 +24,23 @@ class Socket {
 
   int fd() const { return fd_; }
   bool open() const { return fd_ >= 0; }
+  // Returns the descriptor, which the caller then closes.
   int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
 };
 
-// Listens on `port`, 0 for any free one: on the loopback interface alone, or on all. Throws Error
-// that names the port if another process has it.
+// Listens on `port`, 0 for any free one, on all interfaces or on the loopback alone. Throws Error
+// that names the port, for example if another process has it.
 Socket listen_on(int port, bool loopback);
 
 // Returns the port that a socket listens on.
 int port_of(const Socket& socket);
 
-// Connects to `host`:`port`; retries until `timeout_s` while nobody listens there, for 30 s at most
-// while the name is unknown or no route leads there. `waiting` is called now and then with the last
-// error and may throw to give up. Throws Error with the last error.
+// Connects to `host`:`port`. Retries for `timeout_s` while nobody listens there, and for 30 s at
+// most while the name is unknown or no route leads there. Before each retry it calls `waiting` with
+// the last error, which may throw to give up. Throws Error with the last error.
 Socket connect_to(const std::string& host, int port, double timeout_s,
                   const std::function<void(const std::string& why)>& waiting = {});
 
