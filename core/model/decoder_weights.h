@@ -26,7 +26,7 @@ struct BlockIndex {
   WeightIndex attention_norm, ffn_norm, attention_out_norm, ffn_out_norm;
   WeightIndex qkv, q, k, v, o, q_norm, k_norm;  // qkv, or q, k and v
   WeightIndex gate, up, down;
-  WeightIndex router;                             // of a MoE layer, as are the next
+  WeightIndex router;                             // of a MoE layer, as are the experts
   int64_t expert_gate_up = -1, expert_down = -1;  // [E, 2 I, D], [E, D, I]
 };
 
@@ -38,8 +38,8 @@ struct DecoderIndex {
 // Finds the parameters that the config names. A role without a name has none.
 DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Parameter>& parameters);
 
-// Weights of linear maps as products with few rows read them, for decoding. They take the memory of
-// these weights in fp32 once more, while the object lives.
+// Copies of the weights of linear maps, in the layout for products with few rows, which decoding
+// makes. They take as much memory as these weights in fp32.
 class PackedWeights {
  public:
   bool empty() const { return !storage_.defined(); }
@@ -47,8 +47,8 @@ class PackedWeights {
   // Returns a parameter's weight, null if it is not packed.
   const PackedMatrix* find(int64_t parameter) const;
 
-  // Packs weights at an update count, in the memory of the last call if there was one. Always the
-  // same parameters and shapes.
+  // Packs the weights as they are at an update count. Later calls have the same parameters and
+  // shapes, and reuse the memory of the first.
   void pack(const std::vector<int64_t>& parameters, const std::vector<at::Tensor>& weights,
             int64_t update_count);
 
@@ -72,10 +72,10 @@ class ComputeWeights {
   // Drops all copies, for masters that changed while the count did not.
   void forget();
   bool holds_ranges() const { return ranged_ != nullptr; }
-  void keep_fetched(bool keep);
-  // Awaits a master before it is read, from now on.
+  void keep_fetched(bool keep);  // RangedWeights::keep_all; does nothing if all are whole
+  // From now on, waits for a master that is still to arrive before reading it.
   void add_incoming(std::shared_ptr<IncomingWeights> incoming);
-  void await_all() const;
+  void await_all() const;  // returns once every master has arrived
 
  private:
   struct WeightCopy {

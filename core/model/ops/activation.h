@@ -1,6 +1,6 @@
 #pragma once
-// Activations of feed-forward layers without a gate's kernel. On the CPU an element has the same
-// bits at every position; at::silu and at::gelu do not promise that.
+// SiLU and GELU, for feed-forward layers that do not use the fused swiglu.h. On the CPU an element
+// has the same bits at every position; at::silu and at::gelu do not promise that.
 
 #include <ATen/core/Tensor.h>
 
@@ -8,14 +8,15 @@
 
 namespace xrun {
 
-// Return the activation of every element, in the type of x. fp32 and bf16 have a kernel on the CPU;
-// anything else is ATen's. Saves x.
+// Return the activation of every element of x, of any shape, in the type of x. On the CPU, fp32 and
+// bf16 take our kernel; anything else takes ATen's. Saves x for the backward.
 at::Tensor silu(const at::Tensor& x);
-at::Tensor gelu(const at::Tensor& x);       // by the error function
+at::Tensor gelu(const at::Tensor& x);       // exact, by the error function
 at::Tensor gelu_tanh(const at::Tensor& x);  // GPT-2's approximation
 
-// An activation saves its input "up". If `gated`, its input is "gate", and the product with "up"
-// saves both factors. `width` elements per token each.
+// The memory of a layer with one of these activations, in tensors of `width` elements per token.
+// Without a gate the activation saves its input, "up". With one its input is "gate", and the
+// product with "up" saves both factors.
 void activation_saves(SavedTensors& saved, double width, bool gated);
 Temporaries activation_temporaries(double width, bool gated);
 
