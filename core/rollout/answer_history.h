@@ -16,22 +16,22 @@ class AnswerHistory {
   // 32 Mi tokens take 128 MiB.
   explicit AnswerHistory(int64_t max_tokens = int64_t{1} << 25) : max_tokens_(max_tokens) {}
 
-  // The answers to one prompt, the first in draw keys being sample 0.
+  // Identifies a prompt, or a turn of a conversation.
   struct HistoryPrompt {
     const std::vector<int32_t>& ids;
-    uint64_t name;  // in draw keys
-    int64_t vocab;  // of the model; another model gets none of its ids as drafts
+    uint64_t name;  // its number in draw keys (generate.h)
+    int64_t vocab;  // of the model, which must not get drafts with ids of another
   };
 
-  // Returns the latest answers to the samples 0 to samples - 1, an empty one where there is none.
+  // Returns the latest answer of each sample from 0 to samples - 1, empty where none is remembered.
   std::vector<std::vector<int32_t>> drafts(const HistoryPrompt& prompt, int64_t samples) const;
-  // Replaces the answer to a sample. A new one that would exceed the limit is not remembered, so
-  // that a data set larger than the limit has drafts for its first prompts.
+  // Replaces a sample's answer. One that would exceed max_tokens is not remembered, so that a data
+  // set larger than the limit has drafts for its first prompts.
   void remember(const HistoryPrompt& prompt, int64_t sample, const std::vector<int32_t>& ids);
 
  private:
   int64_t max_tokens_, tokens_ = 0;
-  // By a 64-bit hash: two prompts that share it have each other's answers as drafts.
+  // By a 64-bit hash. If two prompts share one, their drafts are mixed up, which costs only time.
   std::unordered_map<uint64_t, std::vector<int32_t>> answers_;
 };
 
