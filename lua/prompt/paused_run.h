@@ -14,7 +14,7 @@
 namespace xrun {
 
 // The hooks outlive it. During its lifetime, steps and evaluations that fail or are interrupted
-// pause the recipe at the call. Used verbs are written into the run's log. Not thread-safe.
+// pause the recipe at the call. Each verb leaves a line in the run's log. Not thread-safe.
 class PausedRun {
  public:
   explicit PausedRun(PauseHooks& hooks);
@@ -25,43 +25,45 @@ class PausedRun {
   PauseHooks& hooks() { return hooks_; }
   Recipe& recipe() { return hooks_.recipe(); }
   Session& session() { return hooks_.session(); }
-  // The pause. Throws Error, with the fix, if the recipe is not paused.
+  // Returns the current pause. Throws Error, with the fix, if the recipe is not paused.
   const LoopPause& pause();
   // Begins the loop if it has not begun: its report, plan and weights.
   void begin_loop();
   FrameNames names() { return recipe_names(recipe()); }
 
-  // Runs the recipe's next body, or the one that waits at a failed call; returns its metrics. First
-  // copies weights and optimizer to the host for again(), if there is room. Throws what the recipe
-  // threw: after an error in a step or an evaluation the recipe waits there; any other error has
-  // ended it.
+  // Runs the recipe's next body, or continues the one that waits at a failed call, and returns its
+  // metrics. Before that, copies weights and optimizer to the host for again(), if there is room.
+  // Throws the recipe's error: after one in a step or an evaluation the recipe waits there; any
+  // other error has ended it.
   MetricTable step();
   // Restores weights, optimizer, run.state and metrics to before the last body and runs that body
-  // again, on the same rows with the same random numbers. `first` gets what it logged before.
+  // again, on the same rows with the same random numbers. `first` gets the metrics of the first
+  // time. Throws Error if no body ran here.
   MetricTable again(MetricTable* first = nullptr);
   // Runs n bodies, or as many as are left, and shows progress. Returns what the last one logged.
   MetricTable go_on(int64_t n);
-  bool stopped() const { return stopped_; }  // the last verb, between bodies, by Ctrl-C
+  // True if Ctrl-C ended the last verb before all of its bodies had run.
+  bool stopped() const { return stopped_; }
+  // True if the recipe has ended, or waits after its last line.
   bool done() { return recipe().done() || recipe().at_end(); }
 
   // Reads the recipe's file and modules again and restarts it. If its configuration is the same, it
-  // pauses at the same step with weights, optimizer and run.state as they are. Returns what it did,
-  // in words. Previews only. Throws, with nothing changed, if its text or configuration is
-  // rejected; also throws an error of the recipe before its loop, after which the next reload
-  // continues from there.
+  // pauses at the same step with weights, optimizer and run.state as they are. Returns a sentence
+  // on what it did. Previews only. Throws, with nothing changed, if the text or the configuration
+  // is rejected. An error of the recipe before its loop is thrown too; the next reload then
+  // continues from the same step.
   std::string reload();
 
   // Runs to the recipe's end, or until it waits at a failed call, and shows progress.
   void finish();
 
   // Returns the current batch: that of the last body that ran here, with the fields assigned to it,
-  // else that of the next body. `source` counts the sets of the loop from 0.
+  // or that of the next body if none ran. `source` counts the data sets of the loop from 0.
   std::shared_ptr<Batch> batch(size_t source = 0);
-  int64_t batch_step();  // its step
+  int64_t batch_step();  // the step of batch()
 
-  // Returns the objective passed to the latest adamw:step of the paused loop, the first of several;
-  // null before the first step. `name` gets the name that the recipe's frame had for it then, or
-  // "".
+  // Returns the objective of the latest adamw:step of the paused loop, the first if it had several;
+  // null before the first step. `name` gets the variable that held it in the recipe, or "".
   std::shared_ptr<LuaRef> objective(std::string* name);
 
   // Appends what the prompt did to the run's log. A log that cannot be written is reported once.
