@@ -1,6 +1,6 @@
-// The objective has run when a micro-batch is measured, so its log-probs exist and no forward is
-// added. Only tokens of the present weights are compared with the sampler: for them any difference
-// is one of arithmetic (bf16 and batch shape), and in fp32 on the CPU there is none.
+// A micro-batch is measured after its objective has run, so its log-probs exist and no forward is
+// added. Only tokens that the present weights sampled are compared with the sampler: any difference
+// there comes from arithmetic (bf16 and batch shape), and in fp32 on the CPU there is none.
 
 #include "core/rollout/update_record.h"
 
@@ -19,7 +19,7 @@ namespace xrun {
 
 namespace {
 
-// Outside of this range a token counts as rollout/ratio_outside.
+// The range whose complement is rollout/ratio_outside.
 constexpr double kRatioLow = 0.9, kRatioHigh = 1.1;
 constexpr double kMaxDifference = 20;  // of log-probs; exp(20) is 5e8
 
@@ -32,22 +32,34 @@ at::Tensor host_floats(const at::Tensor& values) {
   return values.detach().to(at::kCPU, at::kFloat).contiguous();
 }
 
+[[noreturn]] void refuse_stale_answers(int64_t oldest, bool reinforced) {
+  throw Error(fmt::format(
+      "these answers were sampled {} ago, and {}, so nothing corrects for the policy's change "
+      "since then: make one update of a batch of rollouts, or {}",
+      counted(oldest, "update"),
+      reinforced ? "xrun.reinforce has no ratio to old_logprob"
+                 : "the objective reads the advantage but not old_logprob",
+      reinforced
+          ? "use a loss with the ratio (policy:token_logprob(r) - r.old_logprob):exp() in its "
+            "place; answers of a queue are corrected by r:truncated_ratio(cap)"
+          : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()"));
+}
+
 }  // namespace
 
 void RatioSums::add(double difference) {
   // One token of probability 0 would make every mean infinite.
   difference = std::clamp(difference, -kMaxDifference, kMaxDifference);
-  // old = new in fp32 on the CPU: size 0, ratio and error exactly 1.
-  const double size = std::fabs(difference), one = std::exp(difference);
+  // Equal log-probs, as in fp32 on the CPU, give distance 0 and ratio and error exactly 1.
+  const double distance = std::fabs(difference), ratio = std::exp(difference);
   ++tokens;
-  distance_sum += size;
-  distance_max = std::max(distance_max, size);
-  ratio_sum += one;
-  ratio_max = std::max(ratio_max, one);
-  // The error uses the distance, so that a token twice as likely and one half as likely count
-  // alike.
-  error_sum += std::exp(size);
-  outside += one < kRatioLow || one > kRatioHigh ? 1 : 0;
+  distance_sum += distance;
+  distance_max = std::max(distance_max, distance);
+  ratio_sum += ratio;
+  ratio_max = std::max(ratio_max, ratio);
+  // Ratios of 2 and 1/2 are errors of the same size.
+  error_sum += std::exp(distance);
+  outside += ratio < kRatioLow || ratio > kRatioHigh ? 1 : 0;
 }
 
 void RatioSums::add(const RatioSums& other) {
@@ -58,6 +70,15 @@ void RatioSums::add(const RatioSums& other) {
   ratio_max = std::max(ratio_max, other.ratio_max);
   error_sum += other.error_sum;
   outside += other.outside;
+}
+
+void PathCounts::add(const PathCounts& other) {
+  tokens += other.tokens;
+  clipped += other.clipped;
+  corrected += other.corrected;
+  oldest = std::max(oldest, other.oldest);
+  old.add(other.old);
+  sampler.add(other.sampler);
 }
 
 Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler) {
@@ -76,14 +97,14 @@ Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler) {
   return metrics;
 }
 
-Metrics path_metrics(const UpdateRecord& record) {
-  if (record.tokens == 0) return {};
+Metrics path_metrics(const PathCounts& counts) {
+  if (counts.tokens == 0) return {};
   const auto share = [&](int64_t count) {
-    return static_cast<double>(count) / static_cast<double>(record.tokens);
+    return static_cast<double>(count) / static_cast<double>(counts.tokens);
   };
-  return {{"train/path_on_policy", share(record.tokens - record.clipped - record.corrected)},
-          {"train/path_clipped", share(record.clipped)},
-          {"train/path_corrected", share(record.corrected)}};
+  return {{"train/path_on_policy", share(counts.tokens - counts.clipped - counts.corrected)},
+          {"train/path_clipped", share(counts.clipped)},
+          {"train/path_corrected", share(counts.corrected)}};
 }
 
 std::string UpdateRecord::path() const {
@@ -105,7 +126,8 @@ Objective WatchedUpdate::watch(Objective objective) {
 
 void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
   for (const auto& [unit, loss] : result.losses) add_units(units_, unit, loss.numel());
-  MicroCounts measured{.micro = micro.index()};
+  MicroCounts measured;
+  measured.micro = micro.index();
   const PackedBatch& pack = micro.pack();
   // Segments whose answers the present weights sampled.
   std::vector<uint8_t> fresh(static_cast<size_t>(pack.segment_count()), 0);
@@ -118,30 +140,20 @@ void WatchedUpdate::measure(MicroBatch& micro, const ObjectiveResult& result) {
     oldest = std::max(oldest, age);
   }
   for (const int32_t s : pack.rows.segment) stale_tokens += fresh[static_cast<size_t>(s)] ? 0 : 1;
-  // xrun.reinforce has no ratio, whatever else the objective reads old_logprob for.
+  // The code of an objective cannot be read, so the fields that it read decide its path:
+  // old_logprob means a ratio, the advantage alone a plain policy gradient. xrun.reinforce never
+  // has a ratio, so beside it the objective reads old_logprob for something else.
   const bool reinforced = micro.is_reinforced();
-  // The fields that the objective read decide its path; its code cannot be read. old_logprob means
-  // a ratio, the advantage alone a plain policy gradient.
   const bool ratio = micro.is_corrected() || (micro.was_read("old_logprob") && !reinforced);
   const bool gradient = ratio || reinforced || micro.was_read("advantage");
-  XRUN_CHECK(
-      !gradient || ratio || stale_tokens == 0,
-      "these answers were sampled {} ago, and {}, so nothing corrects for the policy's change "
-      "since then: make one update of a batch of rollouts, or {}",
-      counted(oldest, "update"),
-      reinforced ? "xrun.reinforce has no ratio to old_logprob"
-                 : "the objective reads the advantage but not old_logprob",
-      reinforced
-          ? "use a loss with the ratio (policy:token_logprob(r) - r.old_logprob):exp() in its "
-            "place; answers of a queue are corrected by r:truncated_ratio(cap)"
-          : "use the ratio (policy:token_logprob(r) - r.old_logprob):exp()");
+  if (gradient && !ratio && stale_tokens > 0) refuse_stale_answers(oldest, reinforced);
   if (gradient) {
     measured.tokens = micro.row_count();
     // Fresh tokens are on-policy whichever loss is used: their ratio is 1.
     (micro.is_corrected() ? measured.corrected : measured.clipped) = stale_tokens;
     measured.oldest = oldest;
   }
-  // Now, while the micro-batch has its log-probs; close() frees them.
+  // Not later: close() frees the log-probs of the micro-batch.
   compare(micro, fresh, gradient, measured);
   measured_.push_back(measured);
 }
@@ -208,15 +220,8 @@ void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record, Ranks* ranks)
   std::vector<MicroCounts> measured = measured_;
   UnitCounts units = units_;
   if (ranks != nullptr) gather(*ranks, measured, units);
-  UpdateRecord own;
-  for (const MicroCounts& one : measured) {
-    own.tokens += one.tokens;
-    own.clipped += one.clipped;
-    own.corrected += one.corrected;
-    own.oldest = std::max(own.oldest, one.oldest);
-    own.old.add(one.old);
-    own.sampler.add(one.sampler);
-  }
+  PathCounts own;
+  for (const MicroCounts& one : measured) own.add(one);
   for (auto& metric : path_metrics(own)) metrics.push_back(std::move(metric));
   for (auto& metric : ratio_metrics(own.old, own.sampler)) metrics.push_back(std::move(metric));
   // The loss is described once: later updates of a body have the same one.
@@ -225,13 +230,8 @@ void WatchedUpdate::report(Metrics& metrics, UpdateRecord& record, Ranks* ranks)
       add_item(record.loss, unit_text(unit, count), " + ");
     }
   }
-  // The body's record adds up all updates; `own` is of this one, as its metrics are.
-  record.tokens += own.tokens;
-  record.clipped += own.clipped;
-  record.corrected += own.corrected;
-  record.oldest = std::max(record.oldest, own.oldest);
-  record.old.add(own.old);
-  record.sampler.add(own.sampler);
+  // The metrics are of this update alone; the record adds up all updates of the body.
+  record.add(own);
 }
 
 }  // namespace xrun

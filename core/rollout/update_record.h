@@ -33,16 +33,22 @@ struct RatioSums {
   void add(const RatioSums& other);
 };
 
-// Sums over the updates of a body.
-struct UpdateRecord {
-  int64_t updates = 0;
-  int64_t tokens = 0;                  // trained, on a path; 0: no policy gradient
+// Sums over trained tokens.
+struct PathCounts {
+  int64_t tokens = 0;                  // on a path; 0: no policy gradient
   int64_t clipped = 0, corrected = 0;  // of these
   int64_t oldest = 0;                  // updates since the oldest trained answer was sampled
+  RatioSums old;                       // to old_logprob, of tokens on a path
+  RatioSums sampler;                   // to the sampler, of tokens that the present weights sampled
+
+  void add(const PathCounts& other);
+};
+
+// The sums of all updates of a body.
+struct UpdateRecord : PathCounts {
+  int64_t updates = 0;
   // "the mean over 1,024 tokens" of the first update; several are joined by " + ".
   std::string loss;
-  RatioSums old;      // to old_logprob, of trained tokens on a path
-  RatioSums sampler;  // to the sampler, of tokens that the present weights sampled
 
   // "on-policy", or "clipped (50 % of the trained tokens, up to 2 updates old)"; "" without tokens.
   std::string path() const;
@@ -55,9 +61,9 @@ struct UpdateRecord {
 // exactly 1, 1, 0, 0, 1 and 0.
 Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler);
 
-// Returns train/path_on_policy, path_clipped and path_corrected, the shares of the trained tokens
-// of all updates so far; nothing without tokens on a path.
-Metrics path_metrics(const UpdateRecord& record);
+// Returns train/path_on_policy, path_clipped and path_corrected, the shares of the tokens on a
+// path; nothing without such tokens.
+Metrics path_metrics(const PathCounts& counts);
 
 // Watches one update of a batch of rollouts. Each rank measures its own micro-batches.
 class WatchedUpdate {
@@ -65,7 +71,7 @@ class WatchedUpdate {
   // Both outlive it.
   WatchedUpdate(const Rollouts& batch, const Policy& policy) : batch_(batch), policy_(policy) {}
 
-  // Returns the objective, followed by the checks and measurements of this class. This object
+  // Returns the objective with the checks and measurements of this class after it. This object
   // outlives it. It throws Error if answers of earlier weights are trained by an objective that
   // reads the advantage but neither old_logprob nor a correction, or by reinforce() without a
   // correction: nothing would make up for the difference between the policies.
@@ -77,10 +83,8 @@ class WatchedUpdate {
 
  private:
   // Counts of one micro-batch.
-  struct MicroCounts {
+  struct MicroCounts : PathCounts {
     int64_t micro = 0;  // its index
-    int64_t tokens = 0, clipped = 0, corrected = 0, oldest = 0;
-    RatioSums old = {}, sampler = {};
   };
   using UnitCounts = std::vector<std::pair<Unit, int64_t>>;  // losses of each unit, in their order
 
@@ -89,7 +93,7 @@ class WatchedUpdate {
   // sampler's.
   void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path, MicroCounts& to);
   static void add_units(UnitCounts& to, Unit unit, int64_t count);
-  // Replaces what this rank measured by what all did.
+  // Replaces the measurements of this rank by those of all ranks.
   static void gather(Ranks& ranks, std::vector<MicroCounts>& measured, UnitCounts& units);
 
   const Rollouts& batch_;
