@@ -1,6 +1,5 @@
-// A bucket's moments are one buffer each, laid out as the flat index says, from the first element
-// of the rank's range on. One pass over all elements updates them, whichever weights they belong
-// to.
+// Each bucket has one buffer for exp_avg and one for exp_avg_sq. A buffer covers the rank's range
+// of the bucket, in the order of the flat index. One pass over all elements updates the weights.
 
 #include "core/train/adamw_state.h"
 
@@ -20,12 +19,12 @@ namespace xrun {
 
 namespace {
 
-constexpr double kNoGradient = -1;  // in place of a slice's sum of squares
+constexpr double kNoGradient = -1;  // instead of the sum of squares of a slice
 
 std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>& trainables) {
   std::vector<TensorShape> shapes;
   for (size_t i = 0; i < trainables.size(); ++i) {
-    // Several trained objects may use one name; the first has the names of the checkpoint.
+    // Objects trained together may share names, so those after the first get a prefix.
     const std::string prefix = i == 0 ? std::string() : fmt::format("{}/", i);
     for (size_t p = 0; p < trainables[i]->parameters().size(); ++p) {
       const Parameter& parameter = trainables[i]->parameters()[p];
@@ -33,8 +32,8 @@ std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>
       XRUN_CHECK(master.defined() && master.scalar_type() == at::kFloat && master.requires_grad(),
                  "{} cannot be trained: wanted an fp32 weight that requires a gradient",
                  parameter.name);
-      // Weights that ranks hold in ranges have moments in the same ranges, whatever else is
-      // trained.
+      // Weights that ranks hold in ranges form a group of their own, so that the ranges of their
+      // moments do not depend on the other weights.
       const auto group = static_cast<int64_t>(2 * i) + (trainables[i]->holds_ranges(p) ? 0 : 1);
       // The names of the moments in a checkpoint.
       shapes.push_back({prefix + parameter.name, master.sizes().vec(), group});
@@ -43,18 +42,18 @@ std::vector<TensorShape> shapes_of(const std::vector<std::shared_ptr<Trainable>>
   return shapes;
 }
 
-// The update through ATen, for weights on another device than the CPU.
+// The update through ATen, for weights that are not on the CPU.
 void update_by_ops(at::Tensor p, const at::Tensor& grad, at::Tensor m, at::Tensor v,
                    const kernels::AdamWFactors& f) {
-  // lerp_ and addcdiv_ in the order of the kernel: m before v before p, because p reads both.
+  // m and v come first, because p reads both.
   const at::Tensor g = grad.mul(f.clip);
   m.lerp_(g, f.beta1_rest);
   v.mul_(f.beta2).addcmul_(g, g, f.beta2_rest);
-  // Decoupled decay: of the weight itself, before the step.
+  // Decoupled decay: the weight itself shrinks before the step.
   p.mul_(f.decay).addcdiv_(m, v.sqrt().div_(f.root).add_(f.eps), -f.step);
 }
 
-// The arguments of the kernel for one weight, or a range of it.
+// The kernel's arguments for one weight, or a range of it.
 struct UpdateRun {
   float* weight;
   const float* gradient;
@@ -76,8 +75,6 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       size_(dist.ranks == nullptr ? 1 : dist.ranks->size()),
       index_(shapes_of(trainables)),
       owned_(index_, size_),
-      // owned_: the ranges whose gradients this rank sums; held_: those whose moments it keeps, all
-      // of them at level 0.
       held_(index_, dist.level == 0 ? 1 : size_),
       holder_(dist.level == 0 ? 0 : rank_),
       whole_(index_.buckets().size()),
@@ -97,24 +94,27 @@ AdamWState::AdamWState(const std::vector<std::shared_ptr<Trainable>>& trainables
       owners_.push_back({trainable.get(), i, awaits});
     }
   }
-  for (int64_t t = 0; t < static_cast<int64_t>(index_.tensors().size()); ++t) {
-    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
-    const int64_t range = held_.begin(flat.bucket, holder_);
-    const int64_t begin = std::max(flat.offset, range);
-    const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.bucket, holder_));
-    // A tensor outside of this rank's range.
-    if (begin >= end) continue;
-    // A tensor may begin in one rank's range and end in the next one's.
-    pieces_.push_back({t, flat.bucket, begin - flat.offset, end - begin, begin - range});
-    // Now, not after the first step: ranges of the weights must be those of the moments.
-    flat_weight(t, begin - flat.offset, end - begin);
-  }
+  find_held_pieces();
   if (dist_.ranks != nullptr) {
     exchange_ = std::make_unique<GradientExchange>(index_, owned_, weights_, dist_, incoming_);
   }
 }
 
-// Models keep the object, whose gathers write through this one.
+void AdamWState::find_held_pieces() {
+  for (int64_t t = 0; t < static_cast<int64_t>(index_.tensors().size()); ++t) {
+    const FlatTensor& flat = index_.tensors()[static_cast<size_t>(t)];
+    // A tensor may begin in one rank's range and end in the next one's.
+    const int64_t range = held_.begin(flat.bucket, holder_);
+    const int64_t begin = std::max(flat.offset, range);
+    const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.bucket, holder_));
+    if (begin >= end) continue;  // outside of this rank's range
+    pieces_.push_back({t, flat.bucket, begin - flat.offset, end - begin, begin - range});
+    // Throws now, not at the first step, if the rank holds another range of the weight.
+    flat_weight(t, begin - flat.offset, end - begin);
+  }
+}
+
+// Models keep incoming_, whose gathers write through this object.
 AdamWState::~AdamWState() {
   if (incoming_) incoming_->queue().close();
 }
@@ -131,7 +131,7 @@ AdamWState::Buffers AdamWState::zeros() const {
 }
 
 void AdamWState::make_moments() {
-  // At the first update or a restore: an optimizer that never steps holds no moments.
+  // Not in the constructor: an optimizer that never steps needs no moments.
   if (has_moments()) return;
   exp_avg_ = zeros();
   exp_avg_sq_ = zeros();
@@ -177,7 +177,7 @@ std::vector<double> AdamWState::own_sums_of_squares() const {
   for (int64_t b = 0; b < buckets; ++b) {
     for (int64_t c = owned_.first_slice(b, rank_); c < owned_.end_slice(b, rank_); ++c) {
       const FlatSlice& slice = index_.slices()[static_cast<size_t>(c)];
-      // -1 tells the other ranks that no item gave this weight a gradient.
+      // Tells the other ranks that this weight got no gradient.
       sums.push_back(kNoGradient);
       if (!exchange_->has_gradient(slice.tensor)) continue;
       const int64_t size = slice.end - slice.begin;
@@ -192,13 +192,14 @@ std::vector<double> AdamWState::own_sums_of_squares() const {
       }
     }
   }
-  // All at once, so that small slices do not each start the threads.
+  // All slices at once, since starting threads for each small one would be slow.
   const std::vector<double> found = sums_of_squares(slices);
   for (size_t i = 0; i < found.size(); ++i) sums[position[i]] = found[i];
   return sums;
 }
 
-// Each rank sends the sums of its slices; all of them add up all sums in the order of the index.
+// Each rank sends the sums of its slices, and every rank adds up all sums in the order of the
+// index.
 double AdamWState::squares() {
   const std::vector<double> own = own_sums_of_squares();
   const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
@@ -223,7 +224,7 @@ double AdamWState::squares() {
     const auto first = static_cast<size_t>(flat.first_slice);
     has_gradient_[t] = flat.slice_count > 0 && sums[first] != kNoGradient;
     if (!has_gradient_[t]) continue;
-    // By weight first, as one process does.
+    // One process sums by weight first, so this must as well.
     double sum = 0;
     for (size_t c = first; c < first + static_cast<size_t>(flat.slice_count); ++c) sum += sums[c];
     total += sum;
@@ -235,11 +236,11 @@ void AdamWState::update(const Factors& factors) {
   const at::NoGradGuard no_grad;
   if (dist_.level == 0 && exchange_) gather_gradients();
   for (size_t t = 0; t < counts_.size(); ++t) {
-    // A weight that this loss does not use is neither decayed nor counted.
+    // A weight without a gradient is neither decayed nor counted.
     if (has_gradient(static_cast<int64_t>(t))) ++counts_[t];
   }
   ElementRuns runs;
-  // CPU weights are updated together, so that small ones do not each start the threads.
+  // CPU weights are updated together, since starting threads for each small one would be slow.
   std::vector<UpdateRun> updates;
   for (const HeldRange& held : pieces_) {
     const auto t = static_cast<size_t>(held.tensor), b = static_cast<size_t>(held.bucket);
@@ -259,7 +260,7 @@ void AdamWState::update(const Factors& factors) {
       runs.add(held.size);
       updates.push_back(update);
     } else {
-      // At once: a copy of a transposed gradient for each weight would double their memory.
+      // Updated now: keeping the contiguous copies of all gradients would double their memory.
       ElementRuns one;
       one.add(held.size);
       one.each_part([&](size_t, int64_t begin, int64_t end) { apply(update, begin, end); });

@@ -74,6 +74,7 @@ class AdamWState {
     int64_t begin = 0, size = 0;  // of the weight
     int64_t at = 0;               // where its first moment begins in the bucket's buffer
   };
+  void find_held_pieces();                          // fills pieces_
   at::Tensor gradient_of(const HeldRange& held);    // flat
   std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
   at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
@@ -88,7 +89,7 @@ class AdamWState {
   int64_t rank_ = 0, size_ = 1;
   FlatIndex index_;
   RankRanges owned_;    // ranges in which each rank sums gradients
-  RankRanges held_;     // ranges of the moments: all at level 0
+  RankRanges held_;     // ranges whose moments each rank keeps; at level 0 one range of everything
   int64_t holder_ = 0;  // this rank among those of held_
   struct WeightOwner {
     Trainable* trainable;
