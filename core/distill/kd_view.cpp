@@ -1,6 +1,6 @@
-// student: hidden[row_hidden of the rows of a chunk], of the forward that the objective's log-probs
-// use as well. teacher: hidden states of the same rows, or of the companion's. Both are numbered by
-// chunk, so that the operator sees one segment of rows per chunk on each side.
+// The student's hidden states come from the forward that the objective's log-probs use as well; the
+// teacher's are of the same rows, or of the companion's. Each row has the number of its chunk, so
+// that kd_loss sees one segment of rows per chunk on each side.
 
 #include "core/distill/kd_view.h"
 
@@ -32,8 +32,8 @@
 namespace xrun {
 namespace {
 
-// True if a loss compares the tokens that both vocabularies have: it needs one vocabulary, and one
-// of the two may extend the other.
+// True if the loss needs one vocabulary. It then compares the tokens that both have, since one of
+// the two vocabularies may extend the other.
 bool compares_common(const MicroBatch& micro, const KdPair& pair) {
   return support_form(pair.options).needs_one_vocabulary() && pair.teacher.reads_tokens_of(micro);
 }
@@ -60,7 +60,7 @@ ChunkRows chunk_rows(const PackedBatch& pack, bool aligned) {
   return rows;
 }
 
-// Ids of the batch's tokens; the embedding may have more rows.
+// Returns the size of the batch's vocabulary; the embedding may have more rows.
 int64_t student_columns(const MicroBatch& micro, const Policy& student) {
   const auto& tokenizer = micro.info().tokenizer.tokenizer;
   return tokenizer != nullptr ? tokenizer->vocab_size() : student.vocab();
@@ -83,7 +83,7 @@ KdSide student_side(MicroBatch& micro, const KdPair& pair, const ChunkRows& rows
   return side;
 }
 
-// Columns of the teacher's vocabulary that a loss reads.
+// Returns how many columns of the teacher's vocabulary the loss reads.
 int64_t teacher_columns(const MicroBatch& micro, const KdPair& pair) {
   return compares_common(micro, pair) ? pair.teacher.common_columns(micro) : pair.teacher.columns();
 }
@@ -114,9 +114,9 @@ TeacherColumns cached_columns(MicroBatch& micro, const KdPair& pair, const Compa
   return columns;
 }
 
-// A dry run has log-probs alone: the squared difference has the right shape and a gradient. With
-// aligned data the teacher has no log-probs of the batch's own tokens. Refuses whatever a step
-// would refuse.
+// Returns a loss of the right shape and with a gradient for a dry run, which has only log-probs:
+// half their squared difference. With aligned data the teacher has none of the batch's own tokens.
+// Throws whatever a step would throw.
 at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, bool by_row) {
   const int64_t columns = pair.teacher.columns();
   if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
@@ -141,12 +141,7 @@ void check_one_vocabulary(const MicroBatch& micro, const KdPair& pair) {
       kd_loss_name(pair.options.loss), pair.teacher.dir().string(), micro.info().tokenizer.dir);
 }
 
-struct ViewLoss {
-  at::Tensor loss;
-  bool by_row;  // [R] of the view, else [C]
-};
-
-// Averaged logits need one vocabulary and all columns of it.
+// Averaging logits takes one vocabulary and all of its columns.
 void check_others(const KdPair& pair) {
   for (const auto& other : pair.others) {
     XRUN_CHECK(
@@ -183,7 +178,8 @@ bool shares_head(MicroBatch& micro, Model& model, const KdSide& student) {
          micro.takes_token_logprob(model);
 }
 
-// The loss by `loss(rest)` -> LabelledKd, which also gives the log-probs of the micro-batch.
+// Returns the loss of loss(unchunked rows) -> LabelledKd, and sets the log-probs of the
+// micro-batch, which it gives as well.
 template <class Loss>
 at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& rows,
                               const KdSide& student, const Loss& loss) {
@@ -205,6 +201,22 @@ at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& 
   return both.loss;
 }
 
+// Returns the share of head_mb for the loss, and reserves the rest for the log-probs if they come
+// from the same product. Gradients of the loss go first, then logits.
+int64_t loss_head_mb(MicroBatch& micro, const KdOptions& options, const KdSide& student,
+                     bool shares) {
+  const int64_t all = options.head_mb, vocab = student.weight.size(0);
+  const bool no_rows = shares && keeps_support(options);
+  const int64_t own = micro.take_head_mb(all, no_rows ? 0 : student.index.size(0), vocab);
+  if (shares) micro.take_head_mb(all, micro.row_count(), vocab);
+  return own;
+}
+
+struct ViewLoss {
+  at::Tensor loss;
+  bool by_row;  // [R] of the view, else [C]
+};
+
 ViewLoss view_loss(const View& view, const KdPair& pair) {
   check_others(pair);
   MicroBatch& micro = view.micro();
@@ -221,13 +233,9 @@ ViewLoss view_loss(const View& view, const KdPair& pair) {
   Model& model = pair.student.model();
   const bool shares = shares_head(micro, model, student);
   const bool from_cache = pair.teacher.options().cache == FrozenCache::kTopColumns;
-  // Only a loss with gradient keeps rows until the backward: gradients of the loss first, then
-  // logits for the log-probs.
+  // Only a loss with gradient keeps rows until the backward.
   if (at::GradMode::is_enabled()) {
-    const int64_t all = options.head_mb, vocab = student.weight.size(0);
-    const bool no_rows = shares && keeps_support(options);
-    options.head_mb = micro.take_head_mb(all, no_rows ? 0 : student.index.size(0), vocab);
-    if (shares) micro.take_head_mb(all, micro.row_count(), vocab);
+    options.head_mb = loss_head_mb(micro, pair.options, student, shares);
   }
   const auto loss_of = [&](const auto& teacher) {
     if (!shares) return kd_loss(student, teacher, rows.chunks, options, pair.map);
@@ -257,7 +265,7 @@ at::Tensor kd_loss_of(Batch& batch, const KdPair& pair) {
   const at::NoGradGuard no_grad;
   const auto results = score_micros(batch, "losses of distillation", [&](MicroBatch& micro) {
     const ViewLoss part = view_loss(micro.all(), pair);
-    micro.free_hidden();  // those of a whole batch may not fit into memory
+    micro.free_hidden();  // the states of a whole batch may not fit into memory
     return std::vector<at::Tensor>{part.loss, at::scalar_tensor(part.by_row, at::kBool)};
   });
   std::vector<at::Tensor> parts;
