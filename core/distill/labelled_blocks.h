@@ -16,23 +16,24 @@
 
 namespace xrun {
 
-// The gradients of losses that read the support alone, as ChunkLoss gives them: of chunk c and its
-// row r they are h - p row_sum.
+// The gradients of losses that read only the support (support_set.h). With respect to the logits of
+// row r in chunk c the gradient is h - p row_sum[r]: h is 0 outside of the support, and p is a
+// softmax. K is the size of a chunk's support.
 struct SupportGradients : torch::CustomClassHolder {
   struct ChunkGradient {
-    std::vector<int32_t> column;  // [K]
-    std::vector<float> value;     // h, [K] for all rows of the chunk, or [rows, K]
+    std::vector<int32_t> column;  // [K], the support
+    std::vector<float> value;     // h there, [K] for all rows of the chunk, or [rows, K]
   };
   std::vector<ChunkGradient> chunk;  // [C]
   std::vector<float> row_sum;        // [N], or empty if all are 0
   std::vector<float> row_lse;        // [N] of p, or empty if p is the softmax of the log-probs
 };
 
-// Kept by the forward for the backward.
+// Kept by the forward for the backward. N is all rows, S those that fit the budget.
 struct SavedRows {
   at::Tensor z;    // [S, V], the logits of the first rows, or their p - e_y (LabelledBlocks)
-  at::Tensor h;    // [S, V], of the first chunked rows; none if `support` has them
-  at::Tensor lse;  // [N]
+  at::Tensor h;    // [S, V], gradients of the losses for the first rows; none if `support` has them
+  at::Tensor lse;  // [N], of the logits
   c10::intrusive_ptr<SupportGradients> support;
 
   bool has_logits = true;  // a backward overwrites z
@@ -41,7 +42,7 @@ struct SavedRows {
   bool has_h(const KdBlock& block) const { return block.student_end <= h.size(0); }
 };
 
-// One call, whose rows without a chunk are the last ones of its student. `call`, hidden and weight
+// The work of one call. Its student's rows without a chunk come last. `call`, hidden and weight
 // must outlive the object.
 class LabelledBlocks {
  public:
@@ -49,7 +50,7 @@ class LabelledBlocks {
   //   weight  [V, D], on the CPU and not fp64
   LabelledBlocks(const KdCall& call, const at::Tensor& hidden, const at::Tensor& weight);
 
-  // loss [C] and logprob [N] of the call. With `gradient` fills `saved` for the backward.
+  // Returns loss [C] and logprob [N] of the call. With `gradient` fills `saved` for the backward.
   LabelledKd forward(SavedRows& saved, bool gradient);
 
   // Returns the gradients of hidden [tokens, D] and weight [V, D], fp32, where wanted, given those
