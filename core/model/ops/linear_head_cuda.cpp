@@ -1,8 +1,8 @@
 // The CUDA form of xrun::linear_head: library GEMMs, row kernels, and a stable sort for the top k
 // (topk breaks ties arbitrarily). Operands stay in their own type; logits, softmax and sums are
-// fp32. linear_head.cpp has checked sizes and options, but not ids, which would wait for the
-// device: packs are validated on the host, and a target outside the vocabulary gives NaN, which
-// stops the run.
+// fp32. linear_head.cpp has checked sizes and options. Nothing checks ids, since that would wait
+// for the device: packs are validated on the host, and a target outside the vocabulary gives NaN,
+// which stops the run.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -29,8 +29,8 @@ namespace {
 
 constexpr int64_t kBlockRows = 4096;  // a block's GEMM reaches its full rate from 2048 rows up
 
-// A sort takes three times the memory of its rows, so it goes by fewer rows than the products,
-// whose blocks are those of the backward: rows that are recomputed there have the same bits.
+// A sort takes three times the memory of its rows, so it takes fewer rows at a time than a product.
+// (Products keep kBlockRows: rows that the backward recomputes must have the same bits.)
 constexpr int64_t kSortedRows = 512;
 
 using HeadForward =
@@ -46,7 +46,7 @@ int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   return fit >= rows ? rows : fit / kBlockRows * kBlockRows;
 }
 
-// [n, D] times [D, V] in fp32, with fp32 sums, whatever the operands are.
+// Returns a [n, K] times b [K, m] in fp32, with fp32 sums, for operands of any one type.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == at::kFloat ? at::mm(a, b) : at::mm(a, b, at::kFloat);
 }
@@ -57,13 +57,14 @@ class BlockGradients {
   // x [R, D] and weight [V, D] of one type.
   BlockGradients(const at::Tensor& x, const at::Tensor& weight, bool want_hidden, bool want_weight);
 
-  // Adds the rows [begin, begin + n), whose gradient is dz fp32 [n, V], or with `scale` [R, 1] each
-  // row r of dz times scale[r].
+  // Adds the rows [begin, begin + n), whose gradient is dz fp32 [n, V]. With `scale` fp32 [R, 1]
+  // the gradient of row r is scale[r] times its row of dz.
   void add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale = {});
 
-  // Return fp32 [T, D], summed over the rows that index repeats, and [V, D]; undefined if not
-  // wanted.
+  // Returns the gradient of the hidden states, fp32 [T, D]: a state that `index` [R] names several
+  // times gets the sum of its rows. Undefined if not wanted.
   at::Tensor hidden(const at::Tensor& index, int64_t tokens) const;
+  // Returns the gradient of the weight, fp32 [V, D]; undefined if not wanted.
   at::Tensor weight() const { return dweight_; }
 
  private:
@@ -129,8 +130,8 @@ struct RowOutputs {
     }
   }
 
-  // The top k of the rows from `begin` on, whose logits are z [n, columns].
-  // z is sorted, not s: the scale is positive and keeps the order.
+  // Fills the top k of the rows [begin, begin + n), whose logits are z [n, columns]. Sorts z before
+  // it is scaled: the scale is positive and keeps the order.
   void fill_top(const at::Tensor& z, int64_t begin, float scale) const {
     const int64_t top = top_id.size(1), n = z.size(0);
     const auto [value, id] = at::sort(z, /*stable=*/true, 1, /*descending=*/true);
@@ -140,8 +141,8 @@ struct RowOutputs {
   }
 };
 
-// Calls f(begin, n, is_saved) for the blocks of `count` rows; no block crosses the end of the saved
-// rows.
+// Calls f(begin, n, is_saved) for the blocks of `count` rows. The first saved_count rows are saved;
+// a block has only saved rows or none.
 template <class F>
 void each_block(int64_t count, int64_t saved_count, F f) {
   for (int64_t begin = 0; begin < count;) {
@@ -163,7 +164,7 @@ kernels::CudaSoftmaxRows softmax_rows(const at::Tensor& z, const at::Tensor& tar
           keep};
 }
 
-// The same outputs as linear_head_forward_cpu.
+// Returns the outputs of linear_head_forward_cpu.
 HeadForward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor& weight,
                                      const at::Tensor& index, const at::Tensor& target,
                                      double temperature, int64_t columns, bool entropy,
@@ -191,14 +192,15 @@ HeadForward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor&
     } else {
       out.fill(z, begin, ids, existing, static_cast<float>(1 / temperature));
     }
-    // Logits, or softmax minus one-hot after softmax_rows_cuda has overwritten them.
-    // A copy: the memory of z is reused by the next block.
+    // z is now logits, or softmax minus one-hot if softmax_rows_cuda overwrote it. Copied, since
+    // the next block reuses its memory.
     if (keep) saved_rows.narrow(0, begin, n).copy_(z);
   });
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};
 }
 
-// dz = -a (p - e_y), whose factor -a goes into the small operands.
+// With a the gradient of the log-prob: dz = -a (p - e_y). Saved and recomputed rows hold p - e_y,
+// so the factor -a goes into the operands of width D, which are smaller.
 void add_softmax_gradients(const at::Tensor& grad, const at::Tensor& weight,
                            const at::Tensor& target, const at::Tensor& lse, const at::Tensor& x,
                            const at::Tensor& saved_rows, BlockGradients& gradients) {
