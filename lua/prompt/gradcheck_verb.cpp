@@ -1,4 +1,5 @@
-// Log-probs are leaves in float64, so that central differences keep enough digits.
+// gradcheck() compares the gradients of an objective with central differences. The log-probs are
+// leaves in float64, so that the differences keep enough digits.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,7 +24,7 @@ namespace xrun {
 
 namespace {
 
-// Replaces the stand-in of a session's models during its lifetime; null restores the models
+// Lets a stand-in answer for a session's models during its lifetime; with null the models answer
 // themselves.
 class StandInScope {
  public:
@@ -39,8 +40,8 @@ class StandInScope {
 };
 
 // Returns the values of the run's own models, so that an objective is checked where it is used. A
-// reference stores only sums, so its token values are the policy's, shifted equally to the same
-// sum.
+// reference stores only the sums of answers: its tokens get the policy's log-probs, all shifted by
+// the same amount to that sum.
 LogprobStandIn::StandInValues true_values(PausedRun& paused) {
   return [&paused](MicroBatch& micro, const std::string& model) -> at::Tensor {
     Session& session = paused.session();
@@ -66,26 +67,36 @@ struct CheckedRow {
   std::string name;  // "pairs.jsonl:17"
 };
 
-// A sentence on all rows, then those that disagree, the worst first.
+// "1 row has" or "2 rows have".
+std::string rows_have(int64_t count) {
+  return fmt::format("{} row{}", count, count == 1 ? " has" : "s have");
+}
+
+// Returns how many rows agree and the largest error, which the first row has.
+std::string agreement_text(const std::vector<CheckedRow>& rows, int64_t wrong,
+                           const LogprobCheck& totals) {
+  if (rows.empty()) {
+    return totals.unsure > 0 ? "no row's slope is large enough to be checked"
+                             : "no row's loss depends on its log-probs";
+  }
+  return fmt::format(
+      "{} of {} agree with finite differences; the largest relative error is {:.1e}, at {}",
+      std::ssize(rows) - wrong, counted(std::ssize(rows), "row"),
+      plain_nan(rows.front().slope.error), rows.front().name);
+}
+
+// Returns a sentence on all rows, then a table of at most 10 that disagree.
+//   rows    the worst first
+//   totals  of all micro-batches
+//   width   of the terminal, in columns
 std::string gradcheck_text(const std::vector<CheckedRow>& rows, const LogprobCheck& totals,
                            int width) {
   const auto wrong = std::count_if(
       rows.begin(), rows.end(), [&](const CheckedRow& one) { return !totals.agrees(one.slope); });
-  std::string text =
-      rows.empty() ? totals.unsure > 0 ? "no row's slope is large enough to be checked"
-                                       : "no row's loss depends on its log-probs"
-                   : fmt::format(
-                         "{} of {} agree with finite differences; the largest relative error is "
-                         "{:.1e}, at {}",
-                         std::ssize(rows) - wrong, counted(std::ssize(rows), "row"),
-                         plain_nan(rows.front().slope.error), rows.front().name);
-  if (totals.without > 0) {
-    text += fmt::format("; {} row{} no gradient", totals.without,
-                        totals.without == 1 ? " has" : "s have");
-  }
+  std::string text = agreement_text(rows, wrong, totals);
+  if (totals.without > 0) text += fmt::format("; {} no gradient", rows_have(totals.without));
   if (totals.unsure > 0) {
-    text += fmt::format("\n{} row{} a slope too small to tell from rounding", totals.unsure,
-                        totals.unsure == 1 ? " has" : "s have");
+    text += fmt::format("\n{} a slope too small to tell from rounding", rows_have(totals.unsure));
   }
   if (totals.narrow) text += "\nthe loss is not float64, so only three digits are meaningful";
   if (wrong == 0) return text;
@@ -100,6 +111,19 @@ std::string gradcheck_text(const std::vector<CheckedRow>& rows, const LogprobChe
   return text + "\n" + table.text(width);
 }
 
+// Pushes {rows, unsure, worst, row}: the counts, the largest error and the name of its row.
+void push_gradcheck(lua_State* L, const std::vector<CheckedRow>& rows, int64_t unsure) {
+  lua_createtable(L, 0, 4);
+  push(L, unsure);
+  lua_setfield(L, -2, "unsure");
+  push(L, rows.empty() ? 0.0 : rows.front().slope.error);
+  lua_setfield(L, -2, "worst");
+  push(L, rows.empty() ? std::string() : rows.front().name);
+  lua_setfield(L, -2, "row");
+  push(L, std::ssize(rows));
+  lua_setfield(L, -2, "rows");
+}
+
 }  // namespace
 
 int gradcheck_verb(lua_State* L) {
@@ -109,7 +133,6 @@ int gradcheck_verb(lua_State* L) {
   lua_settop(L, std::max(lua_gettop(L), 1));
   const Objective objective = objective_at(L, paused, 1, "f", &name);
   const std::shared_ptr<Batch> batch = paused.batch();
-  // float64, so that central differences keep enough digits.
   const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);
   const StandInScope scope(paused.session(), stand_in);
   const auto leaves = [&](MicroBatch& micro) { return stand_in->leaves_of(micro); };
@@ -118,7 +141,7 @@ int gradcheck_verb(lua_State* L) {
   for (const auto& micro : batch->micros()) {
     check_interrupt(L);
     const LogprobCheck check = check_logprobs(*micro, objective, leaves);
-    // Frees its memory before the next one is computed.
+    // Frees the memory before the next micro-batch is computed.
     micro->close();
     totals.without += check.without;
     totals.unsure += check.unsure;
@@ -127,19 +150,11 @@ int gradcheck_verb(lua_State* L) {
       rows.push_back({slope, micro->row_name(slope.row)});
     }
   }
-  // The worst first: the text lists as many as disagree.
+  // The worst first, so that the rows that disagree come before the others.
   std::stable_sort(rows.begin(), rows.end(), [](const CheckedRow& a, const CheckedRow& b) {
     return larger_error(a.slope, b.slope);
   });
-  lua_createtable(L, 0, 4);
-  push(L, totals.unsure);
-  lua_setfield(L, -2, "unsure");
-  push(L, rows.empty() ? 0.0 : rows.front().slope.error);
-  lua_setfield(L, -2, "worst");
-  push(L, rows.empty() ? std::string() : rows.front().name);
-  lua_setfield(L, -2, "row");
-  push(L, std::ssize(rows));
-  lua_setfield(L, -2, "rows");
+  push_gradcheck(L, rows, totals.unsure);
   const int width = paused.session().console->traits().width;
   show_as(L, gradcheck_text(rows, totals, width));
   return 1;
