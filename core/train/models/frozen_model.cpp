@@ -1,5 +1,5 @@
-// Weights load at the first answer that no sidecar has. The digest hashes the files, so that a
-// stored value is found, and a resumed run compared, without loading them.
+// Weights load at the first value that no sidecar has. The digest is a hash of the files, so that
+// stored values are found and a resumed run is compared without loading them.
 
 #include "core/train/models/frozen_model.h"
 
@@ -50,7 +50,7 @@ std::string digest_of_files(const std::set<std::filesystem::path>& dirs) {
     }
     for (const std::filesystem::path& file : files) {
       hasher.field(file.filename().string(),
-                   // Remembered while the file is unchanged, so that a large model is hashed once.
+                   // Cached while the file is unchanged, so that a large model is hashed once.
                    digests.digest(file, [](uint64_t) { check_interrupt(); }));
     }
   }
@@ -69,10 +69,10 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
   frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
   frozen->config_ = std::make_unique<const ModelConfig>(read_frozen_config(frozen->base_));
-  // 0 for a language model; a score is one number, so more labels have no meaning here.
+  // A language model has 0. A score is one number, so more labels have no meaning here.
   const int64_t labels = frozen->config_->labels;
   XRUN_CHECK(labels <= 1,
-             "{}: is a classifier of {} labels (id2label or num_labels in its config.json); a "
+             "{} is a classifier of {} labels (id2label or num_labels in its config.json); a "
              "reward or value model has 1",
              dir.string(), labels);
   if (FetchingRanks* const ranks = ranks_to_fetch_from(options.dist, 1)) {
@@ -133,7 +133,7 @@ const std::string& FrozenModel::digest() {
 
 Model& FrozenModel::own_model() {
   if (!model_) {
-    // The digest that named stored values; the files are hashed again after the load.
+    // Stored values were found by this digest, so the files must not have changed since.
     const std::string wanted = digest();
     const FrozenSettings& settings = options_.settings;
     LoadOptions load{.dtype = settings.dtype,
@@ -148,10 +148,10 @@ Model& FrozenModel::own_model() {
                "{}: the files in this folder changed since the run opened it (digest {}, wanted "
                "{}); restore the folder or begin a new run",
                dir_.string(), got, wanted);
-    // Digest of the weights in memory, for check_digest().
+    // Of the weights in memory, for check_digest().
     loaded_digest_ = model->digest();
     model_ = std::move(model);
-    head_.reset();  // the model has it
+    head_.reset();  // the model has one
   }
   return *model_;
 }
@@ -173,7 +173,7 @@ void FrozenModel::check_head(bool classifier) const {
              "run:export(scorer), or another sequence classifier of one label",
              dir_.string());
   throw Error(
-      fmt::format("{} is a sequence classifier: it gives scores, no log-probs", dir_.string()));
+      fmt::format("{} is a sequence classifier: it gives scores, not log-probs", dir_.string()));
 }
 
 void FrozenModel::check_device(const MicroBatch& micro) const {
@@ -206,7 +206,7 @@ void FrozenModel::flush_arrived() {
 at::Tensor FrozenModel::own_token_logprob(const View& view) {
   const at::NoGradGuard no_grad;
   MicroBatch& micro = view.micro();
-  check_device(view.micro());
+  check_device(micro);
   check_head(/*classifier=*/false);
   check_tokens(micro);
   return view.select_rows(micro.token_logprob(model(), options_.settings.head_mb));

@@ -115,7 +115,7 @@ TEST_F(FrozenClassifier, HasNoLogprobsAndALanguageModelNoScore) {
   const auto some = batch({1});
   const View view = some->micros()[0]->all();
   const std::string wanted =
-      dir().string() + " is a sequence classifier: it gives scores, no log-probs";
+      dir().string() + " is a sequence classifier: it gives scores, not log-probs";
   EXPECT_EQ(message_of<Error>([&] { reward->token_logprob(view); }), wanted);
   EXPECT_EQ(message_of<Error>([&] { reward->logprob(view); }), wanted);
   EXPECT_EQ(message_of<Error>([&] { reward->chunk_logprob(view); }), wanted);
@@ -132,7 +132,7 @@ TEST_F(FrozenClassifier, OfSeveralLabelsIsRefused) {
   write_file_atomic(dir() / "config.json", dump_json(config));
   EXPECT_EQ(message_of<Error>([&] { FrozenModel::open(dir()); }),
             dir().string() +
-                ": is a classifier of 2 labels (id2label or num_labels in its config.json); a "
+                " is a classifier of 2 labels (id2label or num_labels in its config.json); a "
                 "reward or value model has 1");
 }
 

@@ -260,7 +260,7 @@ end
   has(run(replaced(text, "xrun.policy(cfg.model)", "xrun.policy('reward/hf')"), "b"),
       "which is not a causal language model; xrun.frozen opens it as a reward or value model");
   has(run(replaced(text, "reward:score(rollouts)", "reward:token_logprob(rollouts)"), "c"),
-      "reward/hf is a sequence classifier: it gives scores, no log-probs");
+      "reward/hf is a sequence classifier: it gives scores, not log-probs");
 }
 
 }  // namespace
