@@ -1,5 +1,5 @@
-// Only correct pairs supervise. A lost run is a stretch of neighbouring pairs without a correct
-// one.
+// Only correct pairs give supervision. A lost run is a stretch of neighbouring pairs of which none
+// is correct.
 
 #include "core/align/alignment_quality.h"
 
@@ -47,12 +47,12 @@ std::string shown_bytes(const TokenTable& table, int32_t id) {
 
 std::string shown_token(const TokenTable& table, int32_t id) {
   const SpecialRoles* roles = table.roles(id);
-  // The last one is the spelling.
+  // The last role is the token's spelling.
   if (roles != nullptr) return special_role_name(roles->back()).substr(kSpelledRole.size());
   return shown_bytes(table, id);
 }
 
-// Cut at kMostPieces, with "..." for the rest.
+// Returns at most kMostPieces tokens, and "..." for the rest.
 std::vector<std::string> shown_tokens(const TokenTable& table, std::span<const int32_t> ids,
                                       TokenSpan range) {
   std::vector<std::string> shown;
@@ -76,7 +76,7 @@ std::string spelled_text(const TokenTable& table, std::span<const int32_t> ids, 
   return shortened(repair_utf8(text), kMostBytes);
 }
 
-// Losses before long pairs, then the longer one.
+// Returns true if an example belongs before another: losses before long pairs, longer ones first.
 bool is_worse(bool lost, int64_t tokens, const AlignmentQuality::Example& other) {
   return lost != other.lost ? lost : tokens > other.tokens;
 }
@@ -109,7 +109,7 @@ Json json_list(const std::vector<std::string>& items) {
 void AlignmentQuality::count(const AlignedPair& pair) {
   const int64_t s = span_of(pair.s_begin, pair.s_end), t = span_of(pair.t_begin, pair.t_end);
   if (s == 0 || t == 0) {
-    // One of the two is 0: an orphan stands on one side.
+    // An orphan is on one side, so one of the two is 0.
     student_.orphans += s;
     teacher_.orphans += t;
     return;
@@ -125,7 +125,8 @@ void AlignmentQuality::count(const AlignedPair& pair) {
   ++(s == 1 ? (t == 1 ? one_one_ : one_many_) : (t == 1 ? many_one_ : many_many_));
 }
 
-// Runs of equal correctness: wrong neighbours are one loss, correct pairs each stand alone.
+// Goes by runs of equal correctness: neighbours that are wrong are one loss, correct pairs are
+// examples one by one.
 void AlignmentQuality::add(const QualityDocument& document) {
   ++documents_;
   differing_ += document.findings.differs_at >= 0;
@@ -150,7 +151,7 @@ void AlignmentQuality::offer(const QualityDocument& document, size_t begin, size
     s.add(document.pairs[k].s_begin, document.pairs[k].s_end);
     t.add(document.pairs[k].t_begin, document.pairs[k].t_end);
   }
-  // A teacher's orphans take no supervision away.
+  // Orphans of the teacher cost no supervision.
   const int64_t tokens = lost ? s.size() : s.size() + t.size();
   if (tokens < (lost ? 1 : kLongPair)) return;
   // Examples are few, so the text is spelled only for one that enters the list.
@@ -203,8 +204,9 @@ std::string AlignmentQuality::text() const {
     out += fmt::format("{} in which the two sides spell different texts\n",
                        counted(differing_, "document"));
   }
-  if (long_pairs_ > 0)
+  if (long_pairs_ > 0) {
     out += fmt::format("{} longer than the limit\n", counted(long_pairs_, "pair"));
+  }
   for (const Example& example : worst_) {
     out += fmt::format("{} of row {}: ", example.lost ? "lost tokens" : "long pair", example.row);
     append_json_string(out, example.text);
