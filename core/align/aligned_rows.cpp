@@ -160,7 +160,7 @@ std::vector<size_t> AlignedRows::read_cached(const std::vector<Document>& docume
   return missing;
 }
 
-// The same documents give the same companions, computed or cached.
+// Computed and cached companions are equal.
 std::vector<CompanionTokens> AlignedRows::align(const std::vector<Document>& documents) const {
   std::vector<CompanionTokens> out(documents.size());
   std::vector<uint64_t> stamps;
@@ -221,7 +221,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
     if (row.lost > 0) sample.worst.push_back(row);
   }
   sample.rows = count;
-  // Lost shares compared crosswise in integers, so that 0 tokens divide nothing.
+  // Compares lost / tokens by products, since a row may have 0 tokens.
   std::stable_sort(sample.worst.begin(), sample.worst.end(), [](const auto& a, const auto& b) {
     return a.lost * b.tokens > b.lost * a.tokens;
   });

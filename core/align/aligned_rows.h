@@ -15,8 +15,8 @@ namespace xrun {
 
 class DataSet;
 
-// Stores what `maker` makes in a sidecar whose key is CompanionMaker::made_by. Cached and fresh
-// results are equal. Thread-safe.
+// Stores the companions of a maker in a sidecar with the key CompanionMaker::made_by. Cached and
+// computed companions are equal. Thread-safe.
 class AlignedRows : public CompanionSource {
  public:
   // `root` is that of the sidecars (sidecar_root()). Throws Error if the sidecar cannot be opened.

@@ -9,9 +9,9 @@
 namespace xrun {
 namespace {
 
-// Checks the side of a pair that begins where the one before ended; returns the end of this one.
+// Checks that one side of a pair begins where the previous pair ended, and returns its end.
 int64_t check_side(const char* side, size_t pair, int64_t begin, int64_t end, int64_t expected) {
-  // -1, -1 is an orphan of the other side: this side stands still.
+  // The pair is an orphan of the other side, so this side does not advance.
   if (begin == -1 && end == -1) return expected;
   XRUN_CHECK(begin == expected && end > begin,
              "alignment: pair {} has the {} tokens [{}, {}), wanted a range that begins at {}",

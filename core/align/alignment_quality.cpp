@@ -18,7 +18,7 @@ constexpr size_t kMostExamples = 5;
 constexpr size_t kMostPieces = 24;  // shown of each side
 constexpr int64_t kLongPair = 4;    // tokens of both sides together; shorter ones are ordinary
 
-// An orphan has -1, -1, which is 0 tokens.
+// Returns a span's tokens: 0 for [-1, -1), the empty side of an orphan.
 int64_t span_of(int32_t begin, int32_t end) { return int64_t{end} - begin; }
 
 // The tokens of one side in the pairs [begin, end) of a document.

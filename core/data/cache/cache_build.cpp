@@ -234,7 +234,7 @@ class Build {
     content_ = {};
   }
 
-  // Updates the manifest to everything taken, except the shard being gathered.
+  // Makes the manifest describe all rows so far, except those of the shard being gathered.
   void describe() {
     // The manifest lists shards in order, so the one in flight goes first.
     finish_commit();

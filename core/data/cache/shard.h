@@ -128,7 +128,7 @@ class ShardData {
   // Appends the first `count` bits of `words` to a kBits column. Requires the bits after them to be
   // 0.
   void push_bits(size_t column, std::span<const uint64_t> words, size_t count);
-  // Ends a row in an offsets column at the present end of the jagged column `of`.
+  // Appends the current length of the jagged column `of` to its offsets: the end of a row.
   void push_offset(size_t offsets, size_t of);
   void end_row() { ++rows_; }
 

@@ -42,7 +42,7 @@ class ShardFile {
   // Element `index` of a column whose elements have `bytes` bytes each.
   const char* element(size_t column, uint64_t index, uint64_t bytes) const;
 
-  // Checks a page, also one that was checked before.
+  // Checks a page, even if it was checked before.
   void check_page(uint64_t page) const;
   // Returns the memory of pages read so far to the system; they are read again when needed.
   void forget() const { map_.forget(); }

@@ -96,8 +96,9 @@ struct RowTrace {
 class RowTransform {
  public:
   virtual ~RowTransform() = default;
-  // Changes the row in place; false: it is filtered out. `location` is "pairs.jsonl:17". Throws
-  // Error with the recipe's file and line if the function fails: that ends the build.
+  // Changes the row in place. Returns false if the row is filtered out. `location` is
+  // "pairs.jsonl:17". If the function fails, throws Error with the recipe's file and line, which
+  // ends the build.
   virtual bool apply(Json& row, const std::string& location) = 0;
 };
 

@@ -12,7 +12,7 @@ namespace xrun {
 
 namespace {
 
-// The part of a row that over_length = "cut" keeps.
+// Returns what over_length = "cut" keeps of a row.
 const char* cut_keeps(RowKind kind) {
   switch (kind) {
     case RowKind::kText: return "keep the beginning of the text";
