@@ -38,7 +38,8 @@ bool mixes_spaces(std::string_view text) {
   return spaces && others;
 }
 
-// Extends a match over the spaces that its token takes, but not over the previous match.
+// Returns the match with the spaces that its token strips, but not beyond the previous match, which
+// ended at `done`.
 AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatch match,
                        uint32_t done) {
   if (token.lstrip) {

@@ -1,5 +1,5 @@
 #pragma once
-// Pre-tokenizers of tokenizer.json: they cut a normalised text into the pieces that the model sees.
+// Pre-tokenizers of tokenizer.json, which cut a normalised text into pieces for the model.
 
 #include <vector>
 

@@ -98,7 +98,8 @@ constexpr OlderCharacter kOlderCharacters[] = {
     {Category::kSo, "\u2100", "\ua490", "\U00010137"},
 };
 
-// Returns the bytes that replace a character for PCRE2, or "" for none.
+// Returns the character that PCRE2 gets instead of `c`, of the same `size` in bytes; "" if it gets
+// `c`.
 std::string_view stand_in(uint32_t c, uint32_t size) {
   if (c != 0x180E && !(unicode_properties(c) & kNewer)) return {};  // U+180E is \s for PCRE2 alone
   if (c >= 0x20000 && category(c) == Category::kLo) return "\U00020000";  // an ideograph
