@@ -18,7 +18,7 @@ class RangedWeights {
  public:
   virtual ~RangedWeights() = default;
 
-  // Keeps this process's range of a master while the model loads.
+  // Copies this process's range of a master. Called while the model loads.
   virtual void put(size_t parameter, const at::Tensor& master) = 0;
 
   // Returns a weight whole, in the type that the model computes in. The weights of one block stay

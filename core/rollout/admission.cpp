@@ -19,8 +19,8 @@ int64_t Sampler::Decoding::capacity(const QueuedSequence& sequence) const {
   return tokens + std::min(model_.config().max_length - tokens, std::max(more, int64_t{0}));
 }
 
-// Returns whether a sequence that finds `shared` tokens in the cache can start. Only held sequences
-// other than `wanted` make room.
+// Returns true if a sequence with `shared` tokens in the cache can start. To make room it may evict
+// held sequences, but not `wanted`.
 bool Sampler::Decoding::has_room(const QueuedSequence& sequence, int64_t shared,
                                  SequenceSlots::Held wanted) {
   if (active_ >= options_.batch) return false;

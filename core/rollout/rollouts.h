@@ -77,7 +77,7 @@ std::vector<int32_t> whole_ids(const Rollout& one);
 
 // The chunks of a batch of rollouts (companion_source.h).
 struct RolloutChunks {
-  // Has a companion for each of them; null: each loss row is a chunk.
+  // Has a companion for each rollout; null: each loss row is a chunk.
   std::shared_ptr<const CompanionSource> companions;
 };
 

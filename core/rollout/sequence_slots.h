@@ -45,8 +45,8 @@ class SequenceSlots {
   // Drops all held sequences; returns their number.
   int64_t release_held();
 
-  // Returns whether `bytes` more fit under the limit. Drops held sequences other than `wanted` to
-  // make room, the oldest first.
+  // Returns true if `bytes` more fit under the limit. To make room it drops held sequences, the
+  // oldest first, but not `wanted`.
   bool make_room(int64_t bytes, Held wanted);
   int64_t evicted() const { return evicted_; }  // by make_room
 

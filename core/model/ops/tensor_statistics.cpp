@@ -33,7 +33,7 @@ at::Tensor evenly_spread(const at::Tensor& tensor) {
   return at::take(tensor, indices);
 }
 
-// Calls each(value) for all elements, one piece of memory after the other.
+// Calls each(value) for all elements, which are copied to the host piece by piece.
 template <class Each>
 void for_all(const at::Tensor& flat, const Each& each) {
   for (int64_t at = 0; at < flat.numel(); at += kPiece) {
@@ -59,7 +59,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
   const at::NoGradGuard no_grad;
   TensorStatistics out;
   out.elements = tensor.numel();
-  // Above the limit, reading everything would take seconds.
+  // Reading all of a larger tensor would take seconds.
   const bool sampled =
       static_cast<int64_t>(tensor.nbytes()) > sample_above && out.elements > kSample;
   const at::Tensor flat = sampled ? evenly_spread(tensor.detach()) : tensor.detach().reshape({-1});
@@ -83,14 +83,13 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
     return out;
   }
   out.mean = sum / static_cast<double>(out.finite);
-  // The span of two large doubles may overflow, half of it cannot.
+  // max - min may overflow; half of it cannot.
   const double half_span = out.max / 2 - out.min / 2;
   double squares = 0;
   for_all(flat, [&](double value) {
     if (!std::isfinite(value)) return;
     squares += (value - out.mean) * (value - out.mean);
-    // Equal values all go to the first bin.
-    // Bins have equal width from min to max.
+    // If all values are equal, they go to the first bin.
     const double share = half_span > 0 ? (value / 2 - out.min / 2) / half_span : 0;
     const auto bin = static_cast<int>(share * TensorStatistics::kBins);
     ++out.histogram[static_cast<size_t>(std::clamp(bin, 0, TensorStatistics::kBins - 1))];

@@ -17,8 +17,8 @@ struct TensorStatistics {
   int64_t finite = 0;  // values that the rest describes; 0: the rest is 0
   double min = 0, max = 0, mean = 0;
   double deviation = 0;  // standard deviation of the population
-  // Counts of finite values in equal parts of [min, max], the last one including max; all in the
-  // first if min == max.
+  // Counts of finite values in equal parts of [min, max]. The last part includes max; if min ==
+  // max, all values are in the first.
   std::array<int64_t, kBins> histogram{};
 };
 
