@@ -37,7 +37,7 @@ Json::Json(uint64_t value) {
   }
 }
 
-// Integers beyond 64 bits keep their digits, as Python's have any size.
+// Integers beyond 64 bits keep their digits, since Python's have any size.
 Json Json::big_integer(std::string digits) {
   const size_t sign = digits.starts_with('-') ? 1 : 0;
   // No leading zero, only digits, and out of range for from_chars.

@@ -41,7 +41,7 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
 }
 
-// Clean pages of a file are dropped and read again at the next access; the map stays valid.
+// The system drops the pages and reads them again at the next access; the map stays valid.
 void MappedFile::forget() const {
   if (data_ != nullptr) ::madvise(const_cast<char*>(data_), size_, MADV_DONTNEED);
 }

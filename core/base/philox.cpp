@@ -25,7 +25,7 @@ std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t cou
     // another.
     const uint64_t product0 = kMultiplier0 * x[0];
     const uint64_t product1 = kMultiplier1 * x[2];
-    // The words cross over, so each round mixes all four.
+    // The words change places, so that the rounds mix all four.
     x = {static_cast<uint32_t>(product1 >> 32) ^ x[1] ^ key0, static_cast<uint32_t>(product1),
          static_cast<uint32_t>(product0 >> 32) ^ x[3] ^ key1, static_cast<uint32_t>(product0)};
     key0 += kWeyl0;

@@ -6,7 +6,7 @@
 
 namespace xrun {
 
-// The clock for durations: nobody sets it.
+// The clock for durations: it never jumps, unlike the time of day.
 using SteadyClock = std::chrono::steady_clock;
 
 inline double seconds_since(SteadyClock::time_point begin) {

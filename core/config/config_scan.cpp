@@ -73,7 +73,7 @@ class RecipeScanner {
                         dot == std::string::npos ? path : path.substr(dot + 1))));
   }
 
-  // An expression is what people write by habit, so the message gives the reason.
+  // People write expressions out of habit, so the message says why one is not allowed.
   [[noreturn]] void not_literal(const std::string& path) const {
     if (name("nil")) fail(path, "leave a key out instead of setting it to nil");
     // After = it is the length of something.

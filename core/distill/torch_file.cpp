@@ -240,7 +240,7 @@ class PickleReader {
         } else {
           items = pop_to_mark();
         }
-        // Keys and values alternate in one list; find() reads it from the end, as later keys win.
+        // Keys and values alternate in one list. A later key wins, so find() reads from the end.
         check(items.size() % 2 == 0, "a dict has a key without a value");
         check(file_.kind(top()) == TorchKind::kDict, "sets items of a value that is not a dict");
         std::vector<ValueId>& dict = sequence(top());
@@ -274,7 +274,7 @@ class PickleReader {
   }
   void recall(uint64_t index) {
     check(index < memo_.size(), "the memo has no such entry");
-    // The same node, as in Python, where a memo entry is another name for one object.
+    // Not a copy: in Python too, a memo entry is another name for the same object.
     stack_.push_back(memo_[index]);
   }
 

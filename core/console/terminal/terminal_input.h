@@ -21,7 +21,7 @@ class TerminalInput {
     kEnd,        // the terminal is gone
   };
 
-  // Both must be terminals.
+  // `in` and `out` are file descriptors of terminals.
   TerminalInput(int in, int out);
   ~TerminalInput();  // leaves
   TerminalInput(const TerminalInput&) = delete;

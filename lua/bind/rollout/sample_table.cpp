@@ -14,8 +14,7 @@ namespace xrun {
 
 namespace {
 
-// Of the data that the samples come from. Samples are read in worker states too, which have no
-// session.
+// The data that samples come from, stored in the Lua state because worker states have no session.
 struct SampleData {
   const Ledger* ledger = nullptr;
 };

@@ -219,7 +219,7 @@ std::string running_line(Recipe& recipe) {
   lua_Debug frame{};
   for (int level = 0; lua_getstack(recipe.thread(), level, &frame) != 0; ++level) {
     lua_getinfo(recipe.thread(), "Sl", &frame);
-    // The innermost frame that is in a file: xrun's own functions have none.
+    // The innermost frame of a file, which skips xrun's own functions.
     if (frame.source[0] == '@' && frame.currentline > 0) {
       return fmt::format("{}:{}", frame.source + 1, frame.currentline);
     }
