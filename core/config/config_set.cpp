@@ -113,7 +113,7 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
   Literal value;
   // Text needs no quotes: the shell takes them away.
   value.scalar = Json(text);
-  // Where text is wanted, any literal is text: --set name=3.
+  // If a text is wanted, any literal is one: --set name=3.
   if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
   if (engine || kind_of(value) == kind_of(before)) return value;
   throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}{}", set, path, kind_of(before),

@@ -80,7 +80,7 @@ NonFiniteLoss bad_gradient(double norm, const std::vector<StepTerm>& terms) {
       0, -1, std::move(rows));
 }
 
-// What `check` throws, as a message for the other ranks; "" if it throws nothing.
+// Returns the error of `check` as a message for the other ranks; "" if there is none.
 template <class F>
 std::string found_by(const F& check) {
   MessageWriter found;
