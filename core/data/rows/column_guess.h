@@ -1,5 +1,5 @@
 #pragma once
-// Guesses which columns of a row hold what its kind reads under other names, for error messages.
+// Guesses, for error messages, which columns of a row are meant by the names that the row lacks.
 
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ constexpr const char* kNoColumn = "...";  // the file's name in a guess that fou
 // "prompt".
 bool is_other_name(const std::string& theirs, const std::string& ours);
 
-// Returns our names for the columns that public data sets name otherwise; others give none.
+// Returns our name for each column that has a name of public data sets; other columns are left out.
 std::vector<std::string> our_names(const std::vector<std::string>& columns);
 
 // Returns a guess for each of our names in `lacking`, in their order, from the row's columns in
