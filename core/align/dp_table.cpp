@@ -88,7 +88,7 @@ void DpTable::offer(int32_t column, int32_t key) {
   best = std::max(best, key);
 }
 
-// Puts the row's combinations into combined_; returns whether there are any.
+// Puts the row's combinations into combined_; returns true if there are any.
 bool DpTable::add_combinations(const DpSpan& stretch, int32_t row) {
   bool any = false;
   const int32_t end = stretch.s_begin + row;

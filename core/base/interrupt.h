@@ -23,7 +23,7 @@ void clear_interrupt(int signal_number);
 
 // A second flag, raised by SIGUSR1: a loop pauses between two bodies. Async-signal-safe.
 void request_pause();
-// Lowers the flag; returns whether it was raised.
+// Lowers the flag; returns true if it was raised.
 bool take_pause_request();
 
 // ---- inside long kernels

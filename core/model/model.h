@@ -182,11 +182,11 @@ class Model {
                             std::vector<at::Tensor>* routes = nullptr);
   // Returns hidden states [n, D] times the head, [n, V] fp32 in scratch memory (ops/scratch.h).
   at::Tensor decoding_logits(const at::Tensor& hidden);
-  // Packs the head and the linear maps whose products are fp32, for faster products of few rows;
-  // they take the memory of these weights in fp32 once more. All decoding at this update count
-  // reads them, whoever packed them. The next training forward releases them, since a step needs
-  // their memory. Does nothing if they are packed, or if they would take more than half of the
-  // available memory; returns whether they are packed.
+  // Packs the head and the linear maps whose products are fp32, for faster products of few rows.
+  // The copies take as much memory as these weights in fp32. All decoding at this update count
+  // reads them. The next training forward releases them, since a step needs their memory. Does
+  // nothing if they are packed, or would take more than half of the available memory. Returns true
+  // if they are packed.
   bool pack();
   bool is_packed() const;
 

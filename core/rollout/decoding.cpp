@@ -150,7 +150,7 @@ std::vector<DrawnToken> Sampler::Decoding::draw(const at::Tensor& hidden,
   return drawn;
 }
 
-// Adds a token to a sequence; returns whether it continues.
+// Adds a token to a sequence; returns true if it continues.
 bool Sampler::Decoding::take(QueuedSequence& sequence, const DrawnToken& drawn) {
   const SampleRequest& spec = sequence.request->spec;
   const int64_t position = sequence.token_count();

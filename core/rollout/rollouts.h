@@ -136,7 +136,7 @@ class Rollouts : public Batch {
   void note_trained() const;
 
   // Replaces rewards that are all the same by seeded ones, so that a dry step has something to
-  // learn; returns whether it did. Does nothing for rollouts of a model.
+  // learn; returns true if it did. Does nothing for rollouts of a model.
   bool vary_stand_ins();
 
   // Returns the indices of the rollouts of each group, groups in batch order.

@@ -115,9 +115,9 @@ class Sampler {
 
   // Draws one token for each sequence in progress, several where a draft is right. Then admits
   // waiting sequences in order, as far as batch and memory allow: their prompts are computed as
-  // packs, once for all samples of a request, and each draws its first token. Returns whether
-  // sequences are unfinished. Never records a graph. Throws what the poll throws, and Error if
-  // logits are not finite.
+  // packs, once for all samples of a request, and each draws its first token. Returns true if
+  // there are unfinished sequences. Never records a graph. Throws what the poll throws, and Error
+  // if logits are not finite.
   bool step();
 
   // Returns the oldest request and forgets it, if all of its samples are finished; else nullopt.

@@ -45,7 +45,7 @@ std::string source_of_function(lua_State* L, int i) {
   return about.source;
 }
 
-// Returns whether the value at index i holds this module's own functions: a recipe may have
+// Returns true if the value at index i holds this module's own functions: a recipe may have
 // replaced one of them.
 bool is_unchanged(lua_State* L, int i, const std::string& chunk) {
   if (lua_isfunction(L, i)) return source_of_function(L, i) == chunk;

@@ -212,7 +212,7 @@ std::string lengths_html(const SourceSample& source) {
   return lines.empty() ? "" : histogram_figure("tokens per row", lines);
 }
 
-// Returns whether an earlier run of the page was trained on the same rows.
+// Returns true if an earlier run of the page was trained on the same rows.
 bool shown_already(Runs runs, size_t index) {
   const Json* own = runs[index].record.find("inputs");
   return std::any_of(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(index),

@@ -27,7 +27,7 @@ bool can_edit() {
          *term != '\0' && std::string_view(term) != "dumb";
 }
 
-// Returns whether a signal that ends the process is pending; a Ctrl-C is cleared and ignored.
+// Returns true if a signal that ends the process is pending; a Ctrl-C is cleared and ignored.
 bool stopped() {
   // At the prompt Ctrl-C only clears the line.
   clear_interrupt(SIGINT);

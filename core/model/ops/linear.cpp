@@ -24,7 +24,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 // dx, dweight, dbias; a gradient that is not wanted is undefined.
 using LinearBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Throws Error for operands that do not fit; returns whether there is a bias.
+// Throws Error for operands that do not fit; returns true if there is a bias.
 // Shapes and types are checked for every device before its kernel.
 bool check_linear(const at::Tensor& x, const at::Tensor& weight,
                   const OptionalTensor& bias = std::nullopt) {

@@ -20,7 +20,7 @@ template <class Rewrite>
 void rewrite_characters(AlignedText& text, const Rewrite& rewrite) {
   const std::string_view old = text.text();
   std::string bytes;
-  // Returns whether the character at `at` changes, and sets `bytes` to its replacement.
+  // Returns true if the character at `at` changes, and sets `bytes` to its replacement.
   const auto changes = [&](size_t at) {
     bytes.clear();
     rewrite(utf8_character(old, at), bytes);

@@ -236,7 +236,7 @@ class RegexTranslation {
     return is_class ? operand : "[" + operand + "]";
   }
 
-  // Reads from [ to its ]; returns whether the class is negated.
+  // Reads from [ to its ]; returns true if the class is negated.
   bool class_operands(std::vector<std::string>& operands) {
     if (++depth_ > kMaxClassDepth) refuse("classes nested too deep");
     ++at_;

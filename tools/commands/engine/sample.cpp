@@ -64,7 +64,7 @@ class SampleRows {
     return from_prompt(prompt->as_string());
   }
 
-  // Returns whether a token ends the answer to a row: in a conversation, the template's end of a
+  // Returns true if a token ends the answer to a row: in a conversation, the template's end of a
   // turn.
   bool ends(uint64_t row, int32_t id) {
     if (arguments_.ignore_eos || !conversations_[row]) return false;
