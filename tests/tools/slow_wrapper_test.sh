@@ -33,6 +33,9 @@ find "$tree" -exec touch -d '1 hour ago' {} +
 calls() { tr '\n' ' ' <"$tree/calls"; }
 unset XRUN_TORCH
 
+is "$("$tree/xrun" test --help)" "tests --help"
+is "$("$tree/xrun" test --quick -h)" "tests --help"
+[ ! -e "$tree/calls" ] || fail "help builds: $(calls)"
 is "$("$tree/xrun" a b)" "ran a b"
 is "$("$tree/xrun" again)" "ran again"
 is "$(calls)" "run "
