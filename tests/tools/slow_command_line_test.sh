@@ -41,6 +41,10 @@ wants 2 '--temperature: got hot, wanted a number' "$xrun" sample --model tiny --
 wants 2 '--jsn is not an option of xrun diff; did you mean --json?' "$xrun" diff --jsn one two
 wants 2 'xrun check [OPTIONS] RECIPE' "$xrun" check
 wants 2 '--steps needs a value' dpo --steps
+wants 2 '--run needs a folder, got --steps' dpo --run --steps 1
+wants 2 '--run needs a folder, got an empty name' dpo --run ""
+wants 2 '--run needs a folder, got --json' "$xrun" check "$root/recipes/dpo.lua" --run --json
+[ ! -e ./--steps ] || fail "an option became a run's folder"
 wants 2 'config keys are set with --set beta=0.2' dpo beta=0.2
 wants 2 'a setting is one word: --set beta=0.2' dpo --set beta 0.2
 

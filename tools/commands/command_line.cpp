@@ -89,6 +89,9 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text, int 
   const size_t colon = text.find(": ");
   const std::string name = typed_name(app, text.substr(0, colon), argc, argv);
   if (text.ends_with(" missing")) return name + " needs a value";
+  if (colon != std::string::npos && text.substr(colon).starts_with(": needs a ")) {
+    return name + text.substr(colon + 1);
+  }
   // "Could not convert: NAME = VALUE"
   if (const size_t equals = text.rfind(" = "); name == "Could not convert" && equals > colon) {
     return fmt::format("{}: got {}, wanted a number", text.substr(colon + 2, equals - colon - 2),
@@ -213,6 +216,15 @@ CLI::Validator thread_count() {
       1, highest,
       fmt::format("a whole number from 1 to {}; this machine runs {} at once", highest,
                   hardware_threads()));
+}
+
+CLI::Validator folder_name() {
+  return CLI::Validator(
+      [](std::string& text) {
+        if (!text.empty() && !text.starts_with("--")) return std::string();
+        return fmt::format("needs a folder, got {}", text.empty() ? "an empty name" : text);
+      },
+      "");
 }
 
 void warn_of_threads(int threads) {

@@ -21,6 +21,9 @@ CLI::Validator whole_number(int64_t lowest);
 int64_t most_threads();
 CLI::Validator thread_count();
 
+// Accepts a folder's path: not "" and not the next option, as in `--run --steps`.
+CLI::Validator folder_name();
+
 // Warns on standard error if `threads` exceeds the machine's.
 void warn_of_threads(int threads);
 

@@ -82,7 +82,8 @@ int command_bundle(int argc, char** argv) {
   app.add_option("-o,--out", out, "the file (NAME.xrb)")->type_name("FILE");
   app.add_option("--run", run,
                  "the run whose settings and first steps the bundle has (runs/<recipe>-<hash>)")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(folder_name());
   app.add_flag("--with-data", request.with_data, "put the files of rows into the bundle");
   app.add_flag("--with-model", request.with_model, "put the weights into the bundle");
   add_trust_arguments(app);

@@ -32,7 +32,8 @@ void add_recipe_arguments(CLI::App& app, RecipeOptions& options) {
       ->type_name("KEY=VALUE");
   app.add_option("--run", options.run_dir,
                  "a run's folder; its settings, device and threads are taken")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(folder_name());
   app.add_option("--device", options.device,
                  "where the recipe's model trains: cpu, or cuda for one GPU (cpu)")
       ->type_name("cpu|cuda")
