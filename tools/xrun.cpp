@@ -17,10 +17,12 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/file_access.h"
 #include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/data/cache/data_files.h"
 #include "tools/commands/command_names.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/recipe_hint.h"
@@ -56,6 +58,7 @@ void print_help() {
 
 [[noreturn]] void throw_unknown(const std::string& name) {
   if (is_settings_file(name)) throw UsageError(settings_file_text(name));
+  if (is_data_name(name) && is_file(name)) throw UsageError(data_as_recipe_text(name));
   std::vector<std::string> names = {"help"};
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);

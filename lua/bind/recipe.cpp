@@ -19,6 +19,7 @@
 #include "core/base/strings.h"
 #include "core/config/config_base.h"
 #include "core/config/config_field.h"
+#include "core/data/cache/data_files.h"
 #include "core/dist/fetching_ranks.h"
 #include "core/model/weights/model_registry.h"
 #include "core/share/input_files.h"
@@ -83,7 +84,16 @@ std::string read_recipe(const RecipeOptions& options) {
   if (options.bundle) return read_file(options.bundle->local_path(name), kMostRecipeBytes);
   std::error_code code;
   // An error here is reported by the read, with its reason.
-  if (fs::exists(name, code) || code) return read_file(name, kMostRecipeBytes);
+  if (fs::exists(name, code) || code) {
+    if (is_data_name(name)) throw UsageError(data_as_recipe_text(name));
+    std::string text = read_file(name, kMostRecipeBytes);
+    // No Lua text begins with these.
+    const size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin != std::string::npos && (text[begin] == '{' || text[begin] == '[')) {
+      throw UsageError(data_as_recipe_text(name));
+    }
+    return text;
+  }
   const fs::path path = name;
   std::string near;
   for (const fs::path& folder : {path.parent_path(), fs::path("recipes")}) {

@@ -52,7 +52,7 @@ struct RecipeOptions {
 };
 
 // Returns the text of the options' recipe. Throws UsageError with the nearest file if there is
-// none.
+// none, and for a file of rows.
 std::string read_recipe(const RecipeOptions& options);
 
 // The config of a text, with the bases that it extends.

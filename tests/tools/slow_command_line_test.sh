@@ -137,6 +137,13 @@ wants 2 'contains its settings; try ' "$xrun" support.yaml
 (cd shipped && wants 2 'xrun recipes/grpo.lua; docs/coming-from.md lists other tools'\'' keys' "$xrun" --config my_grpo.yml)
 wants 2 '--config is not an option: a recipe has its settings in its Lua file' dpo --config c.yaml
 wants 2 'config keys are set with --set optim.lr=1e-5' "$xrun" --lr 1e-5 echo.lua
+# Data in place of a recipe.
+echo '{"prompt": "q"}' >rows.jsonl
+cp rows.jsonl rows
+wants 2 'rows.jsonl: is data, not a recipe; name a recipe and give it the file: RECIPE.lua --set data.1.path=rows.jsonl' \
+  "$xrun" rows.jsonl
+wants 2 'rows.jsonl: is data, not a recipe' "$xrun" check rows.jsonl
+wants 2 'rows: is data, not a recipe' "$xrun" check rows
 mkdir recipes && cp echo.lua recipes/other.lua
 wants 2 'ehco.lua: cannot be opened: there is no such file; did you mean echo.lua?' "$xrun" ehco.lua
 wants 2 'did you mean recipes/other.lua?' "$xrun" other.lua

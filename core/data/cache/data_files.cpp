@@ -245,6 +245,20 @@ void check_data_files(const std::string& path) {
 }
 
 // In the key of a cache, so a file that moves or changes gives another cache.
+bool is_data_name(const std::string& path) {
+  const std::string content = content_name(path);
+  for (const char* ending : {".jsonl", ".json", ".csv", ".parquet"}) {
+    if (content.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+std::string data_as_recipe_text(const std::string& path) {
+  return fmt::format(
+      "{}: is data, not a recipe; name a recipe and give it the file: RECIPE.lua --set {}", path,
+      shell_word("data.1.path=" + path));
+}
+
 Json data_files_json(const std::vector<DataFile>& files) {
   Json list = Json::array();
   for (const DataFile& file : files) {

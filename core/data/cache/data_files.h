@@ -30,6 +30,12 @@ std::vector<DataFile> find_data_files(const std::string& path, const HashProgres
 // Throws Error as find_data_files does, but hashes nothing.
 void check_data_files(const std::string& path);
 
+// Returns true for rows.jsonl, rows.json.gz, rows.csv or rows.parquet: a name that no recipe has.
+bool is_data_name(const std::string& path);
+
+// Returns the sentence for a data file in place of a recipe.
+std::string data_as_recipe_text(const std::string& path);
+
 // [{"name", "bytes", "xxh3"}, ...] for cache keys.
 Json data_files_json(const std::vector<DataFile>& files);
 
