@@ -59,6 +59,10 @@ void print_help() {
 [[noreturn]] void throw_unknown(const std::string& name) {
   if (is_settings_file(name)) throw UsageError(settings_file_text(name));
   if (is_data_name(name) && is_file(name)) throw UsageError(data_as_recipe_text(name));
+  if (const std::string file = recipe_file(name); !file.empty()) {
+    throw UsageError(fmt::format("there is no command \"{}\"; a recipe is a Lua file: {} {}", name,
+                                 called_as(), shell_word(file)));
+  }
   std::vector<std::string> names = {"help"};
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);

@@ -130,6 +130,11 @@ wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" run "$root/recipes/dpo.lua"
 mkdir a_run && echo '{}' >a_run/run.json
 wants 2 "a_run is the folder of a run: $xrun report a_run shows it, " "$xrun" a_run --resume
 wants 2 "there is no command \"dpo\"; a recipe is a Lua file: $xrun init dpo --recipe dpo" "$xrun" dpo
+mkdir own && touch own/dpo.lua own/mine.lua
+(cd own && XRUN_CALLED_AS=xrun wants 2 'there is no command "dpo"; a recipe is a Lua file: xrun dpo.lua' "$xrun" dpo
+  XRUN_CALLED_AS=xrun wants 2 'a recipe is a Lua file: xrun dpo.lua' "$xrun" dpo.lau
+  XRUN_CALLED_AS=xrun wants 2 'a recipe is a Lua file: xrun mine.lua' "$xrun" mine
+  XRUN_CALLED_AS=xrun wants 2 'try xrun dpo.lua; ' "$xrun" my_dpo.yaml)
 mkdir -p shipped/recipes && touch shipped/recipes/{dpo_lora,grpo}.lua
 (cd shipped && XRUN_CALLED_AS=xrun wants 2 'a Lua file: xrun recipes/dpo_lora.lua' "$xrun" dpo-lora)
 wants 2 'config.yaml: a recipe is a Lua file that contains its settings; try ' "$xrun" config.yaml

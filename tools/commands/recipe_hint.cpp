@@ -56,10 +56,17 @@ std::string nearest_recipe(std::string_view word) {
   return longest.empty() ? nearest_name(stem, names) : longest;
 }
 
+std::string recipe_file(std::string_view word) {
+  const std::string file = fs::path(word).replace_extension(".lua").string();
+  return is_file(file) ? file : "";
+}
+
 std::string recipe_command(const std::string& recipe) {
-  const std::string here = "recipes/" + recipe + ".lua";
-  return is_file(here) ? fmt::format("{} {}", called_as(), here)
-                       : fmt::format("{0} init {1} --recipe {1}", called_as(), recipe);
+  for (const std::string folder : {"", "recipes/"}) {
+    const std::string here = folder + recipe + ".lua";
+    if (is_file(here)) return fmt::format("{} {}", called_as(), here);
+  }
+  return fmt::format("{0} init {1} --recipe {1}", called_as(), recipe);
 }
 
 std::string settings_file_text(std::string_view word) {

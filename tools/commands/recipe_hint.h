@@ -16,8 +16,13 @@ std::string nearest_recipe(std::string_view word);
 // Returns the sentence for a settings file: a recipe is a Lua file, with the nearest shipped one.
 std::string settings_file_text(std::string_view word);
 
-// Returns the command that runs a shipped recipe, "xrun recipes/dpo.lua", or where the current
-// folder does not have it the one that makes a folder with it, "xrun init dpo --recipe dpo".
+// Returns the file that a word without the right ending means, "dpo.lua" for dpo and dpo.lau; "" if
+// there is none.
+std::string recipe_file(std::string_view word);
+
+// Returns the command that runs a shipped recipe, "xrun dpo.lua" or "xrun recipes/dpo.lua", or
+// where the current folder has neither the one that makes a folder with it, "xrun init dpo --recipe
+// dpo".
 std::string recipe_command(const std::string& recipe);
 
 }  // namespace xrun
