@@ -44,6 +44,19 @@ constexpr LightCommand kLightCommands[] = {
     {"launch", command_launch},     {"bench", command_bench},   {"test", command_test},
 };
 
+// Words that other programs have as commands, with what they are here.
+struct OtherWord {
+  std::string_view word, here;
+};
+
+constexpr OtherWord kOtherWords[] = {
+    {"compare", "`xrun diff A B` compares"},
+    {"chat", "`xrun sample --model DIR --chat` chats"},
+    {"resume", "`xrun RECIPE.lua --resume` continues a run"},
+    {"version", "`xrun --version` prints the version"},
+    {"export", "`run:export` in the recipe writes a model's weights"},
+};
+
 void print_help() {
   std::printf(
       "usage: xrun RECIPE.lua|FILE.xrb [--set key=value] [--run DIR] [--resume] [--steps N]\n"
@@ -78,6 +91,10 @@ void print_help() {
         "{0} is the folder of a run: {1} report {0} shows it, {1} RECIPE.lua --run {0} --resume "
         "continues it",
         name, called_as()));
+  }
+  for (const OtherWord& other : kOtherWords) {
+    if (name != other.word) continue;
+    throw UsageError(fmt::format("there is no command \"{}\"; {}", name, other.here));
   }
   const bool trains = name == "run" || !nearest_name(name, {"train"}).empty();
   if (near.empty() && trains) {

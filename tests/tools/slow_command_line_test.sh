@@ -127,6 +127,11 @@ wants 2 '--set beta=0.2' "$xrun" check "$root/recipes/dpo.lua" --beta=0.2
 wants 2 'a setting has no blanks around its =: --set key=value' dpo --set beta = 0.2
 wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" train
 wants 2 'a recipe trains: xrun RECIPE.lua' "$xrun" run "$root/recipes/dpo.lua"
+wants 2 'there is no command "compare"; `xrun diff A B` compares' "$xrun" compare a b
+wants 2 '`xrun sample --model DIR --chat` chats' "$xrun" chat
+wants 2 '`xrun RECIPE.lua --resume` continues a run' "$xrun" resume
+wants 2 '`xrun --version` prints the version' "$xrun" version
+wants 2 '`run:export` in the recipe writes' "$xrun" export
 mkdir a_run && echo '{}' >a_run/run.json
 wants 2 "a_run is the folder of a run: $xrun report a_run shows it, " "$xrun" a_run --resume
 wants 2 "there is no command \"dpo\"; a recipe is a Lua file: $xrun init dpo --recipe dpo" "$xrun" dpo
