@@ -61,6 +61,9 @@ wants 2 '--steps: got abc, wanted a whole number of at least 1' dpo --steps abc
 wants 2 '--threads is given twice' dpo --threads 1 --threads 2
 wants 2 '--steps is given 3 times' dpo --steps 1 --steps 2 --steps 3
 wants 2 '--threads: got 99999, wanted a whole number from 1 to' dpo --threads 99999
+wants 2 '--utilisation: got 2, wanted a number from 0.01 to 1' "$xrun" plan echo.lua --utilisation 2
+wants 2 '--utilisation: got half, wanted a number from 0.01 to 1' "$xrun" plan echo.lua --utilisation half
+wants 0 '--utilisation NUMBER' "$xrun" plan --help
 wants 2 '--batch: got 0, wanted a whole number of at least 1' "$xrun" sample --model tiny --batch 0
 wants 2 '--max-new-tokens: got -1, wanted a whole number of at least 0' \
   "$xrun" sample --model tiny --max-new-tokens -1

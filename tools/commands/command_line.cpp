@@ -218,6 +218,17 @@ CLI::Validator thread_count() {
                   hardware_threads()));
 }
 
+CLI::Validator share_of_one(double lowest) {
+  return CLI::Validator(
+      [lowest](std::string& text) {
+        double value = 0;
+        return CLI::detail::lexical_cast(text, value) && value >= lowest && value <= 1
+                   ? std::string()
+                   : fmt::format("got {}, wanted a number from {} to 1", text, lowest);
+      },
+      "");
+}
+
 CLI::Validator folder_name() {
   return CLI::Validator(
       [](std::string& text) {

@@ -21,6 +21,9 @@ CLI::Validator whole_number(int64_t lowest);
 int64_t most_threads();
 CLI::Validator thread_count();
 
+// Accepts numbers from `lowest` to 1.
+CLI::Validator share_of_one(double lowest);
+
 // Accepts a folder's path: not "" and not the next option, as in `--run --steps`.
 CLI::Validator folder_name();
 

@@ -270,8 +270,8 @@ int command_plan(int argc, char** argv) {
   app.add_option("--device", device_name, "the model of the GPUs (h100)")
       ->type_name("a100|h100|h200");
   app.add_option("--utilisation", terms.utilisation,
-                 "share of the published rate that products reach (0.4)")
-      ->check(CLI::Range(0.01, 1.0));
+                 "share of the published rate that products reach, 0.01 to 1 (0.4)")
+      ->check(share_of_one(0.01));
   app.add_flag("--json", json, "one JSON object");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   const ClusterDevice& device = cluster_device(device_name);
