@@ -185,10 +185,15 @@ std::string missing_file_hint(const fs::path& path) {
 // From the cheapest check to the dearest.
 void check_data_file(const std::string& path) {
   check_read(path);
-  // A relative path is the usual cause, so the message has the folder it is relative to.
-  XRUN_CHECK(path_exists(path), "{}: no such data file (the current folder is {}){}", path,
-             current_folder(), missing_file_hint(path));
+  const bool exists = path_exists(path);
   std::error_code code;
+  if (!exists && fs::is_symlink(path, code)) {
+    throw Error(fmt::format("{}: is a link to a file that does not exist, {}", path,
+                            fs::read_symlink(path, code).string()));
+  }
+  // A relative path is the usual cause, so the message has the folder it is relative to.
+  XRUN_CHECK(exists, "{}: no such data file (the current folder is {}){}", path, current_folder(),
+             missing_file_hint(path));
   XRUN_CHECK(!fs::is_directory(path, code), "{0}: is a folder; name its files, say {0}/*.jsonl",
              path);
   XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);

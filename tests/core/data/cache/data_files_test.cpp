@@ -47,6 +47,27 @@ TEST(DataFiles, AMistypedNameIsMetWithTheNearestFile) {
                              "data"));
 }
 
+TEST(DataFiles, ALinkToAMissingFileIsNamedWithItsTarget) {
+  const ScratchFolder folder;
+  const std::string link = (folder.path() / "pairs.jsonl").string();
+  fs::create_symlink("gone.jsonl", link);
+  EXPECT_EQ(error_of([&] { find_data_files(link); }),
+            link + ": is a link to a file that does not exist, gone.jsonl");
+}
+
+TEST(DataFiles, OnlyNamesOfRowsAreDataNames) {
+  for (const char* name : {"a.jsonl", "b/a.json.gz", "a.jsonl.zst", "a.csv", "a.parquet"}) {
+    EXPECT_TRUE(is_data_name(name)) << name;
+  }
+  for (const char* name : {"dpo.lua", "jsonl", "dpo", "a.txt"}) {
+    EXPECT_FALSE(is_data_name(name)) << name;
+  }
+  EXPECT_EQ(
+      data_as_recipe_text("a b.jsonl"),
+      "a b.jsonl: is data, not a recipe; name a recipe and give it the file: RECIPE.lua --set "
+      "'data.1.path=a b.jsonl'");
+}
+
 TEST(DataFiles, ADataSetOfTheHubIsMetWithTheCommandThatDownloadsIt) {
   const std::string command =
       " data set of the Hugging Face hub is downloaded with\n  python3 -c \"from datasets import "
