@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "core/base/strings.h"
+#include "core/data/rows/byte_stream.h"
 #include "core/data/rows/data_fault.h"
 #include "core/data/rows/ledger.h"
 #include "core/text/chat/template_laws.h"
@@ -266,9 +268,17 @@ void check_strict(const SourceLedger& ledger, bool building) {
 void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint,
                 int64_t model_length) {
   if (ledger.rows == 0) {
-    throw data_error(fmt::format("{}: has no rows{}", name_and_file(ledger),
-                                 ledger.lines > 0 ? ": every line is blank" : ": it is empty"),
-                     "", {});
+    // A .json file without an array is refused when it is read.
+    const bool arrays =
+        std::all_of(ledger.files.begin(), ledger.files.end(),
+                    [](const std::string& file) { return content_name(file).ends_with(".json"); });
+    const char* why = "it is empty";
+    if (arrays && !ledger.files.empty()) {
+      why = ledger.files.size() == 1 ? "its array is empty" : "the array of each file is empty";
+    } else if (ledger.lines > 0) {
+      why = "every line is blank";
+    }
+    throw data_error(fmt::format("{}: has no rows: {}", name_and_file(ledger), why), "", {});
   }
   if (ledger.kept == 0) {
     const std::string rows =

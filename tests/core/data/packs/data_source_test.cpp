@@ -146,7 +146,14 @@ TEST_F(DataSources, WholeNumbersAreKnownWithoutReadingRows) {
 TEST_F(DataSources, ASetWithoutAUsableRowIsRefusedWithItsReasons) {
   EXPECT_NE(error_of([&] { open(pair_row("q", "", "no")); }).find("its only row cannot be used"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { open("\n\n"); }).find("has no rows"), std::string::npos);
+  EXPECT_NE(error_of([&] { open("\n\n"); }).find("has no rows: every line is blank"),
+            std::string::npos);
+  for (const char* array : {"[]", "[\n]\n"}) {
+    EXPECT_NE(error_of([&] {
+                open(options(array, "pairs.json"));
+              }).find("has no rows: its array is empty"),
+              std::string::npos);
+  }
 }
 
 TEST_F(DataSources, AVocabularyThatIsTooSmallIsNamedByItsRow) {
