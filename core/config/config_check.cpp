@@ -29,6 +29,8 @@ std::string foreign_text(std::string_view name) {
 // library, or "".
 std::string elsewhere(std::string_view name) {
   for (const ConfigField& field : config_fields()) {
+    // A key of every element of a list is not what a plain key means.
+    if (field.path.find("[]") != std::string::npos) continue;
     // The last component of the engine's keys: "lr" for "optim.lr".
     const size_t dot = field.path.rfind('.');
     const std::string last = dot == std::string::npos ? field.path : field.path.substr(dot + 1);

@@ -149,7 +149,7 @@ std::vector<ConfigField> of_order() {
 std::vector<ConfigField> of_model() {
   return {
       foreign(
-          {"bf16", "fp16", "torch_dtype"},
+          {"bf16", "fp16", "torch_dtype", "precision"},
           text("dtype", kNone,
                "The type of activations and of the weights in products, by default fp32 on a CPU "
                "and bf16 on a GPU (a resumed run keeps its type); master weights are always fp32.",
@@ -206,7 +206,7 @@ std::vector<ConfigField> of_optimizer() {
       of_kind(K::kTable, "optim", Json::object(), "AdamW and its schedule."),
       foreign({"learning_rate"},
               required(above_zero("optim.lr", kNone, "The learning rate after warmup."))),
-      foreign({"lr_scheduler_type", "lr_scheduler"},
+      foreign({"lr_scheduler_type", "lr_scheduler", "scheduler"},
               text("optim.schedule", "linear", "The decay of the learning rate after warmup.",
                    {"constant", "linear", "cosine"})),
       foreign({"warmup_ratio", "warmup_steps", "num_warmup_steps"},
@@ -216,8 +216,9 @@ std::vector<ConfigField> of_optimizer() {
                                                   "Decay rates of the two moments.")),
       foreign({"adam_epsilon"},
               above_zero("optim.eps", 1e-8, "Added to the root of the second moment.")),
-      foreign({"weight_decay"}, number("optim.weight_decay", 0, 0, kMost,
-                                       "Decoupled weight decay, not applied to 1-D weights.")),
+      foreign({"weight_decay", "wd"},
+              number("optim.weight_decay", 0, 0, kMost,
+                     "Decoupled weight decay, not applied to 1-D weights.")),
       foreign({"max_grad_norm", "clip_grad_norm"},
               number("optim.clip", 1, 0, kMost, "The largest norm of the gradient; 0 is off.")),
   };

@@ -28,11 +28,37 @@ std::string unique_path(const std::string& key) {
   // "lr" in place of "optim.lr" is the usual slip.
   std::string found;
   for (const ConfigField& field : config_fields()) {
-    if (!field.path.ends_with("." + key)) continue;
+    // --set cannot set a key of every element.
+    if (!field.path.ends_with("." + key) || field.path.find("[]") != std::string::npos) continue;
     if (!found.empty()) return "";
     found = field.path;
   }
   return found;
+}
+
+// True for a key that takes a plain value.
+bool is_plain(const ConfigField* field) {
+  using K = FieldKind;
+  if (field == nullptr) return false;
+  return field->kind == K::kText || field->kind == K::kWhole || field->kind == K::kNumber ||
+         field->kind == K::kFlag || field->kind == K::kFlagOrText || field->kind == K::kTextOrTable;
+}
+
+// "; did you mean `model`?" for a key of another table, or "". The same last word alone does not
+// tell what the user meant.
+std::string other_key_hint(const std::string& path, const std::string& key) {
+  // model.dtype, then model.path and template.name, then valid.path.
+  if (!path.empty()) {
+    if (find_config_field(key) != nullptr) return fmt::format("; did you mean `{}`?", key);
+    const ConfigField* around = find_config_field(path);
+    if (is_plain(around)) return fmt::format("; did you mean `{}`?", path);
+    if (key == "path" && find_config_field(path + ".data") != nullptr) {
+      return fmt::format("; did you mean `{}.data`?", path);
+    }
+  }
+  const std::string full = unique_path(key);
+  if (full.empty()) return "";
+  return fmt::format("; there is `{}`; xrun explain {} lists the keys of that name", full, key);
 }
 
 // Returns the entry of `table` that `key` names; adds it if the key exists.
@@ -63,9 +89,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     std::string hint = of_element   ? "; elements of a list have numbers: " + first
                        : is_foreign ? "; " + foreign
                                     : near;
-    if (const std::string full = unique_path(key); hint.empty() && !full.empty()) {
-      hint = "; it is `" + full + "`";
-    }
+    if (hint.empty()) hint = other_key_hint(path, key);
     throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
   }
   if (!table.is_table) {

@@ -36,6 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"batch_size", kBatchSize},
     {"beta", "it is a key of the recipe, as in recipes/dpo.lua and recipes/grpo.lua"},
     {"bf16", "it is `dtype`: --set dtype=bf16"},
+    {"bs", kBatchSize},
     {"chat_template_kwargs",
      "a row's column of that name, or an option of xrun.chat and the other openers: "
      "{ template_kwargs = { enable_thinking = false } }"},
@@ -84,6 +85,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"lora_target_linear", "it is the default, `lora.targets` = { \"all\" }"},
     {"lora_target_modules",
      "it is `lora.targets`, a list: --set 'lora.targets={ \"q_proj\", \"v_proj\" }'"},
+    {"loss",
+     "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=NAME; `kd.loss` is "
+     "distillation's"},
     {"loss_type",
      "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=NAME; of GRPO's family each "
      "has its recipe: dr_grpo, dapo, cispo"},

@@ -41,6 +41,29 @@ TEST(ConfigSet, RefusesUnknownKeys) {
             "data.1.path");
 }
 
+TEST(ConfigSet, HintsNameAKeyOfAnotherTableWithCare) {
+  const std::string text = config_text("beta = 1", "print(cfg.beta)");
+  const auto hint = [&](const std::string& key) {
+    const std::string error = resolve_error(text, {key + "=4"});
+    const std::string start = fmt::format("--set {0}=4: there is no key `{0}`", key);
+    return error.starts_with(start) ? error.substr(start.size()) : error;
+  };
+  EXPECT_EQ(hint("model.path"), "; did you mean `model`?");
+  EXPECT_EQ(hint("model.dtype"), "; did you mean `dtype`?");
+  EXPECT_EQ(hint("template.name"), "; did you mean `template`?");
+  EXPECT_EQ(hint("valid.path"), "; did you mean `valid.data`?");
+  EXPECT_EQ(hint("alpha"),
+            "; there is `lora.alpha`; xrun explain alpha lists the keys of that name");
+  EXPECT_EQ(hint("eps"), "; there is `optim.eps`; xrun explain eps lists the keys of that name");
+  EXPECT_EQ(hint("wd"), "; here it is `optim.weight_decay`");
+  EXPECT_EQ(hint("precision"), "; here it is `dtype`");
+  EXPECT_EQ(hint("size"), "");
+  EXPECT_EQ(hint("valid.size"), "");
+  EXPECT_EQ(hint("loss"),
+            "; the loss is in the recipe: recipes/pair_losses.lua takes --set "
+            "loss=NAME; `kd.loss` is distillation's");
+}
+
 TEST(ConfigSet, ReachesInsideFreeTablesAndDefaultLists) {
   const std::string text = config_text("data = { { path = 'a' } }");
   const Config c = read_config(text, {"laws.prefix=false", "optim.lr=1", "optim.betas.2=0.95",

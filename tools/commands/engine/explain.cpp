@@ -284,8 +284,8 @@ std::string explanation(std::string name) {
   }
   text = explain_command(name);
   // A name of another program, with ours for it.
-  std::string foreign;
-  if (std::string path; find_config_field(name) == nullptr) {
+  std::string foreign, path;
+  if (find_config_field(name) == nullptr) {
     foreign = foreign_name_hint(name, &path);
     if (!foreign.empty()) {
       text += fmt::format("{} of TRL, Transformers or Axolotl: {}\n", name, foreign);
@@ -296,7 +296,7 @@ std::string explanation(std::string name) {
   if (text.empty()) text = explain_other(name);
   text += explain_term(name);
   // `keep` is a key of data sources beside xrun.keep.
-  if (foreign.empty() && find_config_field(name) == nullptr) text += explain_nested_keys(name);
+  if (path.empty() && find_config_field(name) == nullptr) text += explain_nested_keys(name);
   if (text.empty()) text = explain_option("--" + name);
   if (text.empty()) {
     const std::string near = meant(name);
