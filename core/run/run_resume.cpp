@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/run/checkpoint_files.h"
 #include "core/run/record/difference.h"
 #include "core/run/resume.h"
@@ -81,14 +82,15 @@ void Run::check_phase(size_t index, const PhasePlan& plan) {
                   saved.total, plan.steps);
   // A loop that the recipe left by `break` never reached its end.
   if (plan.steps < saved.total && !saved.left) {
-    dir_.note_difference(ResumeItem::kLoopShrank, steps, {});
     // Even --force cannot take trained steps back, and the schedule would be over before them.
     if (plan.steps < saved.done && !another_follows) {
       throw UsageError(fmt::format(
-          "{}: {} steps are saved, so {} steps would train nothing; give at least {}, or choose "
-          "another folder with --run DIR",
-          dir_.path().string(), saved.done, plan.steps, saved.done));
+          "{}: {} saved, so {} would train nothing; give at least {}, or choose another folder with "
+          "--run DIR",
+          dir_.path().string(), counted(saved.done, "step") + (saved.done == 1 ? " is" : " are"),
+          counted(plan.steps, "step"), saved.done));
     }
+    dir_.note_difference(ResumeItem::kLoopShrank, steps, {});
   } else if (plan.steps > saved.total && another_follows) {
     dir_.note_difference(ResumeItem::kLoopRegrown, steps, {});
   }
