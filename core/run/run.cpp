@@ -143,6 +143,7 @@ void Run::copy_state() {
 }
 
 void Run::begin_update() {
+  began_update_ = true;
   // Known only at the second update; from the next body on there is a copy to go back to.
   if (in_body_ && updates_ > 0) several_updates_ = true;
 }

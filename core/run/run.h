@@ -121,6 +121,9 @@ class Run {
   //     begins with. Without room for a copy the last checkpoint remains.
   void begin_update();
   void mark_updated();
+  // True if bodies ended and none of them began an update; false after a resume, which does not
+  // know the earlier bodies.
+  bool never_updated() const { return !resumed() && step_ > 0 && !began_update_; }
   // Host memory of the copy; 0 if there is none.
   int64_t body_copy_bytes() const { return body_copy_.bytes(); }
   void count_tokens(int64_t tokens) { tokens_ += tokens; }
@@ -225,6 +228,7 @@ class Run {
   bool in_body_ = false;
   int64_t updates_ = 0;  // of the open body
   int64_t dropped_updates_ = 0;
+  bool began_update_ = false;     // in any body of this process
   bool updates_known_ = false;    // a body of this loop has ended after an update, in this process
   bool several_updates_ = false;  // a body of this loop has had more than one
   StateCopy body_copy_;           // at the body's beginning; empty if none was taken

@@ -226,6 +226,9 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
     facts.add("no update",
               fmt::format("in {}, whose losses have weight 0", counted(summary.skipped, "step")));
   }
+  if (summary.never_updated) {
+    facts.add("note", "no step updated the weights: the loop never calls adamw:step");
+  }
   facts.add("run", summary.dir.string());
   for (const auto& [path, dtype] : summary.exported) {
     // hf/ is the trained model; other exports go by the name of their folder.

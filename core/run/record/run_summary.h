@@ -40,8 +40,9 @@ struct RunSummary {
   int64_t planned_bytes = 0;                 // the plan of this peak, made before the run
   std::map<std::string, int64_t> nonfinite;  // values written as null, by metric
   int64_t skipped = 0;  // steps of this process without an update, as nothing in them weighed
-  std::string stopped;  // why it ended early: a reason given to stop(), or "--steps 5"
-  Json last_train;      // the last object of a step that trained, null if there was none
+  bool never_updated = false;  // it has an optimizer, and no step asked for an update
+  std::string stopped;         // why it ended early: a reason given to stop(), or "--steps 5"
+  Json last_train;             // the last object of a step that trained, null if there was none
   std::vector<ScoreRange> scores = {};  // of the whole run
   Json last_valid;                      // the last object with a valid/ key, null if there was none
 };

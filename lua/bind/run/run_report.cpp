@@ -133,6 +133,8 @@ void RunReport::add_scores(RunSummary& summary) const {
 void RunReport::close(const RunMemory& memory) {
   RunSummary summary = run_.summary();
   summary.skipped = session_.notices.skipped_steps;
+  // A recipe without an optimizer only evaluates.
+  summary.never_updated = run_.never_updated() && !models_.optimizers.empty();
   memory.add_to(summary);
   add_scores(summary);
   summary.recipe = recipe_;

@@ -69,6 +69,16 @@ TEST(ClosingSummary, HasTheCommandThatContinuesARunEndedBySteps) {
             "to continue  xrun dpo.lua --run r --resume\n");
 }
 
+TEST(ClosingSummary, ARunWhoseLoopNeverUpdatesSaysSo) {
+  RunSummary summary;
+  summary.steps = summary.total_steps = 4;
+  summary.never_updated = true;
+  EXPECT_NE(
+      closing_summary(summary, plain())
+          .find("note         no step updated the weights: the loop never calls adamw:step\n"),
+      std::string::npos);
+}
+
 // Names of files, of sets and of metrics are foreign.
 TEST(Summaries, ForeignTextCannotActOnTheTerminal) {
   const std::string foreign = "\x1b]0;x\x07";

@@ -212,6 +212,17 @@ assert(run.step == 2)
   EXPECT_TRUE(read_json("r/run.json").at("finished").as_bool());
 }
 
+TEST_F(RunBinding, ALoopThatNeverUpdatesIsNotedAtTheEnd) {
+  const std::string note = "no step updated the weights: the loop never calls adamw:step";
+  ASSERT_EQ(run(head() + "for step, batch in run:steps(train, cfg.batch) do end\n", "r"), "");
+  has(output_, note);
+  ASSERT_EQ(run(head() + "for step, batch in run:steps(train, cfg.batch) do\n"
+                         "  if step == 0 then adamw:step(batch, dpo) end\nend\n",
+                "s"),
+            "");
+  EXPECT_EQ(output_.find(note), std::string::npos) << output_;
+}
+
 TEST_F(RunBinding, StateIsSavedWithTheRun) {
   expect_same_when_resumed(head() + R"(
 run.state.best = run.state.best or math.huge
