@@ -58,6 +58,9 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
      "recipes/grpo.lua and dapo.lua have it as `clip`, recipes/gspo.lua with the range of its ratios"},
     {"epsilon_high",
      "recipes/dapo.lua and gspo.lua have it as `clip_high`, recipes/cispo.lua as `cap`"},
+    {"eos_token",
+     "the tokenizer's files name it; `sampling.stop` names further texts that end an answer"},
+    {"eval_loss", "it is `valid/loss` of metrics.jsonl, where the loop calls run:evaluate"},
     {"eval_strategy", "`valid.every` is the number of steps between evaluations"},
     {"evaluation_strategy", "`valid.every` is the number of steps between evaluations"},
     {"flash_attention", "there is one attention, on packed rows"},
@@ -75,6 +78,8 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"group_by_length", "rows are always packed, so lengths need no groups"},
     {"hub_model_id", "upload the run's folder hf/ yourself: hf upload"},
     {"importance_sampling_level", "\"sequence\" is recipes/gspo.lua"},
+    {"label",
+     "a column of the rows that xrun.feedback reads, true or false, as in recipes/kto.lua"},
     {"label_smoothing",
      "recipes/pair_losses.lua has it as `eps`, with loss = \"cdpo\" or \"robust\""},
     {"load_best_model_at_end", "run:export(policy, \"best\") in the loop keeps the best weights"},
@@ -130,6 +135,10 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
      "a function of the recipe, given to rollouts:score; the parts of its second result are logged "
      "apart"},
     {"reward_weights", "the reward weighs its parts: return a + 0.5 * b, { a = a, b = b }"},
+    {"rewards/accuracies", "it is `train/accuracy` of metrics.jsonl"},
+    {"rewards/chosen", "it is `train/reward_chosen` of metrics.jsonl"},
+    {"rewards/margins", "it is `train/margin` of metrics.jsonl"},
+    {"rewards/rejected", "it is `train/reward_rejected` of metrics.jsonl"},
     {"rpo_alpha", "recipes/pair_losses.lua has it as `alpha`, with loss = \"rpo\""},
     {"run_name", "the run's folder is the option --run NAME"},
     {"sample_packing", "rows are always packed; segments never see each other"},
@@ -154,6 +163,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
      "r:truncated_ratio(cap) in the objective; recipes/ppo.lua has it as `tis`"},
     {"vllm_importance_sampling_correction",
      "r:truncated_ratio(cap) in the objective; recipes/ppo.lua has it as `tis`"},
+    {"wandb", "metrics.jsonl and TensorBoard events (tb/) are always written"},
     {"wandb_project", "metrics.jsonl and TensorBoard events (tb/) are always written"},
 };
 

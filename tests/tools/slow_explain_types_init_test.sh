@@ -26,6 +26,7 @@ wants 0 'samples, an option of Policy:sample' "$xrun" explain samples
 wants 0 'data[].quota: ' "$xrun" explain data.quota
 # A key inside a table by its last name, beside a Lua name of that name.
 wants 0 'data[].fields: ' "$xrun" explain fields
+wants 0 'data[].fields: ' "$xrun" explain 'data[i].fields'
 wants 0 'data[].keep: ' "$xrun" explain keep
 grep -qF 'xrun.keep(' out.txt || { cat out.txt; fail "explain keep leaves xrun.keep out"; }
 wants 0 'save.every: ' "$xrun" explain every
@@ -34,6 +35,9 @@ wants 0 'here it is `sampling.samples`' "$xrun" explain num_generations
 wants 0 'it is `sampling.max_tokens` of the recipe' "$xrun" explain max_completion_length
 wants 0 'here it is `sampling.temperature`' "$xrun" explain temperature
 wants 0 'sampling.temperature: Divides the logits' "$xrun" explain temperature
+wants 0 'it is `train/margin` of metrics.jsonl' "$xrun" explain rewards/margins
+wants 0 'it is `valid/loss` of metrics.jsonl' "$xrun" explain eval_loss
+wants 0 'XRUN_CACHE, a variable of the environment: the folder of caches' "$xrun" explain XRUN_CACHE
 wants 0 'here it is `shuffle`' "$xrun" explain shuffle_dataset
 wants 0 'a built-in chat template: --set template=qwen2.5' "$xrun" explain qwen2.5
 wants 0 'prefix, a law of templates: a prefix of the messages renders' "$xrun" explain prefix

@@ -27,10 +27,26 @@ TEST(ForeignNames, HaveAHintAndOthersHaveNone) {
   }
   EXPECT_TRUE(has(foreign_name_hint("load_in_4bit"), "no quantised training"));
   EXPECT_EQ(foreign_name_hint("device"), "it is an option of the command: --device cuda");
-  for (const char* name :
-       {"remove_unused_columns", "early_stopping_patience", "formatting_func", "modules_to_save",
-        "lora_target_linear", "GRPOConfig", "SFTConfig", "DPOConfig", "KTOConfig", "pad_token",
-        "padding_side", "device_map", "neftune_noise_alpha"}) {
+  for (const char* name : {"remove_unused_columns",
+                           "early_stopping_patience",
+                           "formatting_func",
+                           "modules_to_save",
+                           "lora_target_linear",
+                           "GRPOConfig",
+                           "SFTConfig",
+                           "DPOConfig",
+                           "KTOConfig",
+                           "pad_token",
+                           "padding_side",
+                           "device_map",
+                           "neftune_noise_alpha",
+                           "wandb",
+                           "eos_token",
+                           "label",
+                           "rewards/margins",
+                           "eval_loss",
+                           "bs",
+                           "loss"}) {
     EXPECT_NE(foreign_name_hint(name), "") << name;
   }
   std::string path = "left";

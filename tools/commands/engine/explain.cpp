@@ -277,6 +277,11 @@ std::string explanation(std::string name) {
     name.erase(0, 2);
     std::replace(name.begin(), name.end(), '-', '_');
   }
+  // data[i].fields and data[1].fields are data[].fields.
+  const size_t open = name.find('['), close = name.find(']');
+  if (open != std::string::npos && close != std::string::npos && open < close) {
+    name.erase(open + 1, close - open - 1);
+  }
   // As a recipe writes it, without the number of the source.
   for (const std::string_view list : {"data.", "mixture.stages."}) {
     if (!name.starts_with(list) || find_config_field(name) != nullptr) continue;

@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "core/data/rows/drop_reasons.h"
 #include "core/run/record/metric_docs.h"
 #include "core/text/chat/template_laws.h"
@@ -12,6 +14,16 @@
 namespace xrun {
 
 namespace {
+
+// Variables of the environment, with what they set.
+constexpr std::pair<std::string_view, std::string_view> kVariables[] = {
+    {"XRUN_CACHE",
+     "the folder of caches and downloaded models; by default $XDG_CACHE_HOME/xrun, else "
+     "~/.cache/xrun"},
+    {"XRUN_MEMORY_MB",
+     "the memory in MB that a run may use on its device; by default what the machine reports as "
+     "available"},
+};
 
 // A law by its name or as a setting: "laws.prefix".
 std::string explain_law(std::string name) {
@@ -40,6 +52,15 @@ std::string explain_metric(const std::string& name) {
   return fmt::format("{}, of metrics.jsonl: {}\n", doc->names, doc->meaning);
 }
 
+std::string explain_variable(std::string_view name) {
+  for (const auto& [variable, meaning] : kVariables) {
+    if (variable == name) {
+      return fmt::format("{}, a variable of the environment: {}\n", name, meaning);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<ExplainedTerm> explained_terms() {
@@ -53,11 +74,15 @@ std::vector<ExplainedTerm> explained_terms() {
       all.push_back({name, std::string(doc.meaning)});
     }
   }
+  for (const auto& [name, meaning] : kVariables) {
+    all.push_back({std::string(name), std::string(meaning)});
+  }
   return all;
 }
 
 std::string explain_term(const std::string& name) {
-  return explain_law(name) + explain_drop_reason(name) + explain_metric(name);
+  return explain_law(name) + explain_drop_reason(name) + explain_metric(name) +
+         explain_variable(name);
 }
 
 }  // namespace xrun

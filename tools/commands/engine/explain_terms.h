@@ -1,6 +1,6 @@
 #pragma once
 // Documentation of names that are neither settings nor Lua names: the laws of templates, the
-// reasons to drop a row, metrics.
+// reasons to drop a row, metrics, variables of the environment.
 
 #include <string>
 #include <vector>
