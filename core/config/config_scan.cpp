@@ -114,12 +114,23 @@ class RecipeScanner {
     }
     if (name("None") || name("null")) return "leave a key out instead of setting it to nothing";
     if (sign("[")) return "a list is written with braces: { 0.9, 0.999 }";
-    const bool key = now().kind == LuaTokenKind::kName && sign(":", 1);
-    if (key) return fmt::format("write {} = VALUE, not {}: VALUE", now().text, now().text);
-    if (sign(":") && at > 0 && tokens_[at - 1].kind == LuaTokenKind::kString) {
-      return fmt::format("write {0} = VALUE, not \"{0}\": VALUE", tokens_[at - 1].text);
-    }
     return "";
+  }
+
+  // The fix for a key as of Python or JSON at the start of an entry: `beta: 0.1`, `"beta": 0.1` and
+  // `"beta" = 0.1`; or "".
+  std::string key_hint() const {
+    const bool text = now().kind == LuaTokenKind::kString;
+    const bool colon = sign(":", 1), equals = text && sign("=", 1) && !sign("=", 2);
+    if (!(text && (colon || equals)) && !(now().kind == LuaTokenKind::kName && colon)) return "";
+    const std::string& key = now().text;
+    const std::string quote = text ? "\"" : "";
+    constexpr std::string_view kOfNames =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    const bool name = !key.empty() && key.find_first_not_of(kOfNames) == std::string::npos &&
+                      !(key[0] >= '0' && key[0] <= '9');
+    return fmt::format("write {} = VALUE, not {}{}{}{} VALUE", name ? key : "[\"" + key + "\"]",
+                       quote, key, quote, colon ? ":" : " =");
   }
 
   // For a name that is not called and belongs to no expression: text without its quotes, probably.
@@ -167,6 +178,9 @@ class RecipeScanner {
       } else if (sign("[")) {
         fail(path, "a key is a name or a string");
       } else {
+        if (const std::string hint = key_hint(); !hint.empty()) {
+          fail(path.empty() ? first.text : path + "." + first.text, hint);
+        }
         entry.element = true;
         entry.key = std::to_string(++elements);
       }

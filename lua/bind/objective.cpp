@@ -39,7 +39,7 @@ std::vector<std::pair<std::string, at::Tensor>> named_tensors(
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) {
       throw Error(fmt::format("the objective's {} has a key that is {}, wanted a string", which,
-                              type_name(L, -2)));
+                              with_article(type_name(L, -2))));
     }
     const std::string name = lua_tostring(L, -2);
     const int value = lua_gettop(L);

@@ -30,6 +30,9 @@ is $status 1
 is "$(sed -n 2p out)" '{"error":"rows:2: wanted an object with the field \"text\""}'
 is "$(sed -n '1p;3p' out | tr '\n' ' ')" "1 2 "
 
+printf 'a\xff\n' | tokenize >out 2>err
+grep -q '<stdin>: 1 byte of 1 line is not UTF-8; each invalid' err || fail "got $(cat err)"
+
 # JSON without --json is a text; the command says so once.
 refuses 0 'xrun: note: rows:1: this row looks like JSON but is tokenized as text; --json reads it' \
   tokenize --count rows

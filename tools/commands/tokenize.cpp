@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tools/commands/command_line.h"
@@ -104,10 +105,11 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   }
   out.finish();
   if (replaced > 0) {
-    fmt::print(stderr,
-               "xrun tokenize: {}: {} bytes of {} lines are not UTF-8; each invalid sequence "
-               "was read as U+FFFD\n",
-               shown_text(rows.name()), replaced, rows_repaired);
+    fmt::print(
+        stderr,
+        "xrun tokenize: {}: {} of {} {} not UTF-8; each invalid sequence was read as U+FFFD\n",
+        shown_text(rows.name()), counted(static_cast<int64_t>(replaced), "byte"),
+        counted(static_cast<int64_t>(rows_repaired), "line"), replaced == 1 ? "is" : "are");
   }
   return status;
 }

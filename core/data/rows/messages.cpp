@@ -251,6 +251,7 @@ Json make_message(const std::string& role, std::string content) {
 }
 
 std::string kind_text(const Json& value) {
+  if (value.is_null()) return "null";
   const std::string name = value.kind_name();
   return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
 }

@@ -73,7 +73,8 @@ void read_parts(lua_State* L, int i, Reward& reward) {
   std::string failed;  // the first of the bad parts by name: a table has no order
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) {
-      reward.failure = "its parts have a key that is " + type_name(L, -2) + ", wanted a string";
+      reward.failure =
+          "its parts have a key that is " + with_article(type_name(L, -2)) + ", wanted a string";
       lua_pop(L, 2);
       return;
     }

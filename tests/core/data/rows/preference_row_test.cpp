@@ -214,6 +214,8 @@ const Refused kRefused[] = {
     {"wrong_type", R"({"prompt":7,"chosen":"yes","rejected":"no"})", "prompt is an integer"},
     {"wrong_type", R"({"chosen":[{"role":"user","content":3}],"rejected":"no"})",
      "chosen[0] has a content that is an integer"},
+    {"wrong_type", R"({"chosen":[{"role":"user","content":null}],"rejected":"no"})",
+     "chosen[0] has a content that is null"},
     {"wrong_type", R"({"chosen":["x"],"rejected":"no"})", "chosen[0] is a string"},
     {"wrong_type", R"({"chosen":[{"content":"x"}],"rejected":"no"})", "has no role"},
     {"wrong_type", R"({"conversations":[{"from":"x","value":"y"}],"chosen":"a","rejected":"b"})",
