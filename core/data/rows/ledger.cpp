@@ -131,9 +131,9 @@ std::string short_detail(const std::string& detail) { return shortened(detail, k
 
 void SourceLedger::drop(const SourceLine& at, const std::string& reason, std::string detail) {
   // Every row is counted; only the list of examples is bounded.
-  ++dropped[reason];
+  const bool is_first = ++dropped[reason] == 1;
   // A filtered row is as the recipe wants it; listing it would hide the bad ones.
-  if (reason == kFilteredReason || bad.size() >= kListedRows) return;
+  if (reason == kFilteredReason || (bad.size() >= kListedRows && !is_first)) return;
   bad.push_back({at, reason, short_detail(detail)});
 }
 

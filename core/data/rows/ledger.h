@@ -86,7 +86,7 @@ struct SourceLedger {
   int64_t tokens = 0;      // of the kept rows
   int64_t trained_tokens = 0;
   int64_t zero_weight = 0;               // kept rows of weight 0, whose tokens are not trained
-  std::vector<BadRow> bad;               // the first kListedRows
+  std::vector<BadRow> bad;               // the first kListedRows, and the first of every reason
   std::vector<CutRow> cut_at;            // the first kListedRows
   std::vector<SourceLine> repaired_at;   // the first kListedRows
   std::string cut_kept, cut_lost;        // the text before and after the first cut
@@ -104,8 +104,8 @@ struct SourceLedger {
   void cut_row(const CutRow& row, const std::string& before, const std::string& after);
   // Counts and lists a row in which `pieces` of invalid UTF-8 were replaced.
   void repair(const SourceLine& at, int64_t pieces);
-  // "pairs.jsonl:17  no_prompt: ..." for the first `count` rows of each list; at most three bad
-  // rows per reason.
+  // "pairs.jsonl:17  no_prompt: ..." for the first `count` rows of each list. Of bad rows the first
+  // of every reason comes first, even beyond `count`, then others, at most three per reason.
   std::vector<std::string> bad_lines(size_t count) const;
   std::vector<std::string> cut_lines(size_t count) const;  // the first shows both sides of the cut
   std::vector<std::string> repaired_lines(size_t count) const;

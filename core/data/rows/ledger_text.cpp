@@ -186,10 +186,9 @@ std::string bad_rows_text(const SourceLedger& ledger) {
 
 // Rows with the same reason and detail are listed once, at most kListedOfReason of a reason.
 std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
-  std::vector<std::string> lines;
+  std::vector<std::string> firsts, others;                 // of each reason
   std::map<std::string, std::set<std::string>> of_reason;  // the details shown
   for (const BadRow& row : bad) {
-    if (lines.size() == count) break;
     const std::string at = location(row.at);
     // An error of the JSON reader has the row's location in front, with the column.
     const bool located = row.detail.starts_with(at + ":");
@@ -199,11 +198,16 @@ std::vector<std::string> SourceLedger::bad_lines(size_t count) const {
     std::set<std::string>& shown = of_reason[row.reason];
     // Equal details say nothing new.
     if (shown.size() == kListedOfReason || !shown.insert(detail).second) continue;
+    std::vector<std::string>& lines = shown.size() == 1 ? firsts : others;
     lines.push_back(fmt::format("{}  {}: {}",
                                 colon == std::string::npos ? at : row.detail.substr(0, colon),
                                 row.reason, detail));
   }
-  return lines;
+  for (std::string& line : others) {
+    if (firsts.size() >= count) break;
+    firsts.push_back(std::move(line));
+  }
+  return firsts;
 }
 
 std::vector<std::string> SourceLedger::cut_lines(size_t count) const {

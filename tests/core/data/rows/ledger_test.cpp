@@ -96,6 +96,21 @@ TEST(Ledger, TheListOfBadRowsIsBounded) {
   EXPECT_NE(one.text().find("  note: further notes, not listed (4,900 rows)\n"), std::string::npos);
 }
 
+TEST(Ledger, EveryReasonIsListedWithItsFirstRow) {
+  SourceLedger ledger;
+  ledger.files = {"a.jsonl"};
+  for (int64_t line = 1; line <= 2000; ++line) ledger.drop({0, line}, "x", std::to_string(line));
+  ledger.drop({0, 2001}, "y", "late");
+  ledger.drop({0, 2002}, "z", "later");
+  const std::vector<std::string> firsts = {"a.jsonl:1  x: 1", "a.jsonl:2001  y: late",
+                                           "a.jsonl:2002  z: later"};
+  EXPECT_EQ(ledger.bad_lines(3), firsts);
+  EXPECT_EQ(ledger.bad_lines(1), firsts);
+  const std::vector<std::string> more = ledger.bad_lines(4);
+  ASSERT_EQ(more.size(), 4u);
+  EXPECT_EQ(more[3], "a.jsonl:2  x: 2");
+}
+
 TEST(Ledger, RowsThatLoseTheirCallsAreOfferedATemplateFirst) {
   SourceLedger ledger;
   ledger.name = "chats";
