@@ -28,6 +28,11 @@ const char* kKindNames[] = {"null",   "boolean", "integer", "number", "integer b
 
 const char* Json::kind_name() const { return kKindNames[value_.index()]; }
 
+std::string kind_text(const Json& value) {
+  const std::string name = value.kind_name();
+  return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
+}
+
 // JSON of other programs has counters above int64; they keep their digits.
 Json::Json(uint64_t value) {
   if (value <= static_cast<uint64_t>(INT64_MAX)) {

@@ -115,6 +115,9 @@ inline constexpr JsonStyle kIndentedJson{.indent = 2};
 // null, as JSON has none.
 std::string dump_json(const Json& value, const JsonStyle& style = {});
 
+// Returns the kind of a value for messages: "an integer", "a string".
+std::string kind_text(const Json& value);
+
 // Appends `text` as a JSON string with its quotes.
 void append_json_string(std::string& out, std::string_view text, bool ascii = false);
 

@@ -142,6 +142,33 @@ TEST_F(Render, TopLevelKeysAreArgumentsAndTheDateIsPinned) {
   EXPECT_EQ(row().at("text").as_string(), "f True brief 2024");
 }
 
+TEST_F(Render, ToolsMayBeJsonText) {
+  const std::string rows = folder_.write(
+      "rows.jsonl",
+      R"({"messages": [{"role": "user", "content": "q"}], "tools": "[{\"name\": \"f\"}]"})"
+      "\n"
+      R"({"messages": [{"role": "user", "content": "q"}], "tools": 3})");
+  const std::string source = folder_.write("t.jinja", "{{ tools[0].name }}");
+  EXPECT_EQ(xrun({"--json", "--template", source, rows}), 1);
+  EXPECT_EQ(row(0).at("text").as_string(), "f");
+  EXPECT_EQ(row(1).at("error").as_string(), rows + ":2: tools is an integer, wanted a list");
+}
+
+// OpenAI's form of a call has no text, and a template that knows no calls fails over it.
+TEST_F(Render, ACallThatTheTemplateDoesNotKnowIsExplainedAsInTraining) {
+  const std::string rows = folder_.write(
+      "rows.jsonl", R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant",)"
+                    R"( "content": null, "tool_calls": [{"type": "function", "function":)"
+                    R"( {"name": "f", "arguments": {}}}]}]})");
+  const std::string source =
+      folder_.write("t.jinja", "{% for m in messages %}{{ 'x' + m.content }}{% endfor %}");
+  EXPECT_EQ(xrun({"--template", source, rows}), 1);
+  EXPECT_NE(out().find(":1: turn 2 calls a tool \"f\", and the template leaves the call out; "),
+            std::string::npos)
+      << out();
+  EXPECT_NE(out().find("of render the option is --template qwen2.5"), std::string::npos) << out();
+}
+
 TEST_F(Render, ContentMayBeAListOfParts) {
   const std::string rows = folder_.write(
       "rows.jsonl", R"({"messages": [{"role": "user", "content": [{"type": "image"}, )"

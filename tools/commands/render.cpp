@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/data/rows/ledger.h"
 #include "core/data/rows/lost_turns.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/tool_calls.h"
@@ -59,6 +60,19 @@ std::string other_columns_hint(const Json& row) {
   return "";
 }
 
+// Throws the refusal of training if the template failed over calls that it does not know.
+void refuse_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template) {
+  if (!messages.is_array()) return;
+  try {
+    refuse_unknown_calls(messages, kwargs, chat_template, /*may_be_lost=*/false);
+  } catch (const RowRefusal& refusal) {
+    const std::string detail = refusal.what();
+    const bool has_template = detail.find("--set template=qwen2.5") != std::string::npos;
+    throw Error(fmt::format("{}; training refuses the row too{}", detail,
+                            has_template ? "; of render the option is --template qwen2.5" : ""));
+  }
+}
+
 // Renders one row: its messages, with every other key as an argument of the template. Adds what the
 // template leaves out, and what training would change in the messages, to `notes`.
 ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
@@ -68,9 +82,16 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
   XRUN_CHECK(messages != nullptr, "the row has no \"messages\"{}", other_columns_hint(row));
   Json kwargs = Json::object();
   for (const auto& [key, value] : row.as_object()) {
-    if (key != "messages") kwargs.set(key, value);
+    if (key == "messages") continue;
+    kwargs.set(key, key == "tools" && !value.is_null() ? read_tools(value) : value);
   }
-  ChatTokens tokens = encode_chat(tokenizer, chat_template, *messages, kwargs);
+  ChatTokens tokens;
+  try {
+    tokens = encode_chat(tokenizer, chat_template, *messages, kwargs);
+  } catch (const Error&) {
+    refuse_calls(*messages, kwargs, chat_template);
+    throw;
+  }
   Json trained = *messages;
   std::vector<std::string> changes;
   parse_arguments(trained, kwargs, chat_template, /*may_be_broken=*/true, changes);

@@ -61,20 +61,6 @@ bool is_blank(const Json* text) {
          text->as_string().find_first_not_of(" \t\r\n") == std::string::npos;
 }
 
-// A list, or one written as a string: columns of tables cannot hold lists of mixed types.
-Json read_tools(const Json& tools) {
-  Json list = tools;
-  if (tools.is_string()) {
-    try {
-      list = parse_json(tools.as_string(), "tools");
-    } catch (const Error& error) {
-      refuse("tools", fmt::format("is a string, but not JSON: {}", error.what()));
-    }
-  }
-  if (!list.is_array()) refuse("tools", fmt::format("is {}, wanted a list", kind_text(list)));
-  return list;
-}
-
 // In the role/content spelling an unknown role passes: the template knows its roles.
 const char* known_speaker(std::string name, bool from_value) {
   // Roles in capitals occur; the names of from/value data are exact.
@@ -250,12 +236,6 @@ Json make_message(const std::string& role, std::string content) {
   return message;
 }
 
-std::string kind_text(const Json& value) {
-  if (value.is_null()) return "null";
-  const std::string name = value.kind_name();
-  return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
-}
-
 void require_user_texts(const Json& messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const Json& message = messages.as_array()[i];
@@ -282,6 +262,20 @@ bool says_something(const Json& message) {
     }
   }
   return makes_calls(message);
+}
+
+// Columns of tables hold it as a string.
+Json read_tools(const Json& tools) {
+  Json list = tools;
+  if (tools.is_string()) {
+    try {
+      list = parse_json(tools.as_string(), "tools");
+    } catch (const Error& error) {
+      refuse("tools", fmt::format("is a string, but not JSON: {}", error.what()));
+    }
+  }
+  if (!list.is_array()) refuse("tools", fmt::format("is {}, wanted a list", kind_text(list)));
+  return list;
 }
 
 // Later ones win: the recipe's arguments, the row's, the row's tools.

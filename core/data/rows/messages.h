@@ -22,9 +22,6 @@ void refuse_spelled_messages(const Json& value, const std::string& field);
 
 Json make_message(const std::string& role, std::string content);
 
-// Returns the kind of a value for messages: "an integer", "a string".
-std::string kind_text(const Json& value);
-
 // Throws RowRefusal "empty_prompt" if a user turn is empty. An empty system text or tool result is
 // allowed.
 void require_user_texts(const Json& messages);
@@ -36,8 +33,12 @@ std::string other_speakers(const Json& messages);
 // True if an assistant message has text that is not blank, or a tool call.
 bool says_something(const Json& message);
 
+// Returns a row's "tools": a list, or one as a JSON string, since columns of tables cannot hold
+// lists of mixed types. Throws RowRefusal wrong_type for anything else.
+Json read_tools(const Json& tools);
+
 // Merges a row's template arguments over `defaults`: its "chat_template_kwargs" object and its
-// "tools", a list or one as a JSON string (either may be null). Throws RowRefusal for a wrong type
+// "tools", as read_tools() reads them (either may be null). Throws RowRefusal for a wrong type
 // and for an argument that belongs to the engine: add_generation_prompt and those of
 // is_reserved_argument().
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools);

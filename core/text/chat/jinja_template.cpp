@@ -58,10 +58,10 @@ void check_argument(const std::string& name, const Json& value) {
   XRUN_CHECK(!is_reserved_argument(name),
              "\"{}\" is not an argument of a chat template and may not be set", name);
   if ((name != "tools" && name != "documents") || value.is_null()) return;
-  XRUN_CHECK(value.is_array(), "\"{}\" is {}, wanted an array of objects", name, value.kind_name());
+  XRUN_CHECK(value.is_array(), "\"{}\" is {}, wanted an array of objects", name, kind_text(value));
   for (const Json& item : value.as_array()) {
     XRUN_CHECK(item.is_object(), "an entry of \"{}\" is {}, wanted an object", name,
-               item.kind_name());
+               kind_text(item));
   }
 }
 
@@ -106,7 +106,7 @@ class JinjaTemplate final : public ChatTemplate {
 
   Rendering render(const Json& messages, const Json& kwargs) const override {
     XRUN_CHECK(kwargs.is_null() || kwargs.is_object(),
-               "the template's arguments are {}, wanted an object", kwargs.kind_name());
+               "the template's arguments are {}, wanted an object", kind_text(kwargs));
     // One per rendering: the tree is shared by threads, the variables are not.
     jinja::Interpreter interpreter(tree_, clock_);
     try {

@@ -108,7 +108,7 @@ Value RowValues::messages(const Json& json) {
   items.reserve(json.size());
   for (const Json& element : json.as_array()) {
     XRUN_CHECK(element.is_object(), "message {} is {}, wanted an object", items.size() + 1,
-               element.kind_name());
+               kind_text(element));
     items.push_back(message(element));
   }
   return Value::list(std::move(items), ListStyle::kList, Origin::kMessage);

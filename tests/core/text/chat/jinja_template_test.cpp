@@ -50,7 +50,7 @@ TEST(JinjaTemplate, RefusesMessagesThatAreNotAConversation) {
   };
   EXPECT_EQ(refusal("[]"), "the conversation is empty; wanted at least one message");
   EXPECT_EQ(refusal("{}"), "messages has type object, wanted an array");
-  EXPECT_EQ(refusal("[\"hi\"]"), "message 1 is string, wanted an object");
+  EXPECT_EQ(refusal("[\"hi\"]"), "message 1 is a string, wanted an object");
 }
 
 TEST(JinjaTemplate, RefusesArgumentsThatTransformersReserves) {
@@ -60,7 +60,7 @@ TEST(JinjaTemplate, RefusesArgumentsThatTransformersReserves) {
       error_of([&] { render_text("x", kwargs); }),
       "\"return_assistant_tokens_mask\" is not an argument of a chat template and may not be set");
   EXPECT_EQ(error_of([&] { render_text("x", tools); }),
-            "an entry of \"tools\" is string, wanted an object");
+            "an entry of \"tools\" is a string, wanted an object");
 }
 
 TEST(JinjaTemplate, ErrorsNameTemplateAndLine) {
