@@ -173,13 +173,16 @@ class ChatEncoder : public RowEncoder {
     const auto last = std::find_if(list.rbegin(), list.rend(), is_assistant);
     if (last == list.rend()) {
       const RowFields& fields = reader_.fields();
+      const std::string pair = fields.pair_hint(row);
       // An instruction alone: the answer may be in a column of another name.
       const bool instruction = fields.find(row, "instruction") != nullptr &&
                                fields.find(row, "messages") == nullptr &&
                                fields.find(row, "conversations") == nullptr;
-      throw RowRefusal("no_assistant",
-                       "the conversation has no assistant turn" + other_speakers(chat.messages) +
-                           (instruction ? fields.other_columns(row, "output") : ""));
+      throw RowRefusal("no_assistant", "the conversation has no assistant turn" +
+                                           other_speakers(chat.messages) +
+                                           (!pair.empty() ? pair
+                                            : instruction ? fields.other_columns(row, "output")
+                                                          : ""));
     }
     // An empty earlier answer is noted below; without the last one nothing is left to learn.
     if (!says_something(*last)) {
@@ -234,10 +237,9 @@ class FeedbackEncoder : public RowEncoder {
     const Json& last = answer.messages.as_array().back();
     if (!is_assistant(last)) {
       const RowFields& fields = reader_.fields();
-      std::string hint;
-      if (row.find("chosen") != nullptr) {
-        hint = "; rows with chosen and rejected are read by xrun.preference";
-      } else if (fields.find(row, "prompt") != nullptr && fields.find(row, "messages") == nullptr) {
+      std::string hint = fields.pair_hint(row);
+      if (hint.empty() && fields.find(row, "prompt") != nullptr &&
+          fields.find(row, "messages") == nullptr) {
         // A prompt alone: the answer may be in a column of another name.
         hint = fields.other_columns(row, "completion");
       }

@@ -21,7 +21,10 @@ enum class RowKind { kPreference, kChat, kText, kPrompts, kTokens, kFeedback };
 
 const char* row_kind_name(RowKind kind);    // "preference", "chat", ...; also in manifests
 std::string row_reader_name(RowKind kind);  // the function of a recipe: "xrun.chat"
-bool uses_template(RowKind kind);           // false for text and tokens
+// Ends a refusal of rows of another kind: "; rows with chosen, rejected are read by xrun.preference
+// (a recipe such as dpo.lua)".
+std::string row_reader_hint(const std::string& columns, RowKind kind);
+bool uses_template(RowKind kind);  // false for text and tokens
 
 enum class RowForm : uint8_t { kJson, kText };
 

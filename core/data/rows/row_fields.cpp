@@ -58,6 +58,26 @@ std::string suggestion(const std::string& name, const Json& row) {
   return near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near);
 }
 
+bool is_pair(const Json& row) {
+  const Json* chosen = row.find("chosen");
+  const Json* rejected = row.find("rejected");
+  return chosen != nullptr && !chosen->is_null() && rejected != nullptr && !rejected->is_null();
+}
+
+// True if the row has messages and at most one further column that may be an answer.
+bool is_conversation(const Json& row) {
+  static const std::vector<std::string> ours = {"messages", "system", "tools",
+                                                "chat_template_kwargs"};
+  const Json* messages = row.find("messages");
+  if (messages == nullptr || !messages->is_array()) return false;
+  const Json::Object& members = row.as_object();
+  return std::count_if(members.begin(), members.end(), [](const Json::Member& member) {
+           const Json& value = member.second;
+           return !has_name(ours, member.first) &&
+                  (value.is_string() || value.is_array() || value.is_object());
+         }) < 2;
+}
+
 }  // namespace
 
 RowFields::RowFields(RowKind kind, std::vector<std::string> ours, const RowSettings& settings)
@@ -164,6 +184,20 @@ void RowFields::refuse_format(const Json& row) const {
     throw RowRefusal("unknown_format", text);
   }
   const bool is_chat = has_name(ours_, "completion");
+  // Another column of such a row may look like the answer.
+  const std::string pair = pair_hint(row);
+  if (!pair.empty() && (kind_ == RowKind::kChat || kind_ == RowKind::kFeedback)) {
+    throw RowRefusal("unknown_format", text + pair);
+  }
+  // A conversation beside columns that hold no answers, such as an id and tools.
+  if (kind_ == RowKind::kPreference && none && other_format(kind_, columns) == nullptr &&
+      is_conversation(row)) {
+    throw RowRefusal(
+        "unknown_format",
+        text +
+            fmt::format("; wanted: {}", fmt::join(nearest_format(kind_, columns).columns, ", ")) +
+            row_reader_hint("messages", RowKind::kChat));
+  }
   // Only instruction rows have them under these names.
   if (is_chat && has_name(columns, "input") && has_name(columns, "output") &&
       find(row, "prompt") == nullptr) {
@@ -187,8 +221,7 @@ void RowFields::refuse_format(const Json& row) const {
   const bool guessed = std::any_of(guess.begin(), guess.end(),
                                    [](const auto& name) { return name.second != kNoColumn; });
   if (const RowFormat* other = other_format(kind_, columns)) {
-    text += fmt::format("; rows with {} are read by {}", fmt::join(other->columns, ", "),
-                        row_reader_name(other->kind));
+    text += row_reader_hint(joined(other->columns, ", "), other->kind);
   } else if (guessed || (none && row.find(wanted.columns[0]) == nullptr)) {
     std::string lacking;
     for (const auto& [ours, theirs] : guess) add_item(lacking, ours);
@@ -220,6 +253,14 @@ ColumnNames RowFields::guessed_fields(const Json& row, const RowFormat& wanted,
     if (is_unread(column)) unread.push_back(column);
   }
   return guess_columns(row, lacking, unread);
+}
+
+std::string RowFields::pair_hint(const Json& row) const {
+  // `fields` may read one of the two as an answer.
+  const bool is_named = std::any_of(fields_.begin(), fields_.end(), [](const auto& name) {
+    return name.second == "chosen" || name.second == "rejected";
+  });
+  return is_pair(row) && !is_named ? row_reader_hint("chosen, rejected", RowKind::kPreference) : "";
 }
 
 // The given names stay: --set replaces the table.

@@ -42,6 +42,8 @@ class RowFields {
   // good; name the right one, for example fields = { prompt = "question" }". "" if every column is
   // read.
   std::string other_columns(const Json& row, const std::string& ours) const;
+  // Ends a refusal of a row with chosen and rejected by another reader: names theirs; else "".
+  std::string pair_hint(const Json& row) const;
 
   // Notes each column in `losers` that the row has: it is ignored beside `winner`.
   void note_losers(const Json& row, const std::string& winner,

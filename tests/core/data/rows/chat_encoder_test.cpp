@@ -171,12 +171,17 @@ TEST_F(ChatEncoderTest, SaysWhyARowIsRefused) {
             "wrap it: {\"messages\": [...]}"},
            {"{}", "unknown_format: the row has no columns; wanted: messages"},
            {R"({"prompt":"a","chosen":"b","rejected":"c"})",
-            "unknown_format: its columns: prompt, chosen, rejected; wanted: prompt, completion; "
-            "rows "
-            "with prompt, chosen, rejected are read by xrun.preference"},
-           {R"({"chosen":"b","rejected":"c"})",
-            "unknown_format: its columns: chosen, rejected; wanted: messages; rows with chosen, "
+            "unknown_format: its columns: prompt, chosen, rejected; rows with chosen, rejected are "
+            "read by xrun.preference (a recipe such as dpo.lua)"},
+           {R"({"prompt":"a","chosen":"b","rejected":"c","answer":"d"})",
+            "unknown_format: its columns: prompt, chosen, rejected, answer; rows with chosen, "
             "rejected are read by xrun.preference"},
+           {R"({"instruction":"a","chosen":"b","rejected":"c"})",
+            "no_assistant: the conversation has no assistant turn; its turns are by user; rows "
+            "with chosen, rejected are read by xrun.preference"},
+           {R"({"chosen":"b","rejected":"c"})",
+            "unknown_format: its columns: chosen, rejected; rows with chosen, rejected are read by "
+            "xrun.preference (a recipe such as dpo.lua)"},
            {R"({"mesages":[]})",
             "unknown_format: its columns: mesages; wanted: messages; name them, for example "
             "fields = { messages = \"mesages\" }"},

@@ -238,6 +238,12 @@ const Refused kRefused[] = {
     {"unknown_format", R"({"messages":[]})",
      "its columns: messages; wanted: prompt, chosen, rejected; rows with messages are read by "
      "xrun.chat"},
+    {"unknown_format", R"({"messages":[],"tools":[],"id":"x"})",
+     "rows with messages are read by xrun.chat (a recipe such as sft.lua)"},
+    {"unknown_format", R"({"messages":[],"label":true,"id":"x"})",
+     "rows with messages, label are read by xrun.feedback (a recipe such as kto.lua)"},
+    {"unknown_format", R"({"prompt":"hi","completion":"yes","label":true,"id":"x"})",
+     "rows with prompt, completion, label are read by xrun.feedback (a recipe such as kto.lua)"},
     {"unknown_format", R"({"text":"hi","better":"a","worse":"b"})",
      "its columns: text, better, worse; wanted: prompt, chosen, rejected; name them, for example "
      "fields = { prompt = \"text\", chosen = \"better\", rejected = \"worse\" }"},
