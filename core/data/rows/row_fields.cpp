@@ -149,16 +149,24 @@ void RowFields::require_object(const Json& row) {
                    fmt::format("the row is {}, wanted an object{}", kind_text(row), hint));
 }
 
+bool RowFields::is_named(const std::string& ours) const {
+  return std::any_of(fields_.begin(), fields_.end(),
+                     [&](const auto& name) { return name.first == ours; });
+}
+
+std::string RowFields::missing_field(const Json& row, const std::string& ours,
+                                     const std::string& theirs) {
+  const Json* value = row.find(theirs);
+  if (value != nullptr && !value->is_null()) return "";
+  return fmt::format("; fields names {} = \"{}\", a column that {}{}", ours, theirs,
+                     value == nullptr ? "the row lacks" : "is null here",
+                     value == nullptr ? suggestion(theirs, row) : "");
+}
+
 // Explains a wrong `fields` table: for each of its columns that the row lacks, a hint.
 std::string RowFields::missing_fields(const Json& row) const {
   std::string text;
-  for (const auto& [ours, theirs] : fields_) {
-    const Json* value = row.find(theirs);
-    if (value != nullptr && !value->is_null()) continue;
-    text += fmt::format("; fields names {} = \"{}\", a column that {}{}", ours, theirs,
-                        value == nullptr ? "the row lacks" : "is null here",
-                        value == nullptr ? suggestion(theirs, row) : "");
-  }
+  for (const auto& [ours, theirs] : fields_) text += missing_field(row, ours, theirs);
   return text;
 }
 
@@ -222,7 +230,7 @@ void RowFields::refuse_format(const Json& row) const {
                                    [](const auto& name) { return name.second != kNoColumn; });
   if (const RowFormat* other = other_format(kind_, columns)) {
     text += row_reader_hint(joined(other->columns, ", "), other->kind);
-  } else if (guessed || (none && row.find(wanted.columns[0]) == nullptr)) {
+  } else if (guessed || (none && !guess.empty() && row.find(wanted.columns[0]) == nullptr)) {
     std::string lacking;
     for (const auto& [ours, theirs] : guess) add_item(lacking, ours);
     if (guess.size() < wanted.columns.size()) text += "; still missing: " + lacking;
@@ -247,7 +255,8 @@ ColumnNames RowFields::guessed_fields(const Json& row, const RowFormat& wanted,
                                       const std::vector<std::string>& columns) const {
   std::vector<std::string> lacking, unread;
   for (const std::string& ours : wanted.columns) {
-    if (find(row, ours) == nullptr) lacking.push_back(ours);
+    // A name given by `fields` is right for the set, and this row lacks the column.
+    if (find(row, ours) == nullptr && !is_named(ours)) lacking.push_back(ours);
   }
   for (const std::string& column : columns) {
     if (is_unread(column)) unread.push_back(column);
@@ -257,10 +266,11 @@ ColumnNames RowFields::guessed_fields(const Json& row, const RowFormat& wanted,
 
 std::string RowFields::pair_hint(const Json& row) const {
   // `fields` may read one of the two as an answer.
-  const bool is_named = std::any_of(fields_.begin(), fields_.end(), [](const auto& name) {
+  const bool reads_side = std::any_of(fields_.begin(), fields_.end(), [](const auto& name) {
     return name.second == "chosen" || name.second == "rejected";
   });
-  return is_pair(row) && !is_named ? row_reader_hint("chosen, rejected", RowKind::kPreference) : "";
+  return is_pair(row) && !reads_side ? row_reader_hint("chosen, rejected", RowKind::kPreference)
+                                     : "";
 }
 
 // The given names stay: --set replaces the table.
@@ -284,6 +294,7 @@ bool RowFields::is_unread(const std::string& column) const {
 }
 
 std::string RowFields::other_columns(const Json& row, const std::string& ours) const {
+  if (is_named(ours)) return missing_field(row, ours, spelled(ours));
   std::vector<std::string> names;
   for (const Json::Member& member : row.as_object()) {
     if (is_unread(member.first)) names.push_back(member.first);

@@ -40,7 +40,7 @@ class RowFields {
   [[noreturn]] void refuse_format(const Json& row) const;
   // Returns the end of a message about a missing column: "; columns that are not used: question,
   // good; name the right one, for example fields = { prompt = "question" }". "" if every column is
-  // read.
+  // read. A column that `fields` names is reported as lacking instead: others do not stand for it.
   std::string other_columns(const Json& row, const std::string& ours) const;
   // Ends a refusal of a row with chosen and rejected by another reader: names theirs; else "".
   std::string pair_hint(const Json& row) const;
@@ -57,7 +57,11 @@ class RowFields {
   void finish_notes(const Json& row, RowExtras& out) const;
 
  private:
-  // '; fields names messages = "conv", a column that the row lacks' for each such column, else "".
+  bool is_named(const std::string& ours) const;  // by `fields`
+  // '; fields names messages = "conv", a column that the row lacks'; "" if the row has it.
+  static std::string missing_field(const Json& row, const std::string& ours,
+                                   const std::string& theirs);
+  // The same for each column of `fields`.
   std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
   std::vector<std::string> with_our_names(const std::vector<std::string>& columns) const;

@@ -150,6 +150,23 @@ TEST(PreferenceRow, ARowThatStillLacksColumnsOffersTheSettingThatNamesAll) {
                              "\"B\" }'"));
 }
 
+TEST(PreferenceRow, AColumnNamedByFieldsIsNotGuessedForARowThatLacksIt) {
+  RowSettings settings;
+  settings.fields = {{"prompt", "问题"}, {"chosen", "好"}, {"rejected", "坏"}};
+  const PreferenceReader reader(settings);
+  const auto refusal = [&](const char* row) {
+    return error_of([&] { reader.read(parse_json(row, "row")); });
+  };
+  EXPECT_EQ(refusal(R"({"问题":"q","好":"a","来源":"s"})"),
+            "has no \"坏\"; fields names rejected = \"坏\", a column that the row lacks");
+  EXPECT_EQ(refusal(R"({"好":"a","坏":"b","来源":"s"})"),
+            "\"好\" is a string and the row has no prompt; fields names prompt = \"问题\", a "
+            "column that the row lacks");
+  EXPECT_EQ(refusal(R"({"问题":"q","来源":"s"})"),
+            "its columns: 问题, 来源; fields names chosen = \"好\", a column that the row lacks; "
+            "fields names rejected = \"坏\", a column that the row lacks");
+}
+
 TEST(PreferenceRow, AColumnCalledWeightIsIgnoredUnlessNamed) {
   EXPECT_EQ(read(R"({"prompt":"hi","chosen":"yes","rejected":"no","weight":9})").weight, 1.0f);
 }
