@@ -53,7 +53,7 @@ std::string source_details(const SourceLedger& source) {
   for (const RowList& list :
        {RowList{"bad rows", source.bad_lines(kListedRows), source.bad.size()},
         RowList{"cut rows", source.cut_lines(kListedRows), source.cut_at.size()},
-        RowList{"repaired rows", source.repaired_lines(kListedRows), source.repaired_at.size()}}) {
+        RowList{"repaired rows", source.repaired_lines(kListedRows), source.repaired_at.size() + source.lone_surrogate_at.size()}}) {
     if (list.lines.empty()) continue;
     out += html_details(fmt::format("{} (the first of {})", list.what, list.all),
                         lines_of(list.lines));

@@ -20,6 +20,7 @@
 #include "core/base/file_lock.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
+#include "core/base/utf8.h"
 #include "core/data/cache/bad_row_log.h"
 #include "core/data/cache/cache_folder.h"
 #include "core/data/cache/cache_manifest.h"
@@ -176,7 +177,9 @@ class Build {
     const SourceLine at{block.file, raw.line};
     RowOutcome& outcome = block.outcomes[index];
     ++ledger.rows;
-    if (outcome.row.repairs > 0) ledger.repair(at, outcome.row.repairs);
+    if (outcome.row.repairs > 0) {
+      ledger.repair(at, outcome.row.repairs, is_valid_utf8(block.raw.text(index)));
+    }
     // Encoded on another thread, where it was refused.
     if (!outcome.reason.empty()) {
       drop(at, outcome.reason, outcome.detail);

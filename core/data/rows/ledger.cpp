@@ -103,11 +103,13 @@ int64_t SourceLedger::dropped_total() const {
                          [](int64_t total, const auto& entry) { return total + entry.second; });
 }
 
-void SourceLedger::repair(const SourceLine& at, int64_t pieces) {
+void SourceLedger::repair(const SourceLine& at, int64_t pieces, bool is_utf8) {
   ++repaired;
+  lone_surrogates += is_utf8 ? 1 : 0;
   repairs += pieces;
-  // Examples; `repaired` counts all of them.
-  if (repaired_at.size() < kListedRows) repaired_at.push_back(at);
+  // Examples; the counters include all of them.
+  std::vector<SourceLine>& lines = is_utf8 ? lone_surrogate_at : repaired_at;
+  if (lines.size() < kListedRows) lines.push_back(at);
 }
 
 void SourceLedger::cut_row(const CutRow& row, const std::string& before, const std::string& after) {
@@ -198,6 +200,10 @@ Json SourceLedger::to_json() const {
               if (!row.sides.empty()) entry.set("sides", row.sides);
             }));
   value.set("repaired_at", line_list(repaired_at));
+  if (lone_surrogates > 0) {
+    value.set("lone_surrogates", lone_surrogates);
+    value.set("lone_surrogate_at", line_list(lone_surrogate_at));
+  }
   value.set("cut_shown", Json(Json::Object{{"kept", cut_kept}, {"lost", cut_lost}}));
   return value;
 }
@@ -226,6 +232,10 @@ SourceLedger SourceLedger::from_json(const Json& value) {
                              sides == nullptr ? "" : sides->as_string()});
   }
   ledger.repaired_at = read_lines(value.at("repaired_at"));
+  if (const Json* rows = value.find("lone_surrogates")) {  // most ledgers have none
+    ledger.lone_surrogates = rows->as_int();
+    ledger.lone_surrogate_at = read_lines(value.at("lone_surrogate_at"));
+  }
   ledger.cut_kept = value.at("cut_shown").at("kept").as_string();
   ledger.cut_lost = value.at("cut_shown").at("lost").as_string();
   return ledger;

@@ -80,19 +80,21 @@ struct SourceLedger {
   std::map<std::string, int64_t> dropped;  // by reason
   int64_t cut = 0;                         // rows that over_length = "cut" shortened
   int64_t cut_tokens = 0;
-  int64_t repaired = 0;    // rows with invalid UTF-8, kept or not
-  int64_t repairs = 0;     // replacement characters written
-  int64_t straddlers = 0;  // tokens that cross the end of a generation span; they are trained
-  int64_t tokens = 0;      // of the kept rows
+  int64_t repaired = 0;         // rows with invalid UTF-8 or a lone surrogate escape, kept or not
+  int64_t lone_surrogates = 0;  // of them, those in valid UTF-8 with such an escape
+  int64_t repairs = 0;          // replacement characters written
+  int64_t straddlers = 0;       // tokens that cross the end of a generation span; they are trained
+  int64_t tokens = 0;           // of the kept rows
   int64_t trained_tokens = 0;
-  int64_t zero_weight = 0;               // kept rows of weight 0, whose tokens are not trained
-  std::vector<BadRow> bad;               // the first kListedRows, and the first of every reason
-  std::vector<CutRow> cut_at;            // the first kListedRows
-  std::vector<SourceLine> repaired_at;   // the first kListedRows
-  std::string cut_kept, cut_lost;        // the text before and after the first cut
-  std::map<std::string, int64_t> notes;  // columns recognised or ignored -> rows
-  int64_t more_notes = 0;                // rows under further notes
-  int64_t longest_dropped = 0;           // tokens of the longest row that max_length drops; 0: none
+  int64_t zero_weight = 0;              // kept rows of weight 0, whose tokens are not trained
+  std::vector<BadRow> bad;              // the first kListedRows, and the first of every reason
+  std::vector<CutRow> cut_at;           // the first kListedRows
+  std::vector<SourceLine> repaired_at;  // the first kListedRows with invalid UTF-8
+  std::vector<SourceLine> lone_surrogate_at;  // the first kListedRows of the other repaired ones
+  std::string cut_kept, cut_lost;             // the text before and after the first cut
+  std::map<std::string, int64_t> notes;       // columns recognised or ignored -> rows
+  int64_t more_notes = 0;                     // rows under further notes
+  int64_t longest_dropped = 0;  // tokens of the longest row that max_length drops; 0: none
   std::map<std::string, std::vector<SourceLine>> noted_at;  // the first kNotedRows of each note
   std::string bad_rows_file;  // lists all bad rows; "": none is known; not stored
 
@@ -102,8 +104,9 @@ struct SourceLedger {
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
   // Counts and lists a row that was cut; stores the text around the cut of the first one.
   void cut_row(const CutRow& row, const std::string& before, const std::string& after);
-  // Counts and lists a row in which `pieces` of invalid UTF-8 were replaced.
-  void repair(const SourceLine& at, int64_t pieces);
+  // Counts and lists a row in which `pieces` were replaced: pieces of invalid UTF-8, or in a row of
+  // valid UTF-8 escapes of lone surrogates.
+  void repair(const SourceLine& at, int64_t pieces, bool is_utf8 = false);
   // "pairs.jsonl:17  no_prompt: ..." for the first `count` rows of each list. Of bad rows the first
   // of every reason comes first, even beyond `count`, then others, at most three per reason.
   std::vector<std::string> bad_lines(size_t count) const;

@@ -152,7 +152,9 @@ bool looks_like_gb18030(std::string_view text) {
 // encoding, and its text would train as replacement characters.
 void check_encoding(const SourceLedger& ledger, double max_bad) {
   if (ledger.rows == 0) return;
-  const double share = static_cast<double>(ledger.repaired) / static_cast<double>(ledger.rows);
+  // Escapes are ASCII and say nothing about the encoding.
+  const int64_t repaired = ledger.repaired - ledger.lone_surrogates;
+  const double share = static_cast<double>(repaired) / static_cast<double>(ledger.rows);
   if (share <= max_bad || ledger.repaired_at.empty()) return;
   const SourceLine& at = ledger.repaired_at.front();
   if (at.file < 0 || static_cast<size_t>(at.file) >= ledger.files.size()) return;
@@ -161,7 +163,7 @@ void check_encoding(const SourceLedger& ledger, double max_bad) {
   throw data_error(
       fmt::format("{}: {} of {} are not UTF-8{}; convert the file: iconv -f {} -t UTF-8 {} > "
                   "utf8.jsonl",
-                  file, count_text(ledger.repaired), counted(ledger.rows, "row"),
+                  file, count_text(repaired), counted(ledger.rows, "row"),
                   chinese ? " and look like GB18030" : "", chinese ? "GB18030" : "ENCODING", file),
       "",
       // Rounded up to the next percent, so that the pasted setting passes.
@@ -227,9 +229,15 @@ std::vector<std::string> SourceLedger::cut_lines(size_t count) const {
 }
 
 std::vector<std::string> SourceLedger::repaired_lines(size_t count) const {
-  return first_lines(repaired_at, count, [&](const SourceLine& at) {
+  std::vector<std::string> lines = first_lines(repaired_at, count, [&](const SourceLine& at) {
     return fmt::format("{}  repaired: invalid UTF-8", location(at));
   });
+  const auto escapes =
+      first_lines(lone_surrogate_at, count - lines.size(), [&](const SourceLine& at) {
+        return fmt::format("{}  repaired: a lone surrogate escape", location(at));
+      });
+  lines.insert(lines.end(), escapes.begin(), escapes.end());
+  return lines;
 }
 
 std::string Ledger::text(size_t listed) const {
@@ -243,8 +251,12 @@ std::string Ledger::text(size_t listed) const {
       out += fmt::format("; {} cut by {}", counted(source.cut, "row"),
                          counted(source.cut_tokens, "token"));
     }
-    if (source.repaired > 0) {
-      out += fmt::format("; invalid UTF-8 repaired in {}", counted(source.repaired, "row"));
+    if (const int64_t rows = source.repaired - source.lone_surrogates; rows > 0) {
+      out += fmt::format("; invalid UTF-8 repaired in {}", counted(rows, "row"));
+    }
+    if (source.lone_surrogates > 0) {
+      out += fmt::format("; a lone surrogate escape repaired in {}",
+                         counted(source.lone_surrogates, "row"));
     }
     out += '\n';
     append_source_text(out, source, listed);

@@ -96,6 +96,21 @@ TEST(Ledger, TheListOfBadRowsIsBounded) {
   EXPECT_NE(one.text().find("  note: further notes, not listed (4,900 rows)\n"), std::string::npos);
 }
 
+TEST(Ledger, ALoneSurrogateEscapeIsNotInvalidUtf8) {
+  SourceLedger ledger = some_ledger();
+  ledger.repair({0, 7}, 2, /*is_utf8=*/true);
+  Ledger one;
+  one.sources = {SourceLedger::from_json(parse_json(dump_json(ledger.to_json()), ""))};
+  EXPECT_EQ(one.sources[0].repaired, 3);
+  const std::string text = one.text();
+  EXPECT_NE(text.find("; invalid UTF-8 repaired in 2 rows; a lone surrogate escape repaired in 1 "
+                      "row\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  a.jsonl:7  repaired: a lone surrogate escape\n"), std::string::npos)
+      << text;
+}
+
 TEST(Ledger, EveryReasonIsListedWithItsFirstRow) {
   SourceLedger ledger;
   ledger.files = {"a.jsonl"};
