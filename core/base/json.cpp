@@ -29,6 +29,7 @@ const char* kKindNames[] = {"null",   "boolean", "integer", "number", "integer b
 const char* Json::kind_name() const { return kKindNames[value_.index()]; }
 
 std::string kind_text(const Json& value) {
+  if (value.is_null()) return "null";
   const std::string name = value.kind_name();
   return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
 }

@@ -115,7 +115,7 @@ inline constexpr JsonStyle kIndentedJson{.indent = 2};
 // null, as JSON has none.
 std::string dump_json(const Json& value, const JsonStyle& style = {});
 
-// Returns the kind of a value for messages: "an integer", "a string".
+// Returns the kind of a value for messages: "an integer", "a string", "null".
 std::string kind_text(const Json& value);
 
 // Appends `text` as a JSON string with its quotes.
