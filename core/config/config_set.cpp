@@ -37,7 +37,7 @@ std::string unique_path(const std::string& key) {
 }
 
 // True for a key that takes a plain value.
-bool is_plain(const ConfigField* field) {
+bool has_no_keys(const ConfigField* field) {
   using K = FieldKind;
   if (field == nullptr) return false;
   return field->kind == K::kText || field->kind == K::kWhole || field->kind == K::kNumber ||
@@ -51,7 +51,7 @@ std::string other_key_hint(const std::string& path, const std::string& key) {
   if (!path.empty()) {
     if (find_config_field(key) != nullptr) return fmt::format("; did you mean `{}`?", key);
     const ConfigField* around = find_config_field(path);
-    if (is_plain(around)) return fmt::format("; did you mean `{}`?", path);
+    if (has_no_keys(around)) return fmt::format("; did you mean `{}`?", path);
     if (key == "path" && find_config_field(path + ".data") != nullptr) {
       return fmt::format("; did you mean `{}.data`?", path);
     }
