@@ -196,7 +196,7 @@ TEST_F(Resume, AnErrorOfTheFolderShowsNoLineOfTheRecipe) {
             "r: this folder holds a finished run; xrun report r shows it, --resume --set steps=N "
             "trains it further, --run DIR trains in another folder");
   const std::string refused = run(recipe(), "r", true, {}, {"steps=3"});
-  EXPECT_TRUE(refused.starts_with("r: cannot resume: the run had 4 steps and now has 3"))
+  EXPECT_TRUE(refused.starts_with("r: 4 steps are saved, so 3 steps would train nothing"))
       << refused;
   EXPECT_EQ(refused.find("test.lua"), std::string::npos) << refused;
 }
