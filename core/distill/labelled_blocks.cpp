@@ -30,6 +30,20 @@ float* row_of(const at::Tensor& matrix, int64_t row) {
   return matrix.mutable_data_ptr<float>() + row * matrix.size(1);
 }
 
+// logprob [rows] of one target per row of z [rows, V] and, unless null, lse [rows]; with
+// keep_softmax z becomes softmax z - e_target.
+void label_rows(float* z, int64_t rows, int64_t vocab, const int64_t* target, float* logprob,
+                float* lse, bool keep_softmax) {
+  kernels::cpu_kernels().run(kernels::SoftmaxRows{.x = z,
+                                                  .first = nullptr,
+                                                  .target = target,
+                                                  .logprob = logprob,
+                                                  .lse = lse,
+                                                  .rows = rows,
+                                                  .width = vocab,
+                                                  .keep = keep_softmax});
+}
+
 }  // namespace
 
 LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
@@ -88,11 +102,10 @@ void LabelledBlocks::reserve(SavedRows& saved, int64_t head_mb) {
 // `keep_softmax`.
 void LabelledBlocks::read_labels(const at::Tensor& z, const KdBlock& block, int64_t begin,
                                  int64_t end, bool keep_softmax) {
-  kernels::cpu_kernels().run(kernels::SoftmaxRows{
-      row_of(z, begin - block.student), nullptr,
-      call_.student_target.const_data_ptr<int64_t>() + begin,
-      logprob_.mutable_data_ptr<float>() + begin, lse_.mutable_data_ptr<float>() + begin,
-      end - begin, vocab_, keep_softmax});
+  label_rows(row_of(z, begin - block.student), end - begin, vocab_,
+             call_.student_target.const_data_ptr<int64_t>() + begin,
+             logprob_.mutable_data_ptr<float>() + begin, lse_.mutable_data_ptr<float>() + begin,
+             keep_softmax);
 }
 
 // The losses of the block's chunks with their gradients, and the labels of their rows.
@@ -126,8 +139,14 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
         ids.insert(ids.end(), support.begin(), support.end());
         logs.resize(ids.size());
         const int64_t first[] = {0, std::ssize(ids)};
-        kernels::cpu_kernels().run(kernels::SoftmaxRows{own, first, ids.data(), logs.data(),
-                                                        lse + row, 1, vocab_, keep_softmax});
+        kernels::cpu_kernels().run(kernels::SoftmaxRows{.x = own,
+                                                        .first = first,
+                                                        .target = ids.data(),
+                                                        .logprob = logs.data(),
+                                                        .lse = lse + row,
+                                                        .rows = 1,
+                                                        .width = vocab_,
+                                                        .keep = keep_softmax});
         logprob[row] = logs.front();
         std::copy(logs.begin() + 1, logs.end(), out);
       };
@@ -186,10 +205,9 @@ at::Tensor LabelledBlocks::softmax_rows(const SavedRows& saved, const KdBlock& b
   if (saved.has_z(block)) return z;
   at::parallel_for(block.student, block.student_end, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> logprob(static_cast<size_t>(end - begin));
-    kernels::cpu_kernels().run(
-        kernels::SoftmaxRows{row_of(z, begin - block.student), nullptr,
-                             call_.student_target.const_data_ptr<int64_t>() + begin, logprob.data(),
-                             nullptr, end - begin, vocab_, /*keep=*/true});
+    label_rows(row_of(z, begin - block.student), end - begin, vocab_,
+               call_.student_target.const_data_ptr<int64_t>() + begin, logprob.data(),
+               /*lse=*/nullptr, /*keep_softmax=*/true);
   });
   return z;
 }
@@ -349,8 +367,8 @@ void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
   saved.has_logits = false;
 }
 
-// The same where one softmax serves losses and log-probs. The factor of a row multiplies dx and x,
-// so no pass over [R, V] is needed.
+// The same where saved rows are p - e_y. The factor of a row multiplies dx and x, so no pass over
+// [R, V] is needed.
 void LabelledBlocks::add_softmax(SavedRows& saved, const at::Tensor& grad_loss,
                                  const at::Tensor& grad_logprob, HeadGradients& gradients) {
   const at::Tensor factor = at::empty({blocks_.x().size(0)}, at::kFloat);
