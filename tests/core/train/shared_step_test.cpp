@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <functional>
 
 #include "core/base/interrupt.h"
 #include "core/model/weights/init_model.h"
@@ -193,25 +194,32 @@ TEST(SharedStep, AnObjectiveThatFailsOnOneRankEndsAll) {
   EXPECT_EQ(texts[2], texts[0]);
 }
 
-TEST(SharedStep, ANonFiniteGradientNamesRankAndRowOnEveryRankAtEveryLevel) {
+// What each of three ranks throws in a step whose fourth pair is not finite.
+std::vector<std::string> non_finite_texts(
+    int level, const std::function<Objective(const std::shared_ptr<Policy>&)>& objective) {
   const TinyFolder folder;
+  return on_ranks(3, [&](Ranks* ranks) -> std::string {
+    const Trained t = open_trained(folder, {.dist = {ranks, level}});
+    BatchInfo info = info_of(40);
+    info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
+    const auto batch = tiny_batch(tiny_pairs(5), 2, info);
+    StepOptions options;
+    options.ranks = ranks;
+    try {
+      train_step({{batch.get(), objective(t.policy)}}, t.adamw.get(), options);
+    } catch (const NonFiniteLoss& error) {
+      EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
+      EXPECT_EQ(t.policy->update_count(), 0);
+      return error.what();
+    }
+    return "no error";
+  });
+}
+
+TEST(SharedStep, ANonFiniteGradientNamesRankAndRowOnEveryRank) {
   for (const int level : {0, 1, 2}) {
-    const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
-      const Trained t = open_trained(folder, {.dist = {ranks, level}});
-      BatchInfo info = info_of(40);
-      info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
-      const auto batch = tiny_batch(tiny_pairs(5), 2, info);
-      StepOptions options;
-      options.ranks = ranks;
-      try {
-        train_step({{batch.get(), infinite_slope(t.policy, 3)}}, t.adamw.get(), options);
-      } catch (const NonFiniteLoss& error) {
-        EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
-        EXPECT_EQ(t.policy->update_count(), 0);
-        return error.what();
-      }
-      return "no error";
-    });
+    const auto texts = non_finite_texts(
+        level, [](const std::shared_ptr<Policy>& policy) { return infinite_slope(policy, 3); });
     for (const std::string& text : texts) {
       EXPECT_EQ(text.substr(0, text.find(" although")),
                 "rank 1 of 3: pairs.jsonl:4: the gradient of the log-prob of this token is inf")
@@ -221,30 +229,14 @@ TEST(SharedStep, ANonFiniteGradientNamesRankAndRowOnEveryRankAtEveryLevel) {
 }
 
 TEST(SharedStep, ANonFiniteLossNamesRankAndRowOnEveryRank) {
-  const TinyFolder folder;
-  const auto texts = on_ranks(3, [&](Ranks* ranks) -> std::string {
-    const Trained t = open_trained(folder, {.dist = {ranks, 0}});
-    BatchInfo info = info_of(40);
-    info.row_name = [](int64_t row) { return fmt::format("pairs.jsonl:{}", row + 1); };
-    const auto batch = tiny_batch(tiny_pairs(5), 2, info);
-    StepOptions options;
-    options.ranks = ranks;
-    try {
-      train_step({{batch.get(),
-                   [&](MicroBatch& micro) {
-                     const at::Tensor third = micro.chosen().field("pair").ge(3).to(at::kFloat);
-                     ObjectiveResult result;
-                     result.losses.emplace_back(
-                         Unit::kPair, t.policy->logprob(micro.chosen()).div(third.neg().add(1)));
-                     return result;
-                   }}},
-                 t.adamw.get(), options);
-    } catch (const NonFiniteLoss& error) {
-      EXPECT_EQ(error.rows(), std::vector<int64_t>{3});
-      EXPECT_EQ(t.policy->update_count(), 0);
-      return error.what();
-    }
-    return "no error";
+  const auto texts = non_finite_texts(0, [](const std::shared_ptr<Policy>& policy) -> Objective {
+    return [policy](MicroBatch& micro) {
+      const at::Tensor third = micro.chosen().field("pair").ge(3).to(at::kFloat);
+      ObjectiveResult result;
+      result.losses.emplace_back(Unit::kPair,
+                                 policy->logprob(micro.chosen()).div(third.neg().add(1)));
+      return result;
+    };
   });
   for (const std::string& text : texts) {
     EXPECT_EQ(text,
