@@ -307,16 +307,16 @@ std::string Model::digest(std::optional<at::ScalarType> type) const {
   const bool as_loaded = update_count == 0 && times_replaced_ == 0;
   if (as_loaded && !type && !loaded_.masters.empty()) return loaded_.masters;
   if (as_loaded && type == options_.dtype && !loaded_.rounded.empty()) return loaded_.rounded;
-  Hasher hasher;
+  std::vector<std::string> digests;
   // In a given type the digest is of the base weights, which a frozen copy has too; without one
   // also of the factors.
   const size_t count = type ? static_cast<size_t>(base_count()) : parameters_.size();
   for (size_t i = 0; i < count; ++i) {
     // One weight at a time, so that no second model is made.
     const at::Tensor whole = master(i);
-    add_to_digest(hasher, parameters_[i].name, type ? whole.to(*type) : whole);
+    digests.push_back(weight_digest(parameters_[i].name, type ? whole.to(*type) : whole));
   }
-  return hasher.hex();
+  return model_digest(digests);
 }
 
 }  // namespace xrun

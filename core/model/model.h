@@ -57,6 +57,19 @@ struct Parameter {
                       // type, shape and gradient, but zeros for values (ranged_weights.h)
 };
 
+// Digests of a weight (weight_digest() in model_load.h): of its master, and rounded to the type
+// that the model computes in.
+struct WeightDigest {
+  std::string master, rounded;
+};
+
+// The digests of a folder's base weights, by weight, and the state of its files when they were
+// read (weight_files_state()).
+struct FolderDigests {
+  std::vector<WeightDigest> weights;
+  std::string state;
+};
+
 struct LoadOptions {
   // Type of activations, copies and frozen weights: kFloat, kBFloat16, or kHalf if not trained.
   // kDouble is the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting
@@ -74,6 +87,8 @@ struct LoadOptions {
   // Divides the base weights into ranges over processes. A model with a backward then recomputes
   // its blocks. Empty: they are whole.
   MakeRangedWeights make_ranged = {};
+  // With make_ranged: the digests of all weights, since the model reads only its own ranges.
+  std::shared_ptr<const FolderDigests> digests = nullptr;
 };
 
 struct ForwardOptions {
@@ -98,7 +113,8 @@ class Model {
  public:
   // Loads a Hugging Face folder. Throws Error that lists all missing, unexpected and misshapen
   // tensors, or all that hold NaN or infinity or overflow in the storage type; and Error, before
-  // any is read, if they do not fit into memory.
+  // any is read, if they do not fit into memory. Of weights in ranges it reads only those of this
+  // process, and throws Error if the files have changed since their digests were taken.
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
   // Returns a frozen model that shares the base weights, under another adapter or none. Throws
   // Error if the base weights of `model` are trained.
@@ -159,7 +175,8 @@ class Model {
   void add_incoming(std::shared_ptr<IncomingWeights> incoming);
   void await_weights() const;
 
-  // Returns the XXH3-128 over names, shapes, types and bytes of the masters, in parameter order.
+  // Returns the digest over names, shapes, types and bytes of the masters, in parameter order
+  // (model_digest() in model_load.h).
   //   type  rounds the base weights to a type and leaves out an adapter; nullopt: neither
   std::string digest(std::optional<at::ScalarType> type = std::nullopt) const;
   // The base weights in ranges; null if they are whole.
@@ -205,6 +222,7 @@ class Model {
   std::shared_ptr<Model> copied(LoadOptions options,
                                 const std::function<at::Tensor(size_t parameter)>& read) const;
 
+  void set_loaded_digests(const FolderDigests& digests);
   int64_t base_count() const;           // parameters before the adapter's factors
   const PackedWeights* packed() const;  // null unless packed at this update count
   void release_decoding();
@@ -215,8 +233,7 @@ class Model {
   std::vector<Parameter> trained_;  // those that require a gradient
   double trained_share_ = 0;        // of the base weights' elements
   std::shared_ptr<RangedWeights> ranged_;
-  // Digests of weights in ranges, taken when they were loaded, so that digest() fetches none; empty
-  // if unknown.
+  // Digests of weights in ranges as loaded, so that digest() fetches none; empty if unknown.
   struct LoadedDigests {
     std::string masters, rounded;
   };

@@ -1,9 +1,14 @@
 // Loading checks everything before it converts anything: memory, names, shapes, then values.
+//
+// A digest of a model is the XXH3-128 of the digests of its weights, so that processes that hold
+// ranges share the reading: each computes the digests of some weights, and reads its ranges.
 
 #include "core/model/model_load.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
+
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -27,12 +32,20 @@ at::ScalarType master_type(const LoadOptions& options, const std::string& name) 
   return is_trained(options.train, name) ? master_type(options) : options.dtype;
 }
 
-void add_to_digest(Hasher& hasher, const std::string& name, const at::Tensor& weight) {
+std::string weight_digest(const std::string& name, const at::Tensor& weight) {
   const at::Tensor data = weight.cpu().contiguous();
+  Hasher hasher;
   hasher.field("name", name);
   hasher.field("type", std::string_view(c10::toString(data.scalar_type())));
   for (const int64_t size : data.sizes()) hasher.field("size", size);
   hasher.bytes({static_cast<const char*>(data.const_data_ptr()), data.nbytes()});
+  return hasher.hex();
+}
+
+std::string model_digest(const std::vector<std::string>& weights) {
+  Hasher hasher;
+  for (const std::string& digest : weights) hasher.field("weight", digest);
+  return hasher.hex();
 }
 
 namespace {
@@ -73,6 +86,39 @@ void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
              where, head);
 }
 
+// A folder whose names and shapes were checked.
+struct ModelFolder {
+  std::string where;
+  ModelConfig config;
+  SafetensorsFolder files;
+  FileForm form;
+  std::vector<WeightSpec> specs;
+};
+
+ModelFolder open_folder(const std::filesystem::path& dir, const ModelConfig& config) {
+  const std::string where = dir.string();
+  SafetensorsFolder files(dir);
+  const FileForm form = file_form(files, config, where);
+  check_weight_names(files, config, form, where);
+  ModelFolder folder{where, config, std::move(files), form, weight_specs(config)};
+  // The first weight stands for all.
+  const std::string first = stored_tensors(folder.specs.front(), form).front().name;
+  folder.config.dtype = stored_dtype(config, folder.files.entry(first).dtype);
+  return folder;
+}
+
+ModelConfig config_to_load(const std::filesystem::path& dir, const LoadOptions& options) {
+  return options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
+}
+
+// Adds a weight that was read, or a part of it, to those that were checked.
+void check_values(const ModelFolder& folder, const WeightSpec& spec, const at::Tensor& read,
+                  WeightValues& values) {
+  XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", folder.where,
+             spec.name, c10::toString(read.scalar_type()));
+  values.saw(spec.name, read);
+}
+
 std::shared_ptr<RangedWeights> make_ranged_weights(const ModelConfig& config,
                                                    const LoadOptions& options) {
   if (!options.make_ranged) return nullptr;
@@ -84,55 +130,124 @@ std::shared_ptr<RangedWeights> make_ranged_weights(const ModelConfig& config,
   return options.make_ranged(parameters, options.dtype, options.device);
 }
 
-// Type and shape of a weight, on one zero.
-at::Tensor valueless(const at::Tensor& weight) {
-  return at::zeros({}, weight.options()).expand(weight.sizes());
+// One weight at a time: loading peaks at one tensor more than it keeps.
+std::vector<Parameter> read_whole(const ModelFolder& folder, const LoadOptions& options) {
+  std::vector<Parameter> parameters;
+  WeightValues values(options.dtype);
+  for (const WeightSpec& spec : folder.specs) {
+    const at::Tensor read = read_weight(spec, folder.files, folder.form);
+    check_values(folder, spec, read, values);
+    parameters.push_back({spec.name, read.to(master_type(options, spec.name)).to(options.device)});
+  }
+  values.finish(folder.where);
+  return parameters;
+}
+
+// Reads the ranges of this process.
+std::vector<Parameter> read_ranges(const ModelFolder& folder, const LoadOptions& options,
+                                   RangedWeights& ranged) {
+  std::vector<Parameter> parameters;
+  WeightValues values(options.dtype);
+  for (const WeightSpec& spec : folder.specs) {
+    const RangedWeights::HeldRange held = ranged.held(parameters.size());
+    if (held.count > 0) {
+      const at::Tensor read =
+          read_weight_range(spec, folder.files, folder.form, held.begin, held.count);
+      check_values(folder, spec, read, values);
+      ranged.put(parameters.size(), read);
+    }
+    // Type and shape of the weight, on one zero.
+    const at::Tensor zero =
+        at::zeros({}, at::TensorOptions(options.device).dtype(master_type(options, spec.name)));
+    parameters.push_back({spec.name, zero.expand(spec.shape)});
+  }
+  values.finish(folder.where);
+  return parameters;
 }
 
 }  // namespace
 
+std::vector<WeightDigest> digest_weights(const std::filesystem::path& dir,
+                                         const LoadOptions& options, size_t first, size_t last) {
+  const ModelFolder folder = open_folder(dir, config_to_load(dir, options));
+  if (first == 0) check_tied_head(folder.files, folder.config, folder.form, folder.where);
+  std::vector<WeightDigest> digests;
+  WeightValues values(options.dtype);
+  for (size_t i = first; i < last; ++i) {
+    const WeightSpec& spec = folder.specs.at(i);
+    const at::Tensor read = read_weight(spec, folder.files, folder.form);
+    check_values(folder, spec, read, values);
+    const at::Tensor master = read.to(master_type(options, spec.name));
+    WeightDigest digest{weight_digest(spec.name, master), ""};
+    digest.rounded = master.scalar_type() == options.dtype
+                         ? digest.master
+                         : weight_digest(spec.name, master.to(options.dtype));
+    digests.push_back(std::move(digest));
+  }
+  values.finish(folder.where);
+  return digests;
+}
+
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& dir) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_weight = name.ends_with(".safetensors");
+    if (is_weight || name == "config.json" || name == "adapter_config.json") {
+      files.push_back(entry.path());
+    }
+  }
+  // A directory lists its files in any order.
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string weight_files_state(const std::filesystem::path& dir) {
+  std::string state;
+  for (const std::filesystem::path& file : weight_files(dir)) {
+    state += fmt::format("{} {} {}\n", file.filename().string(), std::filesystem::file_size(file),
+                         std::filesystem::last_write_time(file).time_since_epoch().count());
+  }
+  return state;
+}
+
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
-  ModelConfig config = options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
-  const std::string where = dir.string();
+  const ModelConfig config = config_to_load(dir, options);
   // Only from config.json, before a file of weights is opened. The rest of weights in ranges is not
   // here.
   if (!options.make_ranged) {
-    check_weights_fit(config, master_type(options), device_memory(options.device).available, where);
+    check_weights_fit(config, master_type(options), device_memory(options.device).available,
+                      dir.string());
   }
-  const SafetensorsFolder files(dir);
-  const FileForm form = file_form(files, config, where);
-  check_weight_names(files, config, form, where);
-  check_tied_head(files, config, form, where);
-  std::vector<Parameter> parameters;
-  WeightValues values(options.dtype);
+  const ModelFolder folder = open_folder(dir, config);
   const std::shared_ptr<RangedWeights> ranged = make_ranged_weights(config, options);
-  Hasher masters, rounded;
-  for (const WeightSpec& spec : weight_specs(config)) {
-    // One weight at a time: loading peaks at one tensor more than it keeps.
-    const at::Tensor read = read_weight(spec, files, form);
-    XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", where,
-               spec.name, c10::toString(read.scalar_type()));
-    values.saw(spec.name, read);
-    // The first weight stands for all.
-    if (parameters.empty()) config.dtype = stored_dtype(config, read.scalar_type());
-    at::Tensor master = read.to(master_type(options, spec.name)).to(options.device);
-    if (ranged) {
-      add_to_digest(masters, spec.name, master);
-      add_to_digest(rounded, spec.name, master.to(options.dtype));
-      ranged->put(parameters.size(), master);
-      master = valueless(master);
-    }
-    parameters.push_back({spec.name, std::move(master)});
+  if (!ranged) {
+    check_tied_head(folder.files, folder.config, folder.form, folder.where);
+    return make(folder.config, read_whole(folder, options), options, nullptr);
   }
-  values.finish(where);
-  std::shared_ptr<Model> model = make(std::move(config), std::move(parameters), options, ranged);
-  if (!ranged) return model;
-  model->loaded_.rounded = rounded.hex();
-  for (size_t i = static_cast<size_t>(model->base_count()); i < model->parameters_.size(); ++i) {
-    add_to_digest(masters, model->parameters_[i].name, model->parameters_[i].master.detach());
+  std::shared_ptr<Model> model =
+      make(folder.config, read_ranges(folder, options, *ranged), options, ranged);
+  if (options.digests != nullptr) {
+    XRUN_CHECK(weight_files_state(dir) == options.digests->state,
+               "{}: the files in this folder changed since the run opened it; restore the folder "
+               "or begin a new run",
+               dir.string());
+    model->set_loaded_digests(*options.digests);
   }
-  model->loaded_.masters = masters.hex();
   return model;
+}
+
+void Model::set_loaded_digests(const FolderDigests& digests) {
+  std::vector<std::string> masters, rounded;
+  for (const WeightDigest& weight : digests.weights) {
+    masters.push_back(weight.master);
+    rounded.push_back(weight.rounded);
+  }
+  // An adapter's factors are whole.
+  for (size_t i = static_cast<size_t>(base_count()); i < parameters_.size(); ++i) {
+    masters.push_back(weight_digest(parameters_[i].name, parameters_[i].master.detach()));
+  }
+  loaded_ = {model_digest(masters), model_digest(rounded)};
 }
 
 std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> parameters,

@@ -18,8 +18,14 @@ class RangedWeights {
  public:
   virtual ~RangedWeights() = default;
 
-  // Copies this process's range of a master. Called while the model loads.
-  virtual void put(size_t parameter, const at::Tensor& master) = 0;
+  // The elements of a weight that this process holds: [begin, begin + count) of the flat tensor.
+  struct HeldRange {
+    int64_t begin = 0, count = 0;
+  };
+  virtual HeldRange held(size_t parameter) = 0;
+  // Copies this process's range of a master, flat, in any floating-point type. Called while the
+  // model loads.
+  virtual void put(size_t parameter, const at::Tensor& range) = 0;
 
   // Returns a weight whole, in the type that the model computes in. The weights of one block stay
   // here until a weight of another is fetched, or as long as a caller holds them.

@@ -264,16 +264,10 @@ std::vector<std::string> SafetensorsFolder::names() const {
   return names;
 }
 
-const SafetensorsEntry& SafetensorsFolder::entry(std::string_view name) const {
+const SafetensorsFile& SafetensorsFolder::file(std::string_view name) const {
   const auto found = file_of_.find(name);
   XRUN_CHECK(found != file_of_.end(), "the model's files have no tensor '{}'", name);
-  return files_[found->second].entry(name);
-}
-
-at::Tensor SafetensorsFolder::read(std::string_view name) const {
-  const auto found = file_of_.find(name);
-  XRUN_CHECK(found != file_of_.end(), "the model's files have no tensor '{}'", name);
-  return files_[found->second].read(name);
+  return files_[found->second];
 }
 
 std::string safetensors_dtype_name(at::ScalarType dtype) {

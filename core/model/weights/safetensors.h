@@ -66,10 +66,16 @@ class SafetensorsFolder {
 
   std::vector<std::string> names() const;  // sorted
   bool has(std::string_view name) const { return file_of_.find(name) != file_of_.end(); }
-  const SafetensorsEntry& entry(std::string_view name) const;
-  at::Tensor read(std::string_view name) const;
+  const SafetensorsEntry& entry(std::string_view name) const { return file(name).entry(name); }
+  at::Tensor read(std::string_view name) const { return file(name).read(name); }
+  at::Tensor read_range(std::string_view name, int64_t begin, int64_t size) const {
+    return file(name).read_range(name, begin, size);
+  }
 
  private:
+  // Throws Error if no file has the tensor.
+  const SafetensorsFile& file(std::string_view name) const;
+
   std::vector<SafetensorsFile> files_;
   std::map<std::string, size_t, std::less<>> file_of_;
 };

@@ -2,7 +2,9 @@
 
 #include "core/model/weights/weight_layout.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -193,6 +195,23 @@ at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
   const at::Tensor read = files.read(stored.front().name);
   // The transposed copy is made once, at loading.
   return spec.layout == WeightSpec::Layout::kTransposed ? read.t().contiguous() : read;
+}
+
+at::Tensor read_weight_range(const WeightSpec& spec, const SafetensorsFolder& files,
+                             const FileForm& form, int64_t begin, int64_t count) {
+  if (spec.layout == WeightSpec::Layout::kTransposed) {
+    return read_weight(spec, files, form).reshape({-1}).narrow(0, begin, count).clone();
+  }
+  // The tensors of a weight lie end to end in memory.
+  std::vector<at::Tensor> pieces;
+  int64_t first = 0;
+  for (const StoredTensor& stored : stored_tensors(spec, form)) {
+    const int64_t last = first + c10::multiply_integers(stored.shape);
+    const int64_t from = std::max(first, begin), to = std::min(last, begin + count);
+    if (from < to) pieces.push_back(files.read_range(stored.name, from - first, to - from));
+    first = last;
+  }
+  return pieces.size() == 1 ? pieces.front() : at::cat(pieces);
 }
 
 // The inverse of read_weight(), with separate experts.

@@ -52,6 +52,11 @@ std::vector<StoredTensor> stored_tensors(const WeightSpec& spec, const FileForm&
 at::Tensor read_weight(const WeightSpec& spec, const SafetensorsFolder& files,
                        const FileForm& form);
 
+// Returns elements [begin, begin + count) of the weight that read_weight() returns, flat. Reads no
+// others from the files, except of a transposed weight, which it reads whole.
+at::Tensor read_weight_range(const WeightSpec& spec, const SafetensorsFolder& files,
+                             const FileForm& form, int64_t begin, int64_t count);
+
 // Returns the tensors to write for a weight: [in, out] where the family transposes, experts one by
 // one.
 std::vector<NamedTensor> stored_form(const WeightSpec& spec, const at::Tensor& weight);

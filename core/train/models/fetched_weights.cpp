@@ -5,11 +5,18 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/dist/agreement.h"
+#include "core/model/model_load.h"
+#include "core/model/weights/hf_config.h"
+#include "core/model/weights/weight_layout.h"
 
 namespace xrun {
 
@@ -69,10 +76,14 @@ FetchedWeights::FetchedWeights(FetchingRanks& ranks, int64_t number,
   }
 }
 
-void FetchedWeights::put(size_t parameter, const at::Tensor& master) {
-  const at::NoGradGuard no_grad;
+RangedWeights::HeldRange FetchedWeights::held(size_t parameter) {
   const MasterRange own = range(tensor_of_[parameter]);
-  own.held.copy_(master.reshape({-1}).narrow(0, own.begin, own.held.numel()));
+  return {own.begin, own.held.numel()};
+}
+
+void FetchedWeights::put(size_t parameter, const at::Tensor& values) {
+  const at::NoGradGuard no_grad;
+  range(tensor_of_[parameter]).held.copy_(values);
 }
 
 RangedWeights::MasterRange FetchedWeights::range(size_t tensor) {
@@ -168,8 +179,57 @@ at::Tensor FetchedWeights::range(int64_t bucket) {
   return own_[static_cast<size_t>(bucket % bucket_count())].to(options(bucket).dtype());
 }
 
-FetchedModel::FetchedModel(FetchingRanks& ranks, std::function<void()> load)
-    : ranks_(ranks), number_(ranks.offer([this, load = std::move(load)] {
+namespace {
+
+// The weights [first, second) of a folder of which a rank computes the digests: about as many
+// elements on every rank.
+std::pair<size_t, size_t> digest_share(const std::vector<WeightSpec>& specs, const Ranks& ranks) {
+  std::vector<double> ends;  // elements up to and including each weight
+  for (const WeightSpec& spec : specs) {
+    const auto elements = static_cast<double>(c10::multiply_integers(spec.shape));
+    ends.push_back((ends.empty() ? 0 : ends.back()) + elements);
+  }
+  const auto first_of = [&](int64_t rank) {
+    const double begin =
+        ends.back() * static_cast<double>(rank) / static_cast<double>(ranks.size());
+    // A weight belongs to the rank in whose share it ends.
+    return static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+  };
+  const bool last = ranks.rank() + 1 == ranks.size();
+  return {ranks.rank() == 0 ? 0 : first_of(ranks.rank()),
+          last ? specs.size() : first_of(ranks.rank() + 1)};
+}
+
+// Each rank reads its share, and all throw if one finds a fault.
+std::shared_ptr<const FolderDigests> shared_digests(FetchingRanks& ranks,
+                                                    const std::filesystem::path& dir,
+                                                    const LoadOptions& options) {
+  auto digests = std::make_shared<FolderDigests>();
+  const auto own_digests = [&] {
+    digests->state = weight_files_state(dir);
+    const ModelConfig config =
+        options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
+    const auto [first, last] = digest_share(weight_specs(config), ranks);
+    std::string text;
+    for (const WeightDigest& one : digest_weights(dir, options, first, last)) {
+      text += one.master + " " + one.rounded + " ";
+    }
+    return text;
+  };
+  for (const std::string& text : gather_results(&ranks, "digests of the weights", own_digests)) {
+    std::istringstream words(text);
+    for (WeightDigest one; words >> one.master >> one.rounded;) digests->weights.push_back(one);
+  }
+  return digests;
+}
+
+}  // namespace
+
+FetchedModel::FetchedModel(FetchingRanks& ranks, const std::filesystem::path& dir,
+                           const LoadOptions& options, std::function<void()> load)
+    : ranks_(ranks),
+      digests_(shared_digests(ranks, dir, options)),
+      number_(ranks.offer([this, load = std::move(load)] {
         load();
         XRUN_CHECK(weights_, "a model in ranges loaded without its ranges");
         return weights_;
@@ -177,12 +237,14 @@ FetchedModel::FetchedModel(FetchingRanks& ranks, std::function<void()> load)
 
 FetchedModel::~FetchedModel() { ranks_.withdraw(number_); }
 
-MakeRangedWeights FetchedModel::make_ranged() {
-  return [this](const std::vector<RangedParameter>& parameters, at::ScalarType compute,
-                c10::Device device) {
+LoadOptions FetchedModel::in_ranges(LoadOptions options) {
+  options.digests = digests_;
+  options.make_ranged = [this](const std::vector<RangedParameter>& parameters,
+                               at::ScalarType compute, c10::Device device) {
     weights_ = std::make_shared<FetchedWeights>(ranks_, number_, parameters, compute, device);
     return weights_;
   };
+  return options;
 }
 
 }  // namespace xrun

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "core/dist/fetching_ranks.h"
 #include "core/dist/flat_index.h"
+#include "core/model/model.h"
 #include "core/model/ranged_weights.h"
 
 namespace xrun {
@@ -28,7 +30,8 @@ class FetchedWeights : public RangedWeights, public RangeSource {
                  const std::vector<RangedParameter>& parameters, at::ScalarType compute,
                  c10::Device device);
 
-  void put(size_t parameter, const at::Tensor& master) override;
+  HeldRange held(size_t parameter) override;
+  void put(size_t parameter, const at::Tensor& values) override;
   at::Tensor get(size_t parameter) override;
   at::Tensor master(size_t parameter) override;
   MasterRange range(size_t tensor) override;  // of the index, which begins with the trained ones
@@ -67,17 +70,22 @@ class FetchedWeights : public RangedWeights, public RangeSource {
 // before the model loads: it loads when any rank needs it.
 class FetchedModel {
  public:
-  //   load  loads the model with LoadOptions::make_ranged set to make_ranged()
-  FetchedModel(FetchingRanks& ranks, std::function<void()> load);
+  // The ranks share the computation of its digests: each reads some weights of the folder, whose
+  // values it checks. All throw if one finds a fault.
+  //   options  without make_ranged
+  //   load     loads the model with in_ranges(options)
+  FetchedModel(FetchingRanks& ranks, const std::filesystem::path& dir, const LoadOptions& options,
+               std::function<void()> load);
   ~FetchedModel();
   FetchedModel(const FetchedModel&) = delete;
   FetchedModel& operator=(const FetchedModel&) = delete;
 
-  MakeRangedWeights make_ranged();
+  LoadOptions in_ranges(LoadOptions options);
   const std::shared_ptr<FetchedWeights>& weights() const { return weights_; }
 
  private:
   FetchingRanks& ranks_;
+  std::shared_ptr<const FolderDigests> digests_;
   int64_t number_;
   std::shared_ptr<FetchedWeights> weights_;  // null before the model loads
 };

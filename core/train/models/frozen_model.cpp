@@ -6,7 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <set>
+#include <sstream>
 #include <utility>
 
 #include "core/base/error.h"
@@ -16,7 +16,9 @@
 #include "core/base/strings.h"
 #include "core/data/cache/cache_folder.h"
 #include "core/data/cache/file_digests.h"
+#include "core/dist/agreement.h"
 #include "core/model/model.h"
+#include "core/model/model_load.h"
 #include "core/model/weights/adapter_files.h"
 #include "core/model/weights/export.h"
 #include "core/model/weights/hf_config.h"
@@ -33,26 +35,28 @@ std::shared_ptr<const Tokenizer> tokenizer_in(const std::filesystem::path& dir) 
   return tokenizer_files(dir).empty() ? nullptr : Tokenizer::load(dir);
 }
 
-// A hash over the names and bytes of the files that decide a model's values.
-std::string digest_of_files(const std::set<std::filesystem::path>& dirs) {
+// A hash over the names and bytes of files. Ranks (null: none) share the reading.
+std::string digest_of_files(const std::vector<std::filesystem::path>& files, Ranks* ranks) {
+  const auto count = static_cast<size_t>(ranks == nullptr ? 1 : ranks->size());
+  const auto first = static_cast<size_t>(ranks == nullptr ? 0 : ranks->rank());
   const FileDigests digests(cache_root() / kFileDigestsFolder);
+  const auto own_digests = [&] {
+    std::string text;
+    for (size_t i = first; i < files.size(); i += count) {
+      // Cached while the file is unchanged, so that a large model is hashed once.
+      text += digests.digest(files[i], [](uint64_t) { check_interrupt(); }) + " ";
+    }
+    return text;
+  };
+  std::vector<std::istringstream> by_rank;
+  for (const std::string& text : gather_results(ranks, "digests of a model's files", own_digests)) {
+    by_rank.emplace_back(text);
+  }
   Hasher hasher;
-  // An adapter's values depend on two folders, its own and the base model's.
-  for (const std::filesystem::path& dir : dirs) {
-    // Sorted: a directory lists its files in any order.
-    std::set<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-      const std::string name = entry.path().filename().string();
-      const bool is_weight = name.ends_with(".safetensors");
-      if (is_weight || name == "config.json" || name == "adapter_config.json") {
-        files.insert(entry.path());
-      }
-    }
-    for (const std::filesystem::path& file : files) {
-      hasher.field(file.filename().string(),
-                   // Cached while the file is unchanged, so that a large model is hashed once.
-                   digests.digest(file, [](uint64_t) { check_interrupt(); }));
-    }
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string digest;
+    by_rank[i % count] >> digest;
+    hasher.field(files[i].filename().string(), digest);
   }
   return hasher.hex();
 }
@@ -76,8 +80,11 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
              "reward or value model has 1",
              dir.string(), labels);
   if (FetchingRanks* const ranks = ranks_to_fetch_from(options.dist, 1)) {
+    // Here, where all ranks are; later each asks for the digest when it needs it.
+    frozen->take_digest(ranks);
     frozen->fetched_ =
-        std::make_unique<FetchedModel>(*ranks, [owner = frozen.get()] { owner->own_model(); });
+        std::make_unique<FetchedModel>(*ranks, frozen->base_, frozen->load_options(),
+                                       [owner = frozen.get()] { owner->own_model(); });
   }
   const std::filesystem::path& named = options.tokenizer;
   const auto own = tokenizer_in(frozen->base_);
@@ -126,28 +133,53 @@ int64_t FrozenModel::vocab() const { return config_->vocab; }
 // Rows of the embedding beyond the tokenizer's ids are padding and get no probability.
 int64_t FrozenModel::columns() const { return tokenizer_ ? tokenizer_->vocab_size() : vocab(); }
 
+// An adapter's values depend on two folders, its own and the base model's.
+std::vector<std::filesystem::path> FrozenModel::folders() const {
+  if (base_ == dir_) return {dir_};
+  return {std::min(base_, dir_), std::max(base_, dir_)};
+}
+
+std::string FrozenModel::files_state() const {
+  std::string state;
+  for (const std::filesystem::path& dir : folders()) state += weight_files_state(dir);
+  return state;
+}
+
+void FrozenModel::take_digest(Ranks* ranks) {
+  digested_state_ = files_state();
+  std::vector<std::filesystem::path> files;
+  for (const std::filesystem::path& dir : folders()) {
+    for (std::filesystem::path& file : weight_files(dir)) files.push_back(std::move(file));
+  }
+  digest_ = digest_of_files(files, ranks);
+}
+
 const std::string& FrozenModel::digest() {
-  if (digest_.empty()) digest_ = digest_of_files({base_, dir_});
+  if (digest_.empty()) take_digest(nullptr);
   return digest_;
+}
+
+LoadOptions FrozenModel::load_options() const {
+  const FrozenSettings& settings = options_.settings;
+  LoadOptions load{.dtype = settings.dtype,
+                   .gemm = settings.gemm,
+                   .classifiers = true,
+                   .device = settings.device};
+  if (base_ != dir_) load.adapter = read_adapter(dir_, *config_);
+  return load;
 }
 
 Model& FrozenModel::own_model() {
   if (!model_) {
-    // Stored values were found by this digest, so the files must not have changed since.
-    const std::string wanted = digest();
-    const FrozenSettings& settings = options_.settings;
-    LoadOptions load{.dtype = settings.dtype,
-                     .gemm = settings.gemm,
-                     .classifiers = true,
-                     .device = settings.device};
-    if (base_ != dir_) load.adapter = read_adapter(dir_, *config_);
-    if (fetched_) load.make_ranged = fetched_->make_ranged();
+    digest();
+    LoadOptions load = load_options();
+    if (fetched_) load = fetched_->in_ranges(std::move(load));
     std::shared_ptr<Model> model = Model::load(base_, load);
-    const std::string got = digest_of_files({base_, dir_});
-    XRUN_CHECK(got == wanted,
-               "{}: the files in this folder changed since the run opened it (digest {}, wanted "
-               "{}); restore the folder or begin a new run",
-               dir_.string(), got, wanted);
+    // Stored values were found by the digest, so the files must not have changed since.
+    XRUN_CHECK(files_state() == digested_state_,
+               "{}: the files in this folder changed since the run opened it; restore the folder "
+               "or begin a new run",
+               dir_.string());
     // Of the weights in memory, for check_digest().
     loaded_digest_ = model->digest();
     model_ = std::move(model);

@@ -142,6 +142,11 @@ class FrozenModel : public LogprobSource {
   void check_device(const MicroBatch& micro) const;
   FrozenModel(std::filesystem::path dir, FrozenOptions options);
   FrozenSource source();
+  LoadOptions load_options() const;                    // of a model that is whole
+  std::vector<std::filesystem::path> folders() const;  // of the base model and the adapter
+  std::string files_state() const;                     // weight_files_state() of both
+  // Sets the digest. Ranks (null: none) share the reading; then each of them makes the call.
+  void take_digest(Ranks* ranks);
   FrozenRows& rows(double temperature, int64_t columns);
   const CompanionPack* companion_of(const MicroBatch& micro) const;  // in its vocabulary; or null
   void check_head(bool classifier) const;
@@ -160,7 +165,8 @@ class FrozenModel : public LogprobSource {
   std::shared_ptr<const Tokenizer> tokenizer_;  // null: there is none
   mutable std::string fingerprint_;
   mutable std::map<std::shared_ptr<const Tokenizer>, KnownVocabulary> known_;  // of batches
-  std::string digest_, loaded_digest_;
+  std::string digest_, digested_state_;    // of the files, and their state when they were read
+  std::string loaded_digest_;              // of the weights in memory
   std::unique_ptr<FetchedModel> fetched_;  // null: the weights are whole
   std::shared_ptr<Model> model_;
   at::Tensor head_;   // loaded alone; undefined before

@@ -58,8 +58,8 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
   policy->check_train();
   // At level 3 each rank loads its own ranges when a forward first asks.
   if (FetchingRanks* const ranks = ranks_to_fetch_from(options.dist, 3)) {
-    policy->fetched_ =
-        std::make_unique<FetchedModel>(*ranks, [owner = policy.get()] { owner->model(); });
+    policy->fetched_ = std::make_unique<FetchedModel>(*ranks, base, policy->load_options(),
+                                                      [owner = policy.get()] { owner->model(); });
   }
   if (!tokenizer_files(base).empty()) {
     policy->tokenizer_ = Tokenizer::load(base);
@@ -97,7 +97,7 @@ void Policy::use_template(std::shared_ptr<const ChatTemplate> chat_template) {
   if (!chat_template_) chat_template_ = std::move(chat_template);
 }
 
-std::shared_ptr<Model> Policy::load_trained() const {
+LoadOptions Policy::load_options() const {
   LoadOptions options{.dtype = options_.dtype,
                       .gemm = options_.gemm,
                       .trainable = true,
@@ -109,14 +109,19 @@ std::shared_ptr<Model> Policy::load_trained() const {
     // Drawn from the seed, so that every rank makes the same factors.
     options.adapter = make_adapter(*options_.lora, read_model_config(dir_), options_.seed);
   }
-  if (fetched_) options.make_ranged = fetched_->make_ranged();
-  return Model::load(dir_, options);
+  return options;
+}
+
+LoadOptions Policy::frozen_options() const {
+  return {.dtype = options_.dtype, .gemm = options_.gemm, .device = options_.device};
 }
 
 Model& Policy::own_model() {
   // At the first forward, not at open: check and inspect of a recipe must not wait for weights.
   if (!model_) {
-    std::shared_ptr<Model> model = load_trained();
+    const LoadOptions options = load_options();
+    std::shared_ptr<Model> model =
+        Model::load(dir_, fetched_ ? fetched_->in_ranges(options) : options);
     // A fresh adapter adds exactly 0.
     folder_digest_ =
         options_.lora ? Model::with_adapter(*model, nullptr)->digest() : model->digest();
@@ -129,12 +134,10 @@ Model& Policy::own_model() {
 }
 
 std::shared_ptr<Model> Policy::load_frozen(const std::filesystem::path& weights,
-                                           const MakeRangedWeights& make_ranged) {
+                                           FetchedModel* fetched) {
   if (!model().adapter()) {
-    return Model::load(weights, {.dtype = options_.dtype,
-                                 .gemm = options_.gemm,
-                                 .device = options_.device,
-                                 .make_ranged = make_ranged});
+    const LoadOptions options = frozen_options();
+    return Model::load(weights, fetched ? fetched->in_ranges(options) : options);
   }
   // The base is shared with the policy: only the factors differ.
   return Model::with_adapter(

@@ -93,9 +93,11 @@ class Policy : public LogprobSource,
   std::shared_ptr<Reference> reference();
   // Loads the frozen model of a reference. With an adapter it shares this policy's base weights;
   // `weights` is then the folder of an adapter, or of the base model for none.
-  //   make_ranged  LoadOptions::make_ranged, for weights that the policy does not share
+  //   fetched  of weights that the policy does not share; null: they are whole
   std::shared_ptr<Model> load_frozen(const std::filesystem::path& weights,
-                                     const MakeRangedWeights& make_ranged = {});
+                                     FetchedModel* fetched = nullptr);
+  // Options of such a model, where the policy has no adapter.
+  LoadOptions frozen_options() const;
   // True if a training forward has dropout.
   bool has_noise() const;
   // Sets the folder for the weights of references taken after training began.
@@ -131,7 +133,7 @@ class Policy : public LogprobSource,
   Policy(std::filesystem::path dir, PolicyOptions options);
   void check_train() const;               // throws UsageError for patterns that do not fit
   std::string exported_template() const;  // "": the tokenizer's own will do
-  std::shared_ptr<Model> load_trained() const;
+  LoadOptions load_options() const;
 
   // The weights of the k-th reference of this policy; saved, so that the k-th call of a resumed
   // recipe returns the same one.

@@ -31,7 +31,8 @@ Reference::Reference(std::shared_ptr<Policy> policy, std::filesystem::path weigh
   FetchingRanks* const ranks = ranks_to_fetch_from(policy_->options().dist, 1);
   // Beside an adapter the reference is the policy's own base, which is in ranges with it.
   if (ranks == nullptr || policy_->trains_adapter()) return;
-  fetched_ = std::make_unique<FetchedModel>(*ranks, [this] { frozen(); });
+  fetched_ = std::make_unique<FetchedModel>(*ranks, weights_, policy_->frozen_options(),
+                                            [this] { frozen(); });
 }
 
 Reference::~Reference() = default;
@@ -51,8 +52,7 @@ Model& Reference::frozen() {
   if (!model_) {
     // The folder may have changed since the run began.
     const std::string& wanted = digest();
-    std::shared_ptr<Model> model =
-        policy_->load_frozen(weights_, fetched_ ? fetched_->make_ranged() : MakeRangedWeights());
+    std::shared_ptr<Model> model = policy_->load_frozen(weights_, fetched_.get());
     const std::string got = model->digest();
     XRUN_CHECK(got == wanted,
                "{}: the weights in this folder changed since the reference was taken (digest {}, "

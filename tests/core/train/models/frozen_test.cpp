@@ -281,9 +281,9 @@ TEST_F(Frozen, AFolderThatChangedBeforeItLoadsIsRefused) {
                              dir / "config.json",
                              std::filesystem::copy_options::overwrite_existing);
   write_file_atomic(dir / "config.json", read_file(dir / "config.json") + "\n");
-  EXPECT_EQ(message_of<Error>([&] { model->model(); })
-                .find(dir.string() + ": the files in this folder changed since the run opened it "
-                                     "(digest "),
+  EXPECT_EQ(message_of<Error>([&] {
+              model->model();
+            }).find(dir.string() + ": the files in this folder changed since the run opened it; "),
             0u);
   EXPECT_NE(FrozenModel::open(dir)->digest(), digest);
 }
