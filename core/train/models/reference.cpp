@@ -27,7 +27,9 @@ Reference::Reference(std::shared_ptr<Policy> policy, std::filesystem::path weigh
                        const PolicyOptions& options = policy_->options();
                        return FrozenSettings{options.dtype, options.gemm, options.device,
                                              options.head_mb};
-                     }}) {
+                     }}) {}
+
+void Reference::divide() {
   FetchingRanks* const ranks = ranks_to_fetch_from(policy_->options().dist, 1);
   // Beside an adapter the reference is the policy's own base, which is in ranges with it.
   if (ranks == nullptr || policy_->trains_adapter()) return;

@@ -30,6 +30,9 @@ class Reference : public LogprobSource {
             int64_t updates);
   ~Reference() override;
 
+  // Divides the frozen weights over the ranks, where these hold ranges. Every rank makes the call,
+  // before the weights load.
+  void divide();
   // True while the policy's own forward answers, as in step 0.
   bool shares() const;
   // As FrozenLogprobs has them.

@@ -232,6 +232,7 @@ void register_policy(lua_State* L) {
                 on_first_rank(session_ranks(L), "a reference",
                               [&] { reference = self.reference(); });
                 if (!reference) reference = self.reference();
+                reference->divide();
                 session_of(L).models.add(reference);
                 push(L, std::move(reference));
                 return 1;
