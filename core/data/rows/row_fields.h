@@ -39,8 +39,9 @@ class RowFields {
   // of another kind whose format the row has or else a setting that may name them.
   [[noreturn]] void refuse_format(const Json& row) const;
   // Returns the end of a message about a missing column: "; columns that are not used: question,
-  // good; name the right one, for example fields = { prompt = "question" }". "" if every column is
-  // read. A column that `fields` names is reported as lacking instead: others do not stand for it.
+  // good; name the right one, for example fields = { prompt = "question" }", or its columns if
+  // every one is read. A column that `fields` names is reported as lacking before them, and only
+  // one whose name tells is proposed for it.
   std::string other_columns(const Json& row, const std::string& ours) const;
   // Ends a refusal of a row with chosen and rejected by another reader: names theirs; else "".
   std::string pair_hint(const Json& row) const;
