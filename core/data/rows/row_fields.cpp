@@ -345,11 +345,31 @@ void RowFields::refuse_rivals(const std::string& first, const std::string& secon
                   spelled(first), spelled(second)));
 }
 
+std::string RowFields::renamed_extra(const Json& row, const std::string& name) const {
+  if (!is_named(name) || row.find(name) != nullptr) return "";
+  const Json* value = row.find(spelled(name));
+  return value != nullptr && (value->is_string() || value->is_number()) ? spelled(name) : "";
+}
+
+std::string RowFields::keep_by_their_names(const Json& row) const {
+  std::vector<std::string> names;
+  for (const std::string& name : keep_) {
+    const std::string theirs = renamed_extra(row, name);
+    const std::string& kept = theirs.empty() ? name : theirs;
+    if (!has_name(names, kept)) names.push_back(kept);
+  }
+  std::string text;
+  for (const std::string& name : names) add_item(text, '"' + name + '"');
+  return text;
+}
+
 void RowFields::read_extra(const Json& row, RowExtras& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
     // A value may be missing; a similar name is probably a slip.
-    if (value == nullptr) {
+    if (const std::string theirs = renamed_extra(row, name); !theirs.empty()) {
+      out.notes.push_back(renamed_note(name, theirs, keep_by_their_names(row)));
+    } else if (value == nullptr) {
       const std::string near = suggestion(name, row);
       if (!near.empty()) out.notes.push_back("extra column \"" + name + "\" is not there" + near);
     }

@@ -66,6 +66,11 @@ class RowFields {
   std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
   std::vector<std::string> with_our_names(const std::vector<std::string>& columns) const;
+  // The file's name of an extra column that `keep` names by ours, if the row has it there alone and
+  // as text or a number; else "".
+  std::string renamed_extra(const Json& row, const std::string& name) const;
+  // '"question", "answer"': `keep` with the file's names.
+  std::string keep_by_their_names(const Json& row) const;
   // guess_columns for the columns of `wanted` that the row lacks.
   ColumnNames guessed_fields(const Json& row, const RowFormat& wanted,
                              const std::vector<std::string>& columns) const;

@@ -192,6 +192,21 @@ TEST(PreferenceRow, AMissingSideIsProposedFromTheColumnsOfTheRow) {
             "has no \"chosen\"; its columns: prompt, rejected, chosen (null)");
 }
 
+TEST(PreferenceRow, KeepWithOurNameOfARenamedColumnIsToldTheirs) {
+  RowSettings settings;
+  settings.fields = {{"prompt", "question"}};
+  settings.keep = {"prompt", "answer"};
+  const PreferenceReader reader(settings);
+  const PreferenceRow row = reader.read(
+      parse_json(R"({"question":"q","chosen":"a","rejected":"b","answer":"4"})", "row"));
+  EXPECT_TRUE(row.extra[0].is_null());
+  ASSERT_EQ(row.notes.size(), 1u);
+  EXPECT_EQ(
+      row.notes[0],
+      "keep: these rows have their \"prompt\" as \"question\", which `fields` names: keep = { "
+      "\"question\", \"answer\" } keeps it");
+}
+
 TEST(PreferenceRow, AColumnCalledWeightIsIgnoredUnlessNamed) {
   EXPECT_EQ(read(R"({"prompt":"hi","chosen":"yes","rejected":"no","weight":9})").weight, 1.0f);
 }
