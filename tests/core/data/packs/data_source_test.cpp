@@ -106,6 +106,7 @@ TEST_F(DataSources, AFileOfAnotherEncodingIsRefused) {
                          "-f GB18030 -t UTF-8 "),
             std::string::npos)
       << message;
+  EXPECT_EQ(message.find("max_bad"), std::string::npos) << message;
 }
 
 TEST_F(DataSources, AFileOfAnotherFormIsNamedWithTheFix) {
@@ -234,7 +235,8 @@ TEST_F(DataSources, AnErrorOfTheDataShowsItsRowAndASettingThatHelps) {
     const std::string message = error.what();
     EXPECT_NE(message.find("\n  row  {\"prompt\":\"q\",\"chosen\":\"\""), std::string::npos)
         << message;
-    EXPECT_TRUE(message.ends_with("\n    --set max_bad=0.25  train on the other rows")) << message;
+    EXPECT_TRUE(message.ends_with("\n    --set max_bad=0.25  train on the other 3 rows"))
+        << message;
   }
 }
 
