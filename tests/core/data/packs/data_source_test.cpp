@@ -309,6 +309,41 @@ TEST_F(DataSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
             std::string::npos);
 }
 
+// A template whose blocks cover no answer.
+class Unmarked : public HandChatml {
+ public:
+  Rendering render(const Json& messages, const Json& kwargs) const override {
+    Rendering out = HandChatml::render(messages, kwargs);
+    out.turns.clear();
+    for (RenderSpan& span : out.spans) span.generation = false;
+    return out;
+  }
+};
+
+TEST_F(DataSources, AMaskThatIsEmptyInEveryRowIsMendedByTheTemplateAlone) {
+  const auto unmarked = std::make_shared<Unmarked>();
+  DataOptions some = options(numbered_pairs(3));
+  const auto message = [&] {
+    return error_of([&] { DataSet::open(some, tokenizer(), unmarked); });
+  };
+  const std::string law = message();
+  EXPECT_NE(law.find("\"mask_not_empty\" in 3 of 3 rows"), std::string::npos) << law;
+  EXPECT_NE(law.find("\n  mark the text of assistant turns in the template"), std::string::npos)
+      << law;
+  EXPECT_NE(law.find("\n  continue with\n    --set template="), std::string::npos) << law;
+  EXPECT_EQ(law.find("laws."), std::string::npos) << law;
+  some.disabled_laws = {"mask_not_empty"};
+  const std::string rows = message();
+  EXPECT_NE(rows.find("empty_mask: no token of the chosen side is trained: no {% generation %} "
+                      "block of the template covers an answer"),
+            std::string::npos)
+      << rows;
+  // Every token around the answers is trained.
+  some.settings.train_on = TrainOn::kAll;
+  some.disabled_laws = {};
+  EXPECT_NE(message().find("laws.mask_not_empty=false"), std::string::npos) << message();
+}
+
 // Every spelling and every reason of tests/data, so that a change of either shows.
 TEST_F(DataSources, TheSampleFilesAreAccountedFor) {
   DataOptions some = options("");
