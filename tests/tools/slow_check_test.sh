@@ -147,6 +147,10 @@ grep -qE 'ok +steps .*; [0-9]+ good, [0-9]+ bad; [0-9.]+ epochs?$' out.txt ||
   { cat out.txt; fail "no labels or epochs"; }
 grep -qE 'decreases when good answers become more likely' out.txt ||
   { cat out.txt; fail "no slope by label"; }
+# Half of KTO's loss is missing where all answers have one label.
+for i in 1 2 3; do echo "{\"prompt\":\"q$i\",\"completion\":\"a\",\"label\":true}"; done >good.jsonl
+wants 0 'answers are labelled good: KTO needs both good and bad ones' \
+  "$xrun" check recipes/kto.lua --set model=tiny --set data.1.path=good.jsonl
 wants 0 'each step holds every row' check "$dpo" --set batch.pairs=100
 wants 0 'note: keep: ' check "$dpo" --set 'data.1.keep={"nothing"}'
 "$xrun" init-model gpt2 --preset gpt2-tiny --tokenizer "$root/tests/data/tiny_tokenizer" >/dev/null

@@ -84,7 +84,10 @@ void RowColumns::fix_extra_types(StoredRow& row) {
         note_first(left_out_note(keep[k]));
         continue;
       }
-      note_first(no_column_note(keep[k]));
+      const bool renamed =
+          std::any_of(row.notes.begin(), row.notes.end(),
+                      [&](const std::string& note) { return is_renamed_note(note, keep[k]); });
+      if (!renamed) note_first(no_column_note(keep[k]));
       continue;
     }
     if (extra_types_[k] == "string" && row.extra[k].is_null()) {

@@ -17,15 +17,16 @@
 #include "core/data/rows/row_encoder.h"
 #include "core/data/rows/row_parse.h"
 #include "core/data/rows/row_splitter.h"
+#include "core/text/chat/fitting_templates.h"
 #include "core/text/chat/template_laws.h"
 
 namespace xrun {
 
 namespace {
 
-// Raised when the same input gives other bytes, for example when an encoder changes. 15: lost
-// reasoning is noted, and pairs of equal tokens are dropped.
-constexpr int64_t kRowVersion = 15;
+// Raised when the same input gives other bytes, for example when an encoder changes. 16: a cut
+// divides no character.
+constexpr int64_t kRowVersion = 16;
 constexpr size_t kLawRows = 64;           // rows on which the laws are checked
 constexpr int64_t kLawLines = 1000;       // lines of each file from which they are taken
 constexpr size_t kLawRowBytes = 1 << 20;  // longer rows are skipped: they are not typical
@@ -115,6 +116,13 @@ std::vector<LawSample> sample_rows(RowEncoder& encoder, const std::vector<DataFi
   return samples;
 }
 
+// The setting to continue with if no row would train an answer; without the law nothing is left.
+std::vector<PastedSetting> marking_template(const Tokenizer& tokenizer) {
+  const std::vector<std::string> fitting = fitting_templates(tokenizer);
+  if (fitting.empty()) return {};
+  return {{"template=" + fitting.front(), "a built-in template that marks the answers"}};
+}
+
 // Before hours of encoding: a template that trains the wrong tokens is found on a few rows.
 void check_template(const DataOptions& options, const RowEncoding& encoding,
                     const std::vector<DataFile>& files) {
@@ -128,8 +136,12 @@ void check_template(const DataOptions& options, const RowEncoding& encoding,
   const std::vector<LawSample> samples = sample_rows(*encoder, files);
   std::string text;
   std::string setting;
+  bool trains = true;
   for (const LawBreach& breach :
        check_laws(*encoding.tokenizer, chat_template, samples, options.disabled_laws)) {
+    // Under "all" the tokens around the answers train without marks.
+    trains &= breach.law != kMaskLaw || breach.samples < breach.rendered ||
+              encoding.settings.train_on == TrainOn::kAll;
     add_item(setting, fmt::format("laws.{}=false", breach.law), " --set ");
     text += fmt::format("{}: the chat template \"{}\" breaks the law \"{}\" in {} of {} rows: {}\n",
                         breach.where, chat_template.name(), breach.law, breach.samples,
@@ -137,6 +149,12 @@ void check_template(const DataOptions& options, const RowEncoding& encoding,
   }
   if (text.empty()) return;
   text.pop_back();
+  if (!trains) {
+    throw data_error(text +
+                         "\n  mark the text of assistant turns in the template, with {% generation "
+                         "%} before it and {% endgeneration %} behind it",
+                     "", marking_template(*encoding.tokenizer));
+  }
   throw data_error(text, "", {{setting, "train although the template breaks this law"}});
 }
 

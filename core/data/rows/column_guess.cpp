@@ -1,9 +1,10 @@
 // The surest guesses come first, so that a vague one never takes their column: names of public data
-// sets, misspellings, then any column that may hold such a value.
+// sets, misspellings, names with such a word, then any column that may hold such a value.
 
 #include "core/data/rows/column_guess.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/base/strings.h"
 
@@ -27,6 +28,75 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"worse", "rejected"},        {"bad", "rejected"},
 };
 
+// The last word of columns that tell where a row is from, not what it says.
+constexpr std::string_view kOrigins[] = {"id",    "uuid",    "hash",  "index",    "source",
+                                         "url",   "dataset", "split", "language", "category",
+                                         "topic", "model",   "type"};
+
+// "better_answer" -> "better", "answer"
+std::vector<std::string> words_of(const std::string& column) {
+  std::vector<std::string> words;
+  bool begins = true;
+  for (const char c : lower_case(column)) {
+    const bool between = c == '_' || c == '-' || c == '.' || c == ' ';
+    if (begins && !between) words.emplace_back();
+    if (!between) words.back() += c;
+    begins = between;
+  }
+  return words;
+}
+
+bool tells_origin(const std::string& column) {
+  const std::vector<std::string> words = words_of(column);
+  return !words.empty() &&
+         std::find(std::begin(kOrigins), std::end(kOrigins), words.back()) != std::end(kOrigins);
+}
+
+// Our names for the words of a column's name: chosen and completion for "better_answer". Any
+// column may be called a text.
+std::vector<std::string> meanings(const std::string& column) {
+  std::vector<std::string> names;
+  for (const std::string& word : words_of(column)) {
+    for (const auto& [theirs, ours] : kOtherNames) {
+      const bool says_it = word == theirs || word == ours;
+      if (says_it && ours != std::string_view("text")) names.emplace_back(ours);
+    }
+  }
+  return names;
+}
+
+bool has_meaning(const std::string& column, const std::string& ours) {
+  const std::vector<std::string> names = meanings(column);
+  return !tells_origin(column) && std::find(names.begin(), names.end(), ours) != names.end();
+}
+
+// True if the name of a column says that it is something else. Each side of a pair is an answer.
+bool means_other(const std::string& column, const std::string& ours) {
+  const bool answer = ours == "chosen" || ours == "rejected";
+  const std::vector<std::string> names = meanings(column);
+  return tells_origin(column) ||
+         std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return name != ours && !(answer && name == "completion");
+         });
+}
+
+bool is_list(const std::string& ours) {
+  return ours == "messages" || ours == "conversations" || ours == "input_ids";
+}
+
+bool may_hold(const Json& value, const std::string& ours) {
+  if (ours == "label") return value.is_number() || value.is_bool() || value.is_string();
+  return value.is_array() || (value.is_string() && !is_list(ours));
+}
+
+// The only one of `columns` that `fits`; "" if there is none or if there are several.
+template <typename Fits>
+std::string only_column(const std::vector<std::string>& columns, const Fits& fits) {
+  const auto first = std::find_if(columns.begin(), columns.end(), fits);
+  const bool several = first != columns.end() && std::any_of(first + 1, columns.end(), fits);
+  return first == columns.end() || several ? "" : *first;
+}
+
 }  // namespace
 
 bool is_other_name(const std::string& theirs, const std::string& ours) {
@@ -40,6 +110,24 @@ std::vector<std::string> our_names(const std::vector<std::string>& columns) {
     if (std::find(columns.begin(), columns.end(), theirs) != columns.end()) names.push_back(ours);
   }
   return names;
+}
+
+std::string likely_column(const Json& row, const std::string& ours,
+                          const std::vector<std::string>& unread, bool by_name) {
+  std::vector<std::string> left;
+  for (const std::string& column : unread) {
+    if (may_hold(*row.find(column), ours)) left.push_back(column);
+  }
+  const auto usual = std::find_if(left.begin(), left.end(), [&](const std::string& column) {
+    return is_other_name(column, ours);
+  });
+  if (usual != left.end()) return *usual;
+  std::string near = nearest_name(ours, left);
+  if (!near.empty()) return near;
+  const auto has_word = [&](const std::string& column) { return has_meaning(column, ours); };
+  std::string named = only_column(left, has_word);
+  if (!named.empty() || by_name || std::any_of(left.begin(), left.end(), has_word)) return named;
+  return only_column(left, [&](const std::string& column) { return !means_other(column, ours); });
 }
 
 ColumnNames guess_columns(const Json& row, const std::vector<std::string>& lacking,
@@ -65,9 +153,14 @@ ColumnNames guess_columns(const Json& row, const std::vector<std::string>& lacki
   }
   for (auto& [ours, theirs] : guess) {
     if (theirs != kNoColumn) continue;
-    const bool list = ours == "messages" || ours == "conversations" || ours == "input_ids";
-    take(theirs, std::find_if(left.begin(), left.end(), [&](const auto& column) {
-           return !list || row.find(column)->is_array();
+    take(theirs, std::find_if(left.begin(), left.end(), [&, &ours = ours](const auto& column) {
+           return has_meaning(column, ours);
+         }));
+  }
+  for (auto& [ours, theirs] : guess) {
+    if (theirs != kNoColumn) continue;
+    take(theirs, std::find_if(left.begin(), left.end(), [&, &ours = ours](const auto& column) {
+           return !tells_origin(column) && (!is_list(ours) || row.find(column)->is_array());
          }));
   }
   return guess;

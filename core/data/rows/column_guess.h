@@ -20,6 +20,12 @@ bool is_other_name(const std::string& theirs, const std::string& ours);
 // Returns our name for each column that has a name of public data sets; other columns are left out.
 std::vector<std::string> our_names(const std::vector<std::string>& columns);
 
+// Returns the one column of `unread` that may be meant by our name; "" if there is none or if
+// several are as likely.
+//   by_name   only by its name: a usual one, a misspelling, or a word of it ("better_answer")
+std::string likely_column(const Json& row, const std::string& ours,
+                          const std::vector<std::string>& unread, bool by_name = false);
+
 // Returns a guess for each of our names in `lacking`, in their order, from the row's columns in
 // `unread`. A column is the guess for one name at most.
 ColumnNames guess_columns(const Json& row, const std::vector<std::string>& lacking,

@@ -57,15 +57,17 @@ void note_plain_turns(const RowEncoding& encoding, const EncodedRow& out,
   notes.push_back(note);
 }
 
-// Ends a refusal for an empty mask: names the flag of the messages that excludes an answer; "" if
-// none does.
-std::string flag_cause(const Json& messages) {
-  for (const Json& message : messages.as_array()) {
+// Ends a refusal for an empty mask: names the flag that excludes an answer among the messages from
+// `given` on, or the template, which marks none of them.
+std::string mask_cause(const Json& messages, size_t given) {
+  for (size_t m = given; m < messages.size(); ++m) {
+    const Json& message = messages.as_array()[m];
     const char* flag = is_assistant(message) ? untrained_by(message) : nullptr;
     if (flag == nullptr) continue;
     return fmt::format(": the \"{}\" of an assistant turn excludes it", flag);
   }
-  return "";
+  return ": no {% generation %} block of the template covers an answer; name a template whose "
+         "blocks do, say --set template=chatml";
 }
 
 // Ends every encoder: adds notes, moves the extras of `row` into `out` and applies max_length.
@@ -100,8 +102,9 @@ class PreferenceEncoder : public RowEncoder {
     // Both sides: without a trained token on one of them the pair expresses no preference.
     for (size_t s = 0; s < 2; ++s) {
       if (is_trained(out.streams[s])) continue;
-      throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained",
-                                                 s == 0 ? "chosen" : "rejected"));
+      throw RowRefusal("empty_mask", fmt::format("no token of the {} side is trained{}",
+                                                 s == 0 ? "chosen" : "rejected",
+                                                 mask_cause(*sides[s], row.shared)));
     }
     require_different_sides(out, "the template or the tokenizer leaves out what differs");
     note_lost_reasoning(row.rejected, row.kwargs, *encoding_.chat_template, row.notes);
@@ -148,8 +151,8 @@ class ChatEncoder : public RowEncoder {
     out.streams[0] =
         encode_conversation(chat.messages, chat.kwargs, chat.given, style_, out.straddlers);
     if (!is_trained(out.streams[0])) {
-      throw RowRefusal("empty_mask",
-                       "no token of the conversation is trained" + flag_cause(chat.messages));
+      throw RowRefusal("empty_mask", "no token of the conversation is trained" +
+                                         mask_cause(chat.messages, chat.given));
     }
     // Up to the first answer: rows with one prompt stay on one side of a split.
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
@@ -216,8 +219,8 @@ class FeedbackEncoder : public RowEncoder {
     out.streams[0] =
         encode_conversation(answer.messages, answer.kwargs, answer.given, style_, out.straddlers);
     if (!is_trained(out.streams[0])) {
-      throw RowRefusal("empty_mask",
-                       "no token of the answer is trained" + flag_cause(answer.messages));
+      throw RowRefusal("empty_mask", "no token of the answer is trained" +
+                                         mask_cause(answer.messages, answer.given));
     }
     // Answers to one prompt stay on one side of a split.
     answer.prompt_hash = hash_messages(answer.messages, answer.given);

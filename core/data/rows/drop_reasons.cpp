@@ -52,7 +52,7 @@ constexpr DropReason kDropReasons[] = {
     {kTooLongReason, "all",
      "the row has more tokens than `max_length`, or is too long to be read or rendered"},
     {kNoAnswerLeftReason, "conversations",
-     "the prompt alone fills `max_length`, so `over_length = \"cut\"` would leave no answer"},
+     "the prompt leaves no room within `max_length`, so `over_length = \"cut\"` would keep no answer"},
     {kFilteredReason, "all", "the filter of the recipe leaves the row out"},
 };
 

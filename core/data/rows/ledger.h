@@ -42,7 +42,7 @@ class RatingRefusal : public RowRefusal {
 constexpr const char* kFilteredReason = "filter";
 // Rows above max_length or above what can be read, rendered or tokenised at once.
 constexpr const char* kTooLongReason = "too_long";
-// Rows that over_length = "cut" cannot shorten: their prompt alone has max_length tokens.
+// Rows that over_length = "cut" cannot shorten: their prompt leaves no room for an answer.
 constexpr const char* kNoAnswerLeftReason = "no_answer_left";
 // Rows whose tool calls the template leaves out.
 constexpr const char* kLostCallsReason = "lost_tool_calls";

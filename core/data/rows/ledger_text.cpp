@@ -148,6 +148,15 @@ bool looks_like_gb18030(std::string_view text) {
   return paired >= 4 && paired > 4 * alone;
 }
 
+// The max_bad that a share of bad rows needs; nothing if they are all but a few, since the file or
+// the configuration is wrong then.
+std::vector<PastedSetting> larger_share(double share, const std::string& effect) {
+  // Rounded up to the next percent, so that the pasted setting passes.
+  const double needed = std::ceil(100 * share) / 100;
+  if (needed >= 1) return {};
+  return {{fmt::format("max_bad={:.2f}", needed), effect}};
+}
+
 // Throws Error if a larger share of the rows than `max_bad` is not UTF-8: the file has another
 // encoding, and its text would train as replacement characters.
 void check_encoding(const SourceLedger& ledger, double max_bad) {
@@ -165,10 +174,7 @@ void check_encoding(const SourceLedger& ledger, double max_bad) {
                   "utf8.jsonl",
                   file, count_text(repaired), counted(ledger.rows, "row"),
                   chinese ? " and look like GB18030" : "", chinese ? "GB18030" : "ENCODING", file),
-      "",
-      // Rounded up to the next percent, so that the pasted setting passes.
-      {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
-        "train with a replacement character for each invalid byte"}});
+      "", larger_share(share, "train with a replacement character for each invalid byte"));
 }
 
 // "chats (tools.jsonl)": the name of a source, and its file if that has another name.
@@ -316,17 +322,18 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
   const double share = static_cast<double>(bad) / static_cast<double>(ledger.kept + bad);
   if (share <= max_bad) return;
   // Examples of the rows that count here, not of those that are too long.
-  SourceLedger counted = ledger;
-  std::erase_if(counted.bad, [](const BadRow& row) { return is_about_length(row.reason); });
+  SourceLedger examples = ledger;
+  std::erase_if(examples.bad, [](const BadRow& row) { return is_about_length(row.reason); });
   throw data_error(
-      fmt::format("{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %{}{}",
-                  name_and_file(ledger), count_text(bad), count_text(ledger.kept + bad),
-                  100 * share, 100 * max_bad,
-                  loses_messages(counted) ? "" : "; fix the rows or name their columns in `fields`",
-                  bad_rows_text(counted)),
-      first_bad_row(counted),
-      settings_with_laws(counted, {{fmt::format("max_bad={:.2f}", std::ceil(100 * share) / 100),
-                                    "train on the other rows"}}));
+      fmt::format(
+          "{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %{}{}",
+          name_and_file(ledger), count_text(bad), count_text(ledger.kept + bad), 100 * share,
+          100 * max_bad,
+          loses_messages(examples) ? "" : "; fix the rows or name their columns in `fields`",
+          bad_rows_text(examples)),
+      first_bad_row(examples),
+      settings_with_laws(examples,
+                         larger_share(share, "train on the other " + counted(ledger.kept, "row"))));
 }
 
 }  // namespace xrun

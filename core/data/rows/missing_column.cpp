@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
 #include <vector>
 
 #include "core/base/strings.h"
@@ -14,11 +13,26 @@ namespace xrun {
 namespace {
 
 constexpr std::string_view kUnused[] = {"the column \"", "\" is not used"};
+constexpr std::string_view kRenamedEnd = "\", which `fields` names: keep = { ";
 constexpr size_t kListed = 4;  // columns in a message
 
 int64_t rows_of(const SourceLedger& source, const std::string& note) {
   const auto found = source.notes.find(note);
   return found == source.notes.end() ? 0 : found->second;
+}
+
+std::string renamed_beginning(const std::string& column) {
+  return fmt::format("keep: these rows have their \"{}\" as \"", column);
+}
+
+// The file's name for a column that `keep` names by ours; "" if no note says so.
+std::string renamed_column(const SourceLedger& source, const std::string& column) {
+  for (const auto& [note, rows] : source.notes) {
+    if (!is_renamed_note(note, column)) continue;
+    const size_t begin = renamed_beginning(column).size();
+    return note.substr(begin, note.find(kRenamedEnd, begin) - begin);
+  }
+  return "";
 }
 
 std::vector<std::string> unused_columns(const SourceLedger& source) {
@@ -42,6 +56,15 @@ std::string left_out_note(const std::string& column) {
                      column);
 }
 
+std::string renamed_note(const std::string& column, const std::string& theirs,
+                         const std::string& keep) {
+  return fmt::format("{}{}{}{} }} keeps it", renamed_beginning(column), theirs, kRenamedEnd, keep);
+}
+
+bool is_renamed_note(std::string_view note, const std::string& column) {
+  return note.starts_with(renamed_beginning(column));
+}
+
 std::string unused_note(const std::string& column) {
   return fmt::format("{}{}{}", kUnused[0], column, kUnused[1]);
 }
@@ -51,6 +74,12 @@ MissingColumn missing_column(const Ledger& ledger, const std::string& column) {
     if (rows_of(source, unused_note(column)) > 0) {
       return {"`keep` does not name the column of the data",
               fmt::format("data = {{{{ path = ..., keep = {{ \"{}\" }} }}}} keeps it", column)};
+    }
+    if (const std::string theirs = renamed_column(source, column); !theirs.empty()) {
+      return {fmt::format("`fields` reads \"{}\" from the column \"{}\", and `keep` keeps columns "
+                          "under their own names",
+                          column, theirs),
+              fmt::format("name that one, keep = {{ \"{0}\" }}, and read it as s.{0}", theirs)};
     }
     if (rows_of(source, no_column_note(column)) == 0) continue;
     if (const int64_t with = rows_of(source, left_out_note(column)); with > 0) {

@@ -58,6 +58,15 @@ std::string suggestion(const std::string& name, const Json& row) {
   return near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near);
 }
 
+// "chosen", "rejected (null)"
+std::vector<std::string> columns_seen(const Json& row) {
+  std::vector<std::string> columns;
+  for (const Json::Member& member : row.as_object()) {
+    columns.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
+  }
+  return columns;
+}
+
 bool is_pair(const Json& row) {
   const Json* chosen = row.find("chosen");
   const Json* rejected = row.find("rejected");
@@ -173,11 +182,10 @@ std::string RowFields::missing_fields(const Json& row) const {
 // The message goes from the surest explanation to the vaguest: wrong names in `fields`, columns
 // known from public sets, another kind of row, a guess.
 void RowFields::refuse_format(const Json& row) const {
-  std::vector<std::string> seen;
+  const std::vector<std::string> seen = columns_seen(row);
   std::vector<std::string> columns;  // those that are not null
   size_t texts = 0, lists = 0;
   for (const Json::Member& member : row.as_object()) {
-    seen.push_back(member.first + (member.second.is_null() ? " (null)" : ""));
     if (!member.second.is_null()) columns.push_back(member.first);
     texts += member.second.is_string() ? 1 : 0;
     lists += member.second.is_array() || member.second.is_object() ? 1 : 0;
@@ -294,24 +302,30 @@ bool RowFields::is_unread(const std::string& column) const {
 }
 
 std::string RowFields::other_columns(const Json& row, const std::string& ours) const {
-  if (is_named(ours)) return missing_field(row, ours, spelled(ours));
+  const std::string lacking = is_named(ours) ? missing_field(row, ours, spelled(ours)) : "";
+  // `fields` names the right column where the row has it, and where a similar name is a slip.
+  if (is_named(ours) && (row.find(spelled(ours)) || !suggestion(spelled(ours), row).empty())) {
+    return lacking;
+  }
   std::vector<std::string> names;
   for (const Json::Member& member : row.as_object()) {
     if (is_unread(member.first)) names.push_back(member.first);
   }
-  if (names.empty()) return "";
+  if (names.empty()) return lacking + "; its columns: " + name_list(columns_seen(row));
   // An output is a completion, so it has the same other names.
   const std::string known = ours == "output" ? "completion" : ours;
-  const auto usual = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return is_other_name(name, known);
-  });
-  ColumnNames guess = {{ours, usual == names.end() ? names[0] : *usual}};
+  const std::string likely = likely_column(row, known, names, is_named(ours));
+  const std::string listed = lacking + "; columns that are not used: " + name_list(names);
+  if (likely.empty()) {
+    return is_named(ours) ? listed
+                          : listed + "; name the right one: " + naming(row, {{ours, kNoColumn}});
+  }
+  ColumnNames guess = {{ours, likely}};
   // Dolly's rows: instruction, context, response.
-  const bool context = ours == "output" && guess[0].second != "context" &&
-                       has_name(names, "context") && find(row, "input") == nullptr;
+  const bool context = ours == "output" && likely != "context" && has_name(names, "context") &&
+                       find(row, "input") == nullptr;
   if (context) guess.emplace_back("input", "context");
-  return fmt::format("; columns that are not used: {}; name the right one, for example {}",
-                     name_list(names), naming(row, guess));
+  return listed + "; name the right one, for example " + naming(row, guess);
 }
 
 void RowFields::note_losers(const Json& row, const std::string& winner,
@@ -331,11 +345,31 @@ void RowFields::refuse_rivals(const std::string& first, const std::string& secon
                   spelled(first), spelled(second)));
 }
 
+std::string RowFields::renamed_extra(const Json& row, const std::string& name) const {
+  if (!is_named(name) || row.find(name) != nullptr) return "";
+  const Json* value = row.find(spelled(name));
+  return value != nullptr && (value->is_string() || value->is_number()) ? spelled(name) : "";
+}
+
+std::string RowFields::keep_by_their_names(const Json& row) const {
+  std::vector<std::string> names;
+  for (const std::string& name : keep_) {
+    const std::string theirs = renamed_extra(row, name);
+    const std::string& kept = theirs.empty() ? name : theirs;
+    if (!has_name(names, kept)) names.push_back(kept);
+  }
+  std::string text;
+  for (const std::string& name : names) add_item(text, '"' + name + '"');
+  return text;
+}
+
 void RowFields::read_extra(const Json& row, RowExtras& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
     // A value may be missing; a similar name is probably a slip.
-    if (value == nullptr) {
+    if (const std::string theirs = renamed_extra(row, name); !theirs.empty()) {
+      out.notes.push_back(renamed_note(name, theirs, keep_by_their_names(row)));
+    } else if (value == nullptr) {
       const std::string near = suggestion(name, row);
       if (!near.empty()) out.notes.push_back("extra column \"" + name + "\" is not there" + near);
     }

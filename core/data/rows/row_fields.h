@@ -39,8 +39,9 @@ class RowFields {
   // of another kind whose format the row has or else a setting that may name them.
   [[noreturn]] void refuse_format(const Json& row) const;
   // Returns the end of a message about a missing column: "; columns that are not used: question,
-  // good; name the right one, for example fields = { prompt = "question" }". "" if every column is
-  // read. A column that `fields` names is reported as lacking instead: others do not stand for it.
+  // good; name the right one, for example fields = { prompt = "question" }", or its columns if
+  // every one is read. A column that `fields` names is reported as lacking before them, and only
+  // one whose name tells is proposed for it.
   std::string other_columns(const Json& row, const std::string& ours) const;
   // Ends a refusal of a row with chosen and rejected by another reader: names theirs; else "".
   std::string pair_hint(const Json& row) const;
@@ -65,6 +66,11 @@ class RowFields {
   std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
   std::vector<std::string> with_our_names(const std::vector<std::string>& columns) const;
+  // The file's name of an extra column that `keep` names by ours, if the row has it there alone and
+  // as text or a number; else "".
+  std::string renamed_extra(const Json& row, const std::string& name) const;
+  // '"question", "answer"': `keep` with the file's names.
+  std::string keep_by_their_names(const Json& row) const;
   // guess_columns for the columns of `wanted` that the row lacks.
   ColumnNames guessed_fields(const Json& row, const RowFormat& wanted,
                              const std::vector<std::string>& columns) const;

@@ -48,9 +48,9 @@ class TooLongError : public DataError {
 
 // Fits the row to max_length if one of its streams is longer. kRaise and kDrop: throws
 // AboveMaxLength. kCut: removes the end of each stream, which keeps the prompt and the beginning of
-// the answer, counts the tokens and shows the first cut in `out`; throws RowRefusal
-// "no_answer_left" if a stream with trained tokens would lose all of them. `names` are the streams'
-// names in messages: {"the chosen side", "the rejected side"}.
+// the answer in whole characters, counts the tokens and shows the first cut in `out`; throws
+// RowRefusal "no_answer_left" if a stream with trained tokens would lose all of them. `names` are
+// the streams' names in messages: {"the chosen side", "the rejected side"}.
 void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_view> names,
                 EncodedRow& out);
 

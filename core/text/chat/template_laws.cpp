@@ -169,7 +169,7 @@ constexpr Law kLaws[] = {
      "then it is noted that sampling cannot stop at its end of turn",
      check_eot_trained},
     {"prefix", "a prefix of the messages renders as a prefix of the text", check_prefix},
-    {"mask_not_empty", "something is trained", check_mask_not_empty},
+    {kMaskLaw, "something is trained", check_mask_not_empty},
     {"shared_prompt", "chosen and rejected share their prompt", check_shared_prompt},
     {kToolCallsLaw, "the template renders the tool calls of a row; a row that loses one is dropped",
      nullptr},
@@ -226,9 +226,11 @@ std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate
   require_law_names(disabled);
   // One entry per law: the first sample that breaks it, and the number of those that do.
   std::vector<LawBreach> found(std::size(kLaws));
+  int64_t rendered = 0;
   for (const LawSample& sample : samples) {
     LawCase at{tokenizer, chat_template, sample, {}, {}};
     if (!prepare(at)) continue;
+    ++rendered;
     for (size_t i = 0; i < std::size(kLaws); ++i) {
       if (kLaws[i].check == nullptr) continue;
       if (std::find(disabled.begin(), disabled.end(), kLaws[i].name) != disabled.end()) continue;
@@ -241,6 +243,7 @@ std::vector<LawBreach> check_laws(const Tokenizer& tokenizer, const ChatTemplate
       }
     }
   }
+  for (LawBreach& breach : found) breach.rendered = rendered;
   std::erase_if(found, [](const LawBreach& breach) { return breach.samples == 0; });
   return found;
 }

@@ -35,11 +35,13 @@ struct LawSample {
 
 struct LawBreach {
   std::string law;
-  std::string where;    // the first sample that breaks it
-  int64_t samples = 0;  // the number that break it
-  std::string message;  // what, got, wanted, fix; several lines with a diff
+  std::string where;     // the first sample that breaks it
+  int64_t samples = 0;   // the number that break it
+  int64_t rendered = 0;  // the number that was checked
+  std::string message;   // what, got, wanted, fix; several lines with a diff
 };
 
+inline constexpr const char* kMaskLaw = "mask_not_empty";
 inline constexpr const char* kToolCallsLaw = "tool_calls";
 inline constexpr const char* kTurnsLaw = "turns";
 

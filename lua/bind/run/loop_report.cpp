@@ -65,16 +65,6 @@ std::string repeated_text(const StepSource& source, int64_t steps) {
       count_units(set, units), count_text(set.size()), source.lower_batch_text(steps));
 }
 
-// A warning if all answers of a set have one label, so that good and bad ones look alike.
-std::string one_label_text(const DataSet& set) {
-  const auto label = set.only_label();
-  if (!label) return "";
-  return fmt::format(
-      "warning: all {} are labelled {} and none {}; KTO learns from both: check the labels of the "
-      "data",
-      count_units(set, set.size()), *label != 0 ? "good" : "bad", *label != 0 ? "bad" : "good");
-}
-
 int64_t count_elements(const std::vector<Parameter>& parameters) {
   int64_t sum = 0;
   for (const Parameter& parameter : parameters) sum += parameter.master.numel();
@@ -105,7 +95,9 @@ void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::s
   for (const StepSource& source : loop.sources) {
     report.facts.emplace_back("data", data_text(source, loop.steps));
     session_.notices.add(repeated_text(source, loop.steps));
-    session_.notices.add(one_label_text(source.data->set));
+    if (const std::string text = source.one_label_text(); !text.empty()) {
+      session_.notices.add("warning: " + text);
+    }
     session_.notices.add(source.lone_answer_text(loop.steps));
   }
   for (const auto& adamw : models_.optimizers) {

@@ -75,6 +75,17 @@ double StepSource::epochs(int64_t steps) const {
   return static_cast<double>(plan.units_before(steps)) / static_cast<double>(data->set.size());
 }
 
+std::string StepSource::one_label_text() const {
+  const DataSet& set = data->set;
+  const std::optional<int8_t> label = set.only_label();
+  if (!label) return "";
+  const Ledger& ledger = set.ledger();
+  const std::string from = ledger.sources.size() == 1 ? ledger.sources[0].name + ": " : "";
+  return fmt::format(
+      "{}all {} are labelled {}: KTO needs both good and bad ones; check the labels of the data",
+      from, counted(set.size(), "answer"), *label != 0 ? "good" : "bad");
+}
+
 std::string StepSource::lone_answer_text(int64_t steps) const {
   if (data->set.kind() != RowKind::kFeedback || plan.most_units(steps) != 1) return "";
   return "a step has one answer, so KTO's baseline z stays 0: it is the mean over the answers of "

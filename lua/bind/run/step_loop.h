@@ -34,6 +34,9 @@ struct StepSource {
   // "lower the batch to at most 3: --set batch.pairs=3", so that none of that many steps repeats
   // a row; names batch.schedule where its sizes are too large.
   std::string lower_batch_text(int64_t steps) const;
+  // Says that all answers of the set have one label, so that good and bad ones look alike; "" if
+  // there are both.
+  std::string one_label_text() const;
   // Says that KTO's baseline stays 0 if no step has a second labelled answer; "" if one has.
   std::string lone_answer_text(int64_t steps) const;
 };

@@ -145,10 +145,6 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
     for (int64_t i = 0; i < set.size(); ++i) good += set.label(set.unit(i)) != 0 ? 1 : 0;
     finding.text +=
         fmt::format("; {} good, {} bad", count_text(good), count_text(set.size() - good));
-    if (good == 0 || good == set.size()) {
-      finding.verdict = Verdict::kNote;
-      finding.fix = "KTO learns from good and bad answers: check the labels of the data";
-    }
   }
   const auto rows = static_cast<double>(set.size());
   // Occurrences of each row in one step.
@@ -203,6 +199,8 @@ std::vector<Finding> loop_findings(const LoopPause& pause) {
     if (auto prefixes = prefix_finding(steps[i])) findings.push_back(*std::move(prefixes));
   }
   for (const StepSource& source : pause.loop->sources) {
+    const std::string labels = source.one_label_text();
+    if (!labels.empty()) findings.push_back({Verdict::kNote, "labels", labels});
     const std::string text = source.lone_answer_text(pause.loop->steps);
     if (!text.empty()) findings.push_back({Verdict::kNote, "baseline", text});
   }

@@ -252,6 +252,19 @@ TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
             1);
 }
 
+TEST_F(DataSets, AnExtraColumnUnderOurNameOfARenamedOneHasOneNote) {
+  DataOptions opened = options(R"({"question":"q","chosen":"a","rejected":"b"})"
+                               "\n");
+  opened.sources[0].fields = {{"prompt", "question"}};
+  opened.sources[0].keep = {"prompt"};
+  const DataSet set = open(opened);
+  ASSERT_EQ(set.ledger().sources[0].notes.size(), 1u);
+  EXPECT_EQ(
+      set.ledger().sources[0].notes.begin()->first,
+      "keep: these rows have their \"prompt\" as \"question\", which `fields` names: keep = { "
+      "\"question\" } keeps it");
+}
+
 TEST_F(DataSets, AnExtraColumnThatHoldsListsHasOneNote) {
   DataOptions opened =
       options(pair_row("q", "a", "b", ",\"k\":[1]") + pair_row("q", "c", "d", ",\"k\":[2]"));

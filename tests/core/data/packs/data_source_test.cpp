@@ -106,6 +106,7 @@ TEST_F(DataSources, AFileOfAnotherEncodingIsRefused) {
                          "-f GB18030 -t UTF-8 "),
             std::string::npos)
       << message;
+  EXPECT_EQ(message.find("max_bad"), std::string::npos) << message;
 }
 
 TEST_F(DataSources, AFileOfAnotherFormIsNamedWithTheFix) {
@@ -234,7 +235,8 @@ TEST_F(DataSources, AnErrorOfTheDataShowsItsRowAndASettingThatHelps) {
     const std::string message = error.what();
     EXPECT_NE(message.find("\n  row  {\"prompt\":\"q\",\"chosen\":\"\""), std::string::npos)
         << message;
-    EXPECT_TRUE(message.ends_with("\n    --set max_bad=0.25  train on the other rows")) << message;
+    EXPECT_TRUE(message.ends_with("\n    --set max_bad=0.25  train on the other 3 rows"))
+        << message;
   }
 }
 
@@ -305,6 +307,41 @@ TEST_F(DataSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
   some.disabled_laws = {"eot_trainde"};
   EXPECT_NE(error_of([&] { DataSet::open(some, tokenizer(), broken); }).find("eot_trained"),
             std::string::npos);
+}
+
+// A template whose blocks cover no answer.
+class Unmarked : public HandChatml {
+ public:
+  Rendering render(const Json& messages, const Json& kwargs) const override {
+    Rendering out = HandChatml::render(messages, kwargs);
+    out.turns.clear();
+    for (RenderSpan& span : out.spans) span.generation = false;
+    return out;
+  }
+};
+
+TEST_F(DataSources, AMaskThatIsEmptyInEveryRowIsMendedByTheTemplateAlone) {
+  const auto unmarked = std::make_shared<Unmarked>();
+  DataOptions some = options(numbered_pairs(3));
+  const auto message = [&] {
+    return error_of([&] { DataSet::open(some, tokenizer(), unmarked); });
+  };
+  const std::string law = message();
+  EXPECT_NE(law.find("\"mask_not_empty\" in 3 of 3 rows"), std::string::npos) << law;
+  EXPECT_NE(law.find("\n  mark the text of assistant turns in the template"), std::string::npos)
+      << law;
+  EXPECT_NE(law.find("\n  continue with\n    --set template="), std::string::npos) << law;
+  EXPECT_EQ(law.find("laws."), std::string::npos) << law;
+  some.disabled_laws = {"mask_not_empty"};
+  const std::string rows = message();
+  EXPECT_NE(rows.find("empty_mask: no token of the chosen side is trained: no {% generation %} "
+                      "block of the template covers an answer"),
+            std::string::npos)
+      << rows;
+  // Every token around the answers is trained.
+  some.settings.train_on = TrainOn::kAll;
+  some.disabled_laws = {};
+  EXPECT_NE(message().find("laws.mask_not_empty=false"), std::string::npos) << message();
 }
 
 // Every spelling and every reason of tests/data, so that a change of either shows.

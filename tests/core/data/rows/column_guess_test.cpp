@@ -37,6 +37,30 @@ TEST(ColumnGuess, AColumnServesOneName) {
             (ColumnNames{{"chosen", "a"}, {"rejected", kNoColumn}}));
 }
 
+TEST(ColumnGuess, AWordOfANameGoesBeforeTheOrderOfTheColumns) {
+  EXPECT_EQ(guess(R"({"id":"x","worse_answer":"b","better_answer":"a"})", {"chosen", "rejected"}),
+            (ColumnNames{{"chosen", "better_answer"}, {"rejected", "worse_answer"}}));
+}
+
+std::string likely(const std::string& row, const std::string& ours, bool by_name = false) {
+  const Json json = parse_json(row, "row");
+  std::vector<std::string> unread;
+  for (const Json::Member& member : json.as_object()) unread.push_back(member.first);
+  return likely_column(json, ours, unread, by_name);
+}
+
+TEST(LikelyColumn, IsTheOnlyOneThatMayBeMeant) {
+  EXPECT_EQ(likely(R"({"a":"text","b":"text"})", "chosen"), "");
+  EXPECT_EQ(likely(R"({"a":"text","source":"web","n":5})", "chosen"), "a");
+  EXPECT_EQ(likely(R"({"a":"text"})", "chosen", true), "");
+  EXPECT_EQ(likely(R"({"text_id":"x"})", "chosen"), "");
+  EXPECT_EQ(likely(R"({"answer":"a","question":"b"})", "chosen"), "answer");
+  EXPECT_EQ(likely(R"({"worse_answer":"a"})", "chosen"), "");
+  EXPECT_EQ(likely(R"({"good_answer":"a","good_reply":"b"})", "chosen"), "");
+  EXPECT_EQ(likely(R"({"response_text":"a","title":"b"})", "completion", true), "response_text");
+  EXPECT_EQ(likely(R"({"id":7,"thumbs_up":true})", "label"), "thumbs_up");
+}
+
 TEST(OurNames, FollowTheNamesOfPublicSets) {
   EXPECT_EQ(our_names({"question", "winner", "id"}),
             (std::vector<std::string>{"prompt", "chosen"}));

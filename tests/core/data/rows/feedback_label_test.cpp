@@ -33,7 +33,8 @@ TEST(FeedbackLabel, IsABooleanOrANumber) {
 }
 
 TEST(FeedbackLabel, ARowWithoutOneOffersTheOtherColumns) {
-  EXPECT_EQ(refusal(R"("prompt":"a","completion":"b")"), "bad_label: has no \"label\"");
+  EXPECT_EQ(refusal(R"("prompt":"a","completion":"b")"),
+            "bad_label: has no \"label\"; its columns: prompt, completion");
   EXPECT_EQ(refusal(R"("prompt":"a","completion":"b","score":1)"),
             "bad_label: has no \"label\"; columns that are not used: score; name the right one, "
             "for example fields = { label = \"score\" }");

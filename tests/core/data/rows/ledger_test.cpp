@@ -146,6 +146,22 @@ TEST(Ledger, RowsThatLoseTheirCallsAreOfferedATemplateFirst) {
   EXPECT_EQ(other.find("template="), std::string::npos);
 }
 
+TEST(Ledger, ALargerMaxBadIsNotOfferedForAllButAFewRows) {
+  SourceLedger ledger;
+  ledger.name = "pairs.jsonl";
+  ledger.rows = 300;
+  ledger.kept = 1;
+  ledger.dropped = {{"missing_side", 299}};
+  const std::string nearly_all = error_of([&] { check_kept(ledger, 0.5); });
+  EXPECT_NE(nearly_all.find("; fix the rows or name their columns in `fields`"), std::string::npos)
+      << nearly_all;
+  EXPECT_EQ(nearly_all.find("--set"), std::string::npos) << nearly_all;
+  ledger.kept = 100;
+  ledger.dropped = {{"missing_side", 200}};
+  const std::string most = error_of([&] { check_kept(ledger, 0.5); });
+  EXPECT_TRUE(most.ends_with("--set max_bad=0.67  train on the other 100 rows")) << most;
+}
+
 // No template renders OpenAI's older key, so another template would not help.
 TEST(Ledger, RowsThatLoseAnOlderFunctionCallAreOfferedNoTemplate) {
   SourceLedger ledger;

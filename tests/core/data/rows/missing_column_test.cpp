@@ -39,6 +39,16 @@ TEST(MissingColumn, OfEveryRowNamesTheColumnsThatAreNotUsed) {
   EXPECT_EQ(explained({no_column_note("answer")}).fix, "give every row the column");
 }
 
+TEST(MissingColumn, ThatFieldsRenamesIsKeptUnderItsOwnName) {
+  const MissingColumn missing =
+      explained({renamed_note("answer", "solution", "\"solution\""), unused_note("topic")});
+  EXPECT_EQ(
+      missing.why,
+      "`fields` reads \"answer\" from the column \"solution\", and `keep` keeps columns under "
+      "their own names");
+  EXPECT_EQ(missing.fix, "name that one, keep = { \"solution\" }, and read it as s.solution");
+}
+
 TEST(MissingColumn, ThatNoKeepNamesIsKeptByOne) {
   EXPECT_EQ(explained({unused_note("answer")}).fix,
             "data = {{ path = ..., keep = { \"answer\" } }} keeps it");

@@ -91,6 +91,38 @@ TEST_F(PreferenceEncoders, CutKeepsThePromptAndTheHeadOfBothAnswers) {
             static_cast<int64_t>(whole.streams[0].ids.size() + whole.streams[1].ids.size()) - 48);
 }
 
+TEST_F(PreferenceEncoders, ACutDividesNoCharacterOfEitherSide) {
+  // The prompt has 20 tokens; this character has three.
+  const std::string row = pair_row("q", "yy\u6c34\u6c34yy", "nnnn\u6c34nnnnn");
+  const EncodedRow inside = encode(row, 24, OverLength::kCut);
+  EXPECT_EQ(trained(inside.streams[0]), "yy");
+  EXPECT_EQ(trained(inside.streams[1]), "nnnn");
+  EXPECT_EQ(inside.cut_tokens, 20);
+  EXPECT_EQ(inside.cut_sides,
+            "10 of 32 tokens of the chosen side and 10 of 34 tokens of the rejected side");
+  EXPECT_TRUE(inside.cut_kept.ends_with("yy")) << inside.cut_kept;
+  EXPECT_TRUE(inside.cut_lost.starts_with("\u6c34\u6c34yy")) << inside.cut_lost;
+  const EncodedRow behind = encode(row, 25, OverLength::kCut);
+  EXPECT_EQ(trained(behind.streams[0]), "yy\u6c34");
+  EXPECT_EQ(trained(behind.streams[1]), "nnnn");
+  EXPECT_EQ(behind.cut_tokens, 7 + 10);
+}
+
+TEST_F(PreferenceEncoders, ACutInsideTheFirstCharacterOfAnAnswerRefusesTheRow) {
+  const std::string row = pair_row("q", "\u6c34y", "no");
+  try {
+    encode(row, 22, OverLength::kCut);
+    FAIL();
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), "no_answer_left");
+    EXPECT_STREQ(refusal.what(),
+                 "max_length = 22 ends inside the first character of the answer of the chosen "
+                 "side, so a cut would leave nothing of the answer to train; this row needs "
+                 "max_length = 23 or more");
+  }
+  EXPECT_EQ(trained(encode(row, 23, OverLength::kCut).streams[0]), "\u6c34");
+}
+
 TEST_F(PreferenceEncoders, ACutThatLeavesNothingTrainedRefusesTheRow) {
   const std::string row = pair_row(std::string(50, 'q'), "yes", "no");
   try {

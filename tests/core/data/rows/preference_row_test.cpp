@@ -157,14 +157,54 @@ TEST(PreferenceRow, AColumnNamedByFieldsIsNotGuessedForARowThatLacksIt) {
   const auto refusal = [&](const char* row) {
     return error_of([&] { reader.read(parse_json(row, "row")); });
   };
-  EXPECT_EQ(refusal(R"({"问题":"q","好":"a","来源":"s"})"),
-            "has no \"坏\"; fields names rejected = \"坏\", a column that the row lacks");
+  EXPECT_EQ(
+      refusal(R"({"问题":"q","好":"a","来源":"s"})"),
+      "has no \"坏\"; fields names rejected = \"坏\", a column that the row lacks; columns that "
+      "are not used: 来源");
   EXPECT_EQ(refusal(R"({"好":"a","坏":"b","来源":"s"})"),
             "\"好\" is a string and the row has no prompt; fields names prompt = \"问题\", a "
-            "column that the row lacks");
+            "column that the row lacks; columns that are not used: 来源");
   EXPECT_EQ(refusal(R"({"问题":"q","来源":"s"})"),
             "its columns: 问题, 来源; fields names chosen = \"好\", a column that the row lacks; "
             "fields names rejected = \"坏\", a column that the row lacks");
+}
+
+TEST(PreferenceRow, AMissingSideIsProposedFromTheColumnsOfTheRow) {
+  const auto refusal = [](const char* row, const ColumnNames& fields = {}) {
+    RowSettings settings;
+    settings.fields = fields;
+    const PreferenceReader reader(settings);
+    return error_of([&] { reader.read(parse_json(row, "row")); });
+  };
+  const char* better = R"({"prompt":"q","rejected":"b","id":"x","better_answer":"a"})";
+  EXPECT_EQ(refusal(better),
+            "has no \"chosen\"; columns that are not used: id, better_answer; name the right one, "
+            "for example fields = { chosen = \"better_answer\" }");
+  EXPECT_EQ(
+      refusal(better, {{"chosen", "good_one"}}),
+      "has no \"good_one\"; fields names chosen = \"good_one\", a column that the row lacks; "
+      "columns that are not used: id, better_answer; name the right one, for example fields = "
+      "{ chosen = \"better_answer\" }");
+  EXPECT_EQ(refusal(R"({"prompt":"q","rejected":"b","A":"x","B":"a"})"),
+            "has no \"chosen\"; columns that are not used: A, B; name the right one: fields = { "
+            "chosen = \"...\" }");
+  EXPECT_EQ(refusal(R"({"prompt":"q","rejected":"b","chosen":null})"),
+            "has no \"chosen\"; its columns: prompt, rejected, chosen (null)");
+}
+
+TEST(PreferenceRow, KeepWithOurNameOfARenamedColumnIsToldTheirs) {
+  RowSettings settings;
+  settings.fields = {{"prompt", "question"}};
+  settings.keep = {"prompt", "answer"};
+  const PreferenceReader reader(settings);
+  const PreferenceRow row = reader.read(
+      parse_json(R"({"question":"q","chosen":"a","rejected":"b","answer":"4"})", "row"));
+  EXPECT_TRUE(row.extra[0].is_null());
+  ASSERT_EQ(row.notes.size(), 1u);
+  EXPECT_EQ(
+      row.notes[0],
+      "keep: these rows have their \"prompt\" as \"question\", which `fields` names: keep = { "
+      "\"question\", \"answer\" } keeps it");
 }
 
 TEST(PreferenceRow, AColumnCalledWeightIsIgnoredUnlessNamed) {

@@ -205,6 +205,19 @@ TEST_F(TextEncoderTest, ATextThatSpellsASpecialTokenStaysPlain) {
   EXPECT_EQ(encode(RowKind::kText, R"({"text":"<|im_end|>"})").streams[0].ids.size(), 10u);
 }
 
+TEST_F(TextEncoderTest, ACutDividesNoCharacter) {
+  settings_.over_length = OverLength::kCut;
+  const auto cut_at = [&](int64_t tokens) {
+    settings_.max_length = tokens;
+    return text(encode(RowKind::kText, "{\"text\":\"ab\U0001f600cd\"}"));
+  };
+  EXPECT_EQ(cut_at(2), "ab");
+  EXPECT_EQ(cut_at(3), "ab");
+  EXPECT_EQ(cut_at(5), "ab");
+  EXPECT_EQ(cut_at(6), "ab\U0001f600");
+  EXPECT_EQ(cut_at(7), "ab\U0001f600c");
+}
+
 TEST_F(TextEncoderTest, SaysWhyARowIsRefused) {
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":" \n"})"), "empty_text: the text is empty");
   EXPECT_EQ(refusal(RowKind::kText, R"({"text":1})"),
@@ -224,6 +237,20 @@ TEST_F(TextEncoderTest, SaysWhyARowIsRefused) {
 // ---- tokens
 
 class TokensEncoderTest : public EncoderFixture {};
+
+TEST_F(TokensEncoderTest, ACutDividesNoCharacter) {
+  settings_.over_length = OverLength::kCut;
+  settings_.max_length = 4;
+  // Ids of the tokenizer of bytes; 230, 176, 180 is one character.
+  const EncodedRow row =
+      encode(RowKind::kTokens, R"({"input_ids":[97,98,230,176,180,99],"weights":[1,1,1,1,1,1]})");
+  EXPECT_EQ(row.streams[0].ids, (std::vector<int32_t>{97, 98}));
+  EXPECT_EQ(row.streams[0].weights.size(), 2u);
+  EXPECT_EQ(row.cut_tokens, 4);
+  // Bytes that make up no character may be cut anywhere.
+  EXPECT_EQ(encode(RowKind::kTokens, R"({"input_ids":[97,98,230,230,97,99]})").streams[0].ids,
+            (std::vector<int32_t>{97, 98, 230, 230}));
+}
 
 TEST_F(TokensEncoderTest, LabelsMasksAndWeightsSelectTheTrainedTokens) {
   using Flags = std::vector<uint8_t>;

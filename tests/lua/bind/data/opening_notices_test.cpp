@@ -55,7 +55,9 @@ end
               "");
     return output_;
   };
-  has(feedback("true"), "warning: all 2 sequences are labelled good and none bad");
+  has(feedback("true"),
+      "warning: f.jsonl: all 2 answers are labelled good: KTO needs both good and bad ones; check "
+      "the labels of the data");
   has(output_, "lower the batch to at most 2: --set batch.sequences=2");
   EXPECT_EQ(feedback("false").find("are labelled"), std::string::npos) << output_;
   EXPECT_EQ(output_.find("baseline"), std::string::npos) << output_;
