@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/config/excerpt.h"
 #include "core/config/lua_source.h"
+#include "core/config/wide_signs.h"
 
 namespace xrun {
 namespace {
@@ -91,17 +92,9 @@ class RecipeScanner {
              got + quotes_hint());
   }
 
-  // "`，` is a full-width character; write ,", or "" for another token.
+  // "`，` (U+FF0C) is not ASCII; write ,", or "" for another token.
   std::string full_width(size_t ahead) const {
-    constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
-        {"，", ","}, {"；", ";"}, {"：", "="}, {"＝", "="}, {"（", "("}, {"）", ")"},
-        {"“", "\""}, {"”", "\""}, {"‘", "'"},  {"’", "'"},  {"｛", "{"}, {"｝", "}"}};
-    const std::string_view rest = std::string_view(recipe_.text).substr(now(ahead).begin);
-    for (const auto& [wide, plain] : kTwins) {
-      if (!rest.starts_with(wide)) continue;
-      return fmt::format("`{}` is a full-width or curly character; write {}", wide, plain);
-    }
-    return "";
+    return wide_sign_hint(std::string_view(recipe_.text).substr(now(ahead).begin), "=");
   }
 
   // The fix for a config written as in Python or JSON, or with the signs of another keyboard.
@@ -178,7 +171,10 @@ class RecipeScanner {
       } else if (sign("[")) {
         fail(path, "a key is a name or a string");
       } else {
-        if (const std::string hint = key_hint(); !hint.empty()) {
+        std::string hint = key_hint();
+        // beta：0.1
+        if (hint.empty() && now().kind == LuaTokenKind::kName) hint = full_width(1);
+        if (!hint.empty()) {
           fail(path.empty() ? first.text : path + "." + first.text, hint);
         }
         entry.element = true;
