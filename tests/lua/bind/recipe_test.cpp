@@ -202,6 +202,13 @@ TEST_F(RecipeRun, UndefinedNamesAreErrors) {
   has(run("local xrun = require 'xrun'\nxrun.beta = 2"), "the module xrun is read-only");
 }
 
+TEST_F(RecipeRun, AWrongOptionIsBadUsageAndAWrongArgumentAFailure) {
+  has(run(std::string(kHead) + "xrun.tensor({ 1 }, { dtyp = 'f32' })"), "did you mean `dtype`?");
+  EXPECT_TRUE(usage_);
+  has(run(std::string(kHead) + "xrun.tensor(print)"), "test.lua:2: ");
+  EXPECT_FALSE(usage_);
+}
+
 TEST_F(RecipeRun, NamesThatTheModuleLacksAreExplained) {
   const auto error_of = [&](const std::string& call) {
     RecipeOptions options;
