@@ -211,7 +211,8 @@ size_t config_starts(const RecipeScanner& reader) {
   return reader.sign("(", 6) && reader.sign("{", 7) ? 7 : 0;
 }
 
-void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
+// Returns false if the config stands there without a key.
+bool record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
   // After the name: any chain of .key and ["key"].
   ConfigRead read{.path = {}, .line = reader.now().line};
   ++reader.at;
@@ -230,7 +231,9 @@ void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
   // Signs are single bytes: `==` is two of them.
   read.assigned = reader.sign("=") && !reader.sign("=", 1);
   // The config passed on as a whole reads no key.
-  if (!read.path.empty()) recipe.reads.push_back(std::move(read));
+  if (read.path.empty()) return false;
+  recipe.reads.push_back(std::move(read));
+  return true;
 }
 
 }  // namespace
@@ -279,7 +282,11 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
     const bool field =
         reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
     if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
-      record_read(reader, recipe);
+      // xrun.run(cfg, ...)
+      const bool to_run = reader.at >= 3 && is_sign(tokens[reader.at - 1], "(") &&
+                          tokens[reader.at - 2].text == "run" &&
+                          is_sign(tokens[reader.at - 3], ".");
+      if (!record_read(reader, recipe) && !to_run) recipe.passed_on = true;
     } else {
       ++reader.at;
     }
