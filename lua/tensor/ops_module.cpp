@@ -93,7 +93,7 @@ std::string module_hint(const std::string& name) {
   // Policy:reference for xrun.reference, DataSet:split for xrun.split.
   for (const DocEntry& entry : doc_entries()) {
     const size_t colon = entry.name.find(':');
-    const bool same = entry.kind == DocKind::kMethod && colon != std::string::npos &&
+    const bool same = entry.kind == DocKind::kMethod && colon != std::string::npos && colon > 0 &&
                       std::string_view(entry.name).substr(colon + 1) == name;
     if (!same) continue;
     const std::string of = entry.name.substr(0, colon);
