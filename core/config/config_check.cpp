@@ -14,6 +14,7 @@
 #include "core/config/config_set.h"
 #include "core/config/excerpt.h"
 #include "core/config/foreign_names.h"
+#include "core/config/wide_signs.h"
 
 namespace xrun {
 
@@ -165,10 +166,14 @@ class ConfigCheck {
     const Json json = literal_json(value);
     if (field != nullptr && !fits(*field, json)) {
       const std::string word = path.substr(path.rfind('.') + 1);
-      fail(value, word,
-           fmt::format("{}: got {}, wanted {}{}{}{}", path, dump_json(json), wanted_text(*field),
-                       element_hint(path, *field, value), list_hint(path, *field, value),
-                       member_hint(path, *field, value)));
+      const std::string wide = json.is_string() ? wide_setting_hint(json.as_string()) : "";
+      const std::string hint = !wide.empty() ? "; " + wide
+                                             : element_hint(path, *field, value) +
+                                                   list_hint(path, *field, value) +
+                                                   member_hint(path, *field, value);
+      fail(
+          value, word,
+          fmt::format("{}: got {}, wanted {}{}", path, dump_json(json), wanted_text(*field), hint));
     }
     // Lists of tables have fields of elements, "data[].path", found as "data.1.path".
     const bool elements = field != nullptr && field->kind == FieldKind::kList &&

@@ -248,16 +248,17 @@ void check_names(const Json& table, const std::string& path,
   for (const auto& [key, value] : table.as_object()) {
     if (std::find(names.begin(), names.end(), key) == names.end()) {
       const std::string near = nearest_name(key, names);
-      throw Error(fmt::format("{} has no `{}`{}", path, key,
-                              near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+      throw UsageError(fmt::format("{} has no `{}`{}", path, key,
+                                   near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
     }
     check_fields(value, path + "." + key);
   }
   for (const std::string& name : names) {
     const ConfigField* field = find_config_field(path + "." + name);
     // Names that are misspelt come first: the missing one is often the same key.
-    XRUN_CHECK(field == nullptr || !field->required || table.find(name) != nullptr,
-               "{}.{} is missing: {}", path, name, field->doc);
+    if (field != nullptr && field->required && table.find(name) == nullptr) {
+      throw UsageError(fmt::format("{}.{} is missing: {}", path, name, field->doc));
+    }
   }
 }
 
@@ -267,8 +268,11 @@ void check_names(const Json& table, const std::string& path,
 void check_fields(const Json& value, const std::string& path) {
   if (const ConfigField* field = find_config_field(path)) {
     const std::string meant = fits(*field, value) ? "" : meant_member(*field, value);
-    XRUN_CHECK(fits(*field, value), "{}: got {}, wanted {}{}", path, dump_json(value),
-               wanted_text(*field), meant.empty() ? "" : "; did you mean `" + meant + "`?");
+    if (!fits(*field, value)) {
+      throw UsageError(fmt::format("{}: got {}, wanted {}{}", path, dump_json(value),
+                                   wanted_text(*field),
+                                   meant.empty() ? "" : "; did you mean `" + meant + "`?"));
+    }
   }
   if (value.is_object()) {
     const std::vector<std::string> names = config_field_names(path);
@@ -278,8 +282,10 @@ void check_fields(const Json& value, const std::string& path) {
     for (const Json& element : value.as_array()) {
       const std::string inner = fmt::format("{}.{}", path, ++number);
       const bool table = !config_field_names(inner).empty();
-      XRUN_CHECK(!table || element.is_object(), "{}: got {}, wanted a table, {}", inner,
-                 dump_json(element), element_example(inner));
+      if (table && !element.is_object()) {
+        throw UsageError(fmt::format("{}: got {}, wanted a table, {}", inner, dump_json(element),
+                                     element_example(inner)));
+      }
       check_fields(element, inner);
     }
   }

@@ -95,7 +95,7 @@ std::string meant_member(const ConfigField& table, const Json& value);
 bool fits(const ConfigField& field, const Json& value);
 
 // Checks the value of `path` in a configuration ("data", "optim") and everything
-// in it: names, types, ranges, required members. Throws Error "data.1.weight: got -1, wanted a
+// in it: names, types, ranges, required members. Throws UsageError "data.1.weight: got -1, wanted a
 // number above 0", with did-you-mean for a name.
 void check_fields(const Json& value, const std::string& path);
 

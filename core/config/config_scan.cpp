@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/config/excerpt.h"
 #include "core/config/lua_source.h"
+#include "core/config/wide_signs.h"
 
 namespace xrun {
 namespace {
@@ -91,17 +92,9 @@ class RecipeScanner {
              got + quotes_hint());
   }
 
-  // "`，` is a full-width character; write ,", or "" for another token.
+  // "`，` (U+FF0C) is not ASCII; write ,", or "" for another token.
   std::string full_width(size_t ahead) const {
-    constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
-        {"，", ","}, {"；", ";"}, {"：", "="}, {"＝", "="}, {"（", "("}, {"）", ")"},
-        {"“", "\""}, {"”", "\""}, {"‘", "'"},  {"’", "'"},  {"｛", "{"}, {"｝", "}"}};
-    const std::string_view rest = std::string_view(recipe_.text).substr(now(ahead).begin);
-    for (const auto& [wide, plain] : kTwins) {
-      if (!rest.starts_with(wide)) continue;
-      return fmt::format("`{}` is a full-width or curly character; write {}", wide, plain);
-    }
-    return "";
+    return wide_sign_hint(std::string_view(recipe_.text).substr(now(ahead).begin), "=");
   }
 
   // The fix for a config written as in Python or JSON, or with the signs of another keyboard.
@@ -178,7 +171,10 @@ class RecipeScanner {
       } else if (sign("[")) {
         fail(path, "a key is a name or a string");
       } else {
-        if (const std::string hint = key_hint(); !hint.empty()) {
+        std::string hint = key_hint();
+        // beta：0.1
+        if (hint.empty() && now().kind == LuaTokenKind::kName) hint = full_width(1);
+        if (!hint.empty()) {
           fail(path.empty() ? first.text : path + "." + first.text, hint);
         }
         entry.element = true;
@@ -215,7 +211,8 @@ size_t config_starts(const RecipeScanner& reader) {
   return reader.sign("(", 6) && reader.sign("{", 7) ? 7 : 0;
 }
 
-void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
+// Returns false if the config stands there without a key.
+bool record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
   // After the name: any chain of .key and ["key"].
   ConfigRead read{.path = {}, .line = reader.now().line};
   ++reader.at;
@@ -234,7 +231,9 @@ void record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
   // Signs are single bytes: `==` is two of them.
   read.assigned = reader.sign("=") && !reader.sign("=", 1);
   // The config passed on as a whole reads no key.
-  if (!read.path.empty()) recipe.reads.push_back(std::move(read));
+  if (read.path.empty()) return false;
+  recipe.reads.push_back(std::move(read));
+  return true;
 }
 
 }  // namespace
@@ -283,7 +282,11 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
     const bool field =
         reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
     if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
-      record_read(reader, recipe);
+      // xrun.run(cfg, ...)
+      const bool to_run = reader.at >= 3 && is_sign(tokens[reader.at - 1], "(") &&
+                          tokens[reader.at - 2].text == "run" &&
+                          is_sign(tokens[reader.at - 3], ".");
+      if (!record_read(reader, recipe) && !to_run) recipe.passed_on = true;
     } else {
       ++reader.at;
     }

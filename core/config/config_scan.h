@@ -61,6 +61,9 @@ struct ScannedRecipe {
   int config_line = 0;
   Literal config = {};  // a table
   std::vector<ConfigRead> reads = {};
+  // The config as a whole goes elsewhere than to xrun.run, or a variable is its index: keys may be
+  // read that `reads` lacks.
+  bool passed_on = false;
   // Filled by scan_with_bases, nearest base first.
   std::vector<ConfigSource> bases = {};
   std::vector<ReplacedValue> replaced = {};

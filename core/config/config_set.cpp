@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/config/foreign_names.h"
+#include "core/config/wide_signs.h"
 
 namespace xrun {
 namespace {
@@ -140,9 +141,10 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
   // If a text is wanted, any literal is one: --set name=3.
   if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
   if (engine || kind_of(value) == kind_of(before)) return value;
+  const std::string wide = wide_setting_hint(text);
   throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}{}", set, path, kind_of(before),
                                literal_origin(recipe, before), text.empty() ? "nothing" : text,
-                               own_keys(path, before)));
+                               wide.empty() ? own_keys(path, before) : "; " + wide));
 }
 
 // The whole subtree came from --set, whatever it replaced.
@@ -152,10 +154,7 @@ void mark(Literal& literal) {
   for (Literal::Entry& entry : literal.entries) mark(entry.value);
 }
 
-}  // namespace
-
-// Settings apply in their order; a later one of a key wins.
-void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text) {
+void set_literal(const ScannedRecipe& recipe, Literal& root, const std::string& text) {
   // The value may contain further `=`.
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -180,6 +179,20 @@ void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& te
   const std::string path = joined(walked, ".");
   const std::string replaced = path == "steps" ? "epochs" : path == "epochs" ? "steps" : "";
   std::erase_if(root.entries, [&](const Literal::Entry& entry) { return entry.key == replaced; });
+}
+
+}  // namespace
+
+// Settings apply in their order; a later one of a key wins.
+void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& text) {
+  try {
+    set_literal(recipe, root, text);
+  } catch (const UsageError& error) {
+    // In the key alone: a value may be a file's name in any script.
+    const std::string hint = wide_setting_hint(text.substr(0, text.find('=')));
+    if (hint.empty()) throw;
+    throw UsageError(fmt::format("{}; {}", error.what(), hint));
+  }
 }
 
 std::string literal_origin(const ScannedRecipe& recipe, const Literal& literal) {

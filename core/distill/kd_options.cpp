@@ -51,15 +51,15 @@ KdLoss kd_loss_of(std::string_view name) {
   for (const KdLossName& entry : kd_loss_table()) {
     if (name == entry.name) return entry.loss;
   }
-  throw Error(fmt::format("xrun.kd: got the loss \"{}\", wanted one of {}", name,
-                          fmt::join(kd_loss_names(), ", ")));
+  throw UsageError(fmt::format("xrun.kd: got the loss \"{}\", wanted one of {}", name,
+                               fmt::join(kd_loss_names(), ", ")));
 }
 
 ChunkMean chunk_mean_of(std::string_view name) {
   if (name == "arithmetic") return ChunkMean::kArithmetic;
   if (name == "geometric") return ChunkMean::kGeometric;
   if (name == "chain") return ChunkMean::kChain;
-  throw Error(fmt::format(
+  throw UsageError(fmt::format(
       "xrun.kd: mean is \"{}\", wanted \"arithmetic\", \"geometric\" or \"chain\"", name));
 }
 
@@ -68,21 +68,29 @@ const std::vector<std::string>& kd_settings(KdLoss loss) { return kd_loss_entry(
 void check_kd_settings(KdLoss loss, const std::vector<std::string>& given) {
   const std::vector<std::string>& known = kd_settings(loss);
   for (const std::string& name : given) {
-    XRUN_CHECK(std::ranges::find(known, name) != known.end(),
-               "xrun.kd: the loss \"{}\" does not read {}; it reads {}. For a second loss call "
-               "xrun.kd again and add the results",
-               kd_loss_name(loss), name, fmt::join(known, ", "));
+    if (std::ranges::find(known, name) == known.end()) {
+      throw UsageError(fmt::format(
+          "xrun.kd: the loss \"{}\" does not read {}; it reads {}. For a second loss call "
+          "xrun.kd again and add the results",
+          kd_loss_name(loss), name, fmt::join(known, ", ")));
+    }
   }
 }
 
 void check_kd_options(const KdOptions& options) {
-  XRUN_CHECK(options.temperature >= kLeastTemperature && options.temperature <= kMostTemperature,
-             "xrun.kd: temperature is {}, wanted a number from {} to {}", options.temperature,
-             kLeastTemperature, kMostTemperature);
-  XRUN_CHECK(options.top_k >= 1, "xrun.kd: topk is {}, wanted at least 1", options.top_k);
-  XRUN_CHECK(options.beta >= 0 && options.beta <= 1, "xrun.kd: beta is {}, wanted 0 to 1",
-             options.beta);
-  XRUN_CHECK(options.head_mb >= 0, "xrun.kd: head_mb is {}, wanted 0 or more", options.head_mb);
+  if (!(options.temperature >= kLeastTemperature && options.temperature <= kMostTemperature)) {
+    throw UsageError(fmt::format("xrun.kd: temperature is {}, wanted a number from {} to {}",
+                                 options.temperature, kLeastTemperature, kMostTemperature));
+  }
+  if (options.top_k < 1) {
+    throw UsageError(fmt::format("xrun.kd: topk is {}, wanted at least 1", options.top_k));
+  }
+  if (!(options.beta >= 0 && options.beta <= 1)) {
+    throw UsageError(fmt::format("xrun.kd: beta is {}, wanted 0 to 1", options.beta));
+  }
+  if (options.head_mb < 0) {
+    throw UsageError(fmt::format("xrun.kd: head_mb is {}, wanted 0 or more", options.head_mb));
+  }
   if (options.reverse) check_kd_settings(options.loss, {"reverse"});
 }
 

@@ -44,7 +44,7 @@ struct KdOptions {
 const char* kd_loss_name(KdLoss loss);
 // All names, in the order of the enumeration.
 std::vector<std::string> kd_loss_names();
-// Throws Error that lists the names.
+// Throws UsageError that lists the names.
 KdLoss kd_loss_of(std::string_view name);
 
 // "arithmetic", "geometric" or "chain"; throws Error that lists them.
@@ -53,11 +53,11 @@ ChunkMean chunk_mean_of(std::string_view name);
 // Returns the settings that a loss reads, by their names in a recipe: "temperature", "topk", ...
 const std::vector<std::string>& kd_settings(KdLoss loss);
 
-// Throws Error for the first name in `given` that the loss does not read. Such a setting asks for a
-// second loss, or for a change of this one, that would silently not happen.
+// Throws UsageError for the first name in `given` that the loss does not read. Such a setting asks
+// for a second loss, or for a change of this one, that would silently not happen.
 void check_kd_settings(KdLoss loss, const std::vector<std::string>& given);
 
-// Throws Error for a number out of range, and for `reverse` of a loss that has no direction.
+// Throws UsageError for a number out of range, and for `reverse` of a loss that has no direction.
 void check_kd_options(const KdOptions& options);
 
 }  // namespace xrun

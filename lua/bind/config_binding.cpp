@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/config/config_field.h"
+#include "core/config/unread_settings.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/session.h"
 #include "lua/state/args.h"
@@ -165,6 +166,9 @@ int config(lua_State* L) {
   }
   open_run_dir_early(L);
   note_other_sources(L, context.config);
+  for (const std::string& note : unread_settings(context.text, context.options.sets)) {
+    session_of(L).notices.add(note);
+  }
   push_config(L, context.config.values(), "");
   LuaState::of(L).service<ConfigTable>() = {LuaRef(L, -1), {}};
   return 1;

@@ -14,8 +14,11 @@ namespace xrun {
 void throw_argument(lua_State* L, int i, const char* what, std::string_view wanted) {
   // Read before any push: an index beyond the top is "nothing", not what lies there later.
   const std::string got = lua_type(L, i) == LUA_TNONE ? "nothing" : describe_value(L, i);
-  if (what != nullptr && std::string_view(what).find(' ') != std::string_view::npos) {
-    throw Error(fmt::format("{}: got {}, wanted {}", what, got, wanted));  // an option's full name
+  const std::string_view full = what == nullptr ? "" : what;
+  if (full.find(' ') != std::string_view::npos) {  // "option `eps`", "a list's element"
+    const std::string message = fmt::format("{}: got {}, wanted {}", full, got, wanted);
+    if (full.starts_with("option ")) throw UsageError(message);
+    throw Error(message);
   }
   // Argument 1 of a method is the object before the colon; callers number what is in parentheses.
   const std::string name = what == nullptr ? "" : fmt::format(" ({})", what);
@@ -131,8 +134,8 @@ Options::Options(lua_State* L, int i) : state_(L), index_(i), parameter_(documen
     const std::string near = nearest_name(key, names);
     std::string all;
     for (const std::string& name : names) add_item(all, name);
-    throw Error(fmt::format("there is no option `{}`; options are {}{}", key, all,
-                            near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
+    throw UsageError(fmt::format("there is no option `{}`; options are {}{}", key, all,
+                                 near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));
   }
 }
 
@@ -167,8 +170,10 @@ void Options::check_fields(const std::string& section) const {
     const int value = lua_gettop(state_);
     const ConfigField& field = *find_config_field(section + "." + name);
     const bool plain = lua_type(state_, value) != LUA_TFUNCTION;
-    XRUN_CHECK(plain && fits(field, to_json(state_, value)), "option `{}`: got {}, wanted {}", name,
-               describe_value(state_, value), wanted_text(field));
+    if (!plain || !fits(field, to_json(state_, value))) {
+      throw UsageError(fmt::format("option `{}`: got {}, wanted {}", name,
+                                   describe_value(state_, value), wanted_text(field)));
+    }
   }
 }
 

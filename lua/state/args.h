@@ -125,8 +125,8 @@ class Options {
     return get<T>(key);
   }
   void push_value(const char* key) const;  // its default if it is missing, else nil
-  // Checks the options that are fields of a config section against their declarations. Throws Error
-  // "option `top_p`: got 2, wanted a number above 0".
+  // Checks the options that are fields of a config section against their declarations. Throws
+  // UsageError "option `top_p`: got 2, wanted a number above 0".
   void check_fields(const std::string& section) const;
 
  private:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/config/lua_lexer.h"
+#include "core/config/wide_signs.h"
 #include "lua/state/error_report.h"
 
 namespace xrun {
@@ -128,6 +129,9 @@ std::string habit_hint(std::string_view message, const Tokens& tokens) {
   if (message.starts_with("')' expected near '='")) {
     return "Lua has no named arguments; a method takes them in a table: x:sum({ dim = -1 })";
   }
+  for (const std::string_view after : {"'then' expected near '='", "'do' expected near '='"}) {
+    if (message.starts_with(after)) return "comparison is ==, as in step == 0";
+  }
   return "";
 }
 
@@ -205,7 +209,9 @@ std::string line_hint(const ErrorReport& report, std::string_view text) {
   if (report.message.starts_with("`f` is not defined") && has_f_string(tokens)) {
     return std::string(kFString);
   }
-  for (std::string hint : {colon_hint(report, tokens), library_hint(report.message)}) {
+  const std::string wide =
+      report.message.ends_with("is not defined") ? wide_source_hint(report.source_line, 1, 1) : "";
+  for (std::string hint : {wide, colon_hint(report, tokens), library_hint(report.message)}) {
     if (!hint.empty()) return hint;
   }
   return quoted_number_hint(report, text);

@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "core/config/excerpt.h"
 #include "core/config/lua_source.h"
+#include "core/config/wide_signs.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 #include "lua/state/source_excerpt.h"
@@ -262,15 +263,19 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
   report->file = LuaState::of(L).service<SourceTexts>().newest.substr(1);
   report->source_line = source_line(L, "@" + report->file, report->line);
   const size_t near = report->message.find("near '");
+  const std::string& source = source_text(L, "@" + report->file);
+  const std::string wide = wide_source_hint(source, report->line, report->line);
+  if (!wide.empty()) report->hint = wide;
   // Lua names an open bracket itself, unless the line before ends with an operator.
-  if (report->message.starts_with("unexpected symbol")) {
+  if (wide.empty() && report->message.starts_with("unexpected symbol")) {
     // The end of the text is on the line of its last token.
     const bool at_end = report->message.ends_with("near '<eof>'");
-    const LuaToken open =
-        open_bracket_before(source_text(L, "@" + report->file), report->line + (at_end ? 1 : 0));
+    const LuaToken open = open_bracket_before(source, report->line + (at_end ? 1 : 0));
     if (is_sign(open, "(")) report->hint = fmt::format("the ( of line {} is not closed", open.line);
   }
   if (report->hint.empty()) report->hint = line_hint(*report, "");
+  // `return x；` swallows the `end` after it, which Lua misses only at the end of the file.
+  if (report->hint.empty()) report->hint = wide_source_hint(source, 1, report->line);
   if (near != std::string::npos) {
     const std::string word = report->message.substr(near + 6, report->message.size() - near - 7);
     const size_t at = report->source_line.find(word);

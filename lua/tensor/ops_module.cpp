@@ -1,8 +1,11 @@
 // xrun.ops.aten.add, xrun.ops.xrun.linear_head: an operator is found at its first use and then a
 // plain field of its table. xrun.cat is xrun.ops.aten.cat unless xrun has its own.
 
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/config/foreign_names.h"
 #include "lua/state/args.h"
 #include "lua/state/metatable.h"
 #include "lua/tensor/op_rights.h"
@@ -78,6 +81,34 @@ int index_ops(lua_State* L) {
   return 1;
 }
 
+// Names that other libraries or the words of the docs suggest, with what they are here.
+std::string module_hint(const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"teacher", "xrun.frozen(cfg.teacher) opens a teacher"},
+      {"model", "xrun.policy(cfg.model) opens the model that is trained"},
+  };
+  for (const auto& [word, here] : kWords) {
+    if (name == word) return std::string(here);
+  }
+  // Policy:reference for xrun.reference, DataSet:split for xrun.split.
+  for (const DocEntry& entry : doc_entries()) {
+    const size_t colon = entry.name.find(':');
+    const bool same = entry.kind == DocKind::kMethod && colon != std::string::npos && colon > 0 &&
+                      std::string_view(entry.name).substr(colon + 1) == name;
+    if (!same) continue;
+    const std::string of = entry.name.substr(0, colon);
+    std::string object;
+    for (const char c : of) {
+      const bool upper = c >= 'A' && c <= 'Z';
+      if (upper && !object.empty()) object += '_';
+      object += upper ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+    return fmt::format("it is a method of {}: {}:{}({})", of, object, name,
+                       entry.parameters.empty() ? "" : "...");
+  }
+  return foreign_name_hint(name);
+}
+
 int index_module(lua_State* L) {
   check_metamethod_table(L);
   const std::string name = read_string(L, 2, "name");
@@ -92,9 +123,10 @@ int index_module(lua_State* L) {
   }
   const std::vector<std::string>& ops = public_op_names();
   known.insert(known.end(), ops.begin(), ops.end());
-  const std::string near = nearest_name(name, known);
-  throw Error(fmt::format("xrun has no `{}`{}", name,
-                          near.empty() ? "" : "\nhint: did you mean `xrun." + near + "`?"));
+  std::string hint = module_hint(name);
+  const std::string near = hint.empty() ? nearest_name(name, known) : "";
+  if (!near.empty()) hint = "did you mean `xrun." + near + "`?";
+  throw Error(fmt::format("xrun has no `{}`{}", name, hint.empty() ? "" : "\nhint: " + hint));
 }
 
 int newindex_module(lua_State* L) {

@@ -59,6 +59,9 @@ grep -q 'reasons.jsonl:21 ' out.txt && grep -q 'reasons.jsonl:23:' out.txt ||
 wants 2 'pairs.jsonl:' check "$dpo" --set batch.max_tokens=30
 [ "$(grep -c -- '--set batch.max_tokens=' out.txt)" = 1 ] || { cat out.txt; fail "no setting that helps"; }
 wants 0 'note     warmup' check "$dpo" --set optim.warmup=100
+wants 0 'note     notice' check "$dpo" --set sampling.temperature=0.3
+tr -s ' \n' ' ' <out.txt | grep -q 'sampling.temperature=0.3: sampling has no effect: no line of' ||
+  { cat out.txt; fail "no note on a setting that the recipe does not read"; }
 cp "$dpo" $'\e[32mgreen.lua'
 wants 0 'green.lua would train' check $'\e[32mgreen.lua'
 ! grep -q $'\e' out.txt || fail "a name sends escapes to the terminal"

@@ -49,6 +49,16 @@ for words in '{"answer":"a"}' '{ no JSON' 'some words'; do
   "$xrun" sample --model tiny --max-new-tokens 2 <<<"$words" >out 2>err
   [ ! -s err ] || fail "a note on $words: $(cat err)"
 done
+# A model with a chat template continues plain prompts, and a note says once how to chat.
+"$xrun" init-model chats --tokenizer "$XRUN_ROOT/tests/data/tiny_tokenizer" --layers 1 \
+  --hidden 32 --heads 2 --ffn 32 >out
+"$xrun" sample --model chats --max-new-tokens 2 two >out 2>err
+is "$(cat err)" 'xrun: note: chats has a chat template, but its prompts are continued as plain text; '\
+'--chat makes each one a user message, --json takes {"messages": [...]}'
+for option in --chat --json; do
+  "$xrun" sample --model chats --max-new-tokens 2 $option one >out 2>err || true
+  ! grep -q 'has a chat template' err || fail "a note with $option: $(cat err)"
+done
 # --max-tokens is another name of --max-new-tokens.
 "$xrun" sample --model tiny --json --ignore-eos --max-tokens 3 one >out
 is "$(grep -o '"ids":\[[0-9,]*' out | tr -d -c , | wc -c)" 2

@@ -67,9 +67,27 @@ RunProgress::~RunProgress() { finish(); }
 
 void RunProgress::start() {
   last_ = last_printed_ = clock_();
-  body_s_ = update_s_ = tokens_ = flops_ = 0;
-  steps_ = 0;
+  body_s_ = update_s_ = tokens_ = flops_ = measuring_s_ = measured_s_ = 0;
+  steps_ = measured_ = measured_later_ = 0;
   printed_done_ = -1;
+}
+
+void RunProgress::skip_wait() {
+  last_ = clock_();
+  measuring_s_ = 0;
+}
+
+// Bodies `done` to `total` - 1 are to come; those whose number is a multiple of measure_every
+// evaluate. If it is unknown, as many do as did after the first one, which often evaluates alone.
+double RunProgress::seconds_left(const StepProgress& progress) const {
+  const auto left = static_cast<double>(progress.total - progress.done);
+  double evaluations = 0;
+  if (const int64_t every = progress.measure_every; every > 0) {
+    evaluations = static_cast<double>((progress.total - 1) / every - (progress.done - 1) / every);
+  } else if (steps_ > 1) {
+    evaluations = left * static_cast<double>(measured_later_) / static_cast<double>(steps_ - 1);
+  }
+  return left * body_s_ + evaluations * measured_s_;
 }
 
 std::string RunProgress::line(const StepProgress& progress) const {
@@ -100,16 +118,20 @@ std::string RunProgress::line(const StepProgress& progress) const {
     }
   }
   if (progress.total > progress.done) {
-    const auto left = static_cast<double>(progress.total - progress.done);
-    text += fmt::format("  {} left", format_duration(left * body_s_));
+    text += fmt::format("  {} left", format_duration(seconds_left(progress)));
   }
   return text;
 }
 
 std::string RunProgress::step(const StepProgress& progress) {
   const double now = clock_();
-  const double body_s = now - last_;
+  const double body_s = std::max(now - last_ - measuring_s_, 0.0);
   const bool first = ++steps_ == 1;
+  if (measuring_s_ > 0) {
+    move_mean(measured_s_, measuring_s_, ++measured_);
+    measured_later_ += first ? 0 : 1;
+    measuring_s_ = 0;
+  }
   // The second step replaces the first one's time, which includes loading the weights.
   move_mean(body_s_, body_s, std::max<int64_t>(steps_ - 1, 1));
   move_mean(update_s_, progress.update_s > 0 ? progress.update_s : body_s, steps_);

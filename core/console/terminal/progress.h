@@ -29,13 +29,15 @@ struct StepProgress {
   std::optional<double> margin = {};       // shown if there is no accuracy
   std::optional<double> reward = {};       // mean over the step's rollouts
   std::optional<double> kd = {}, ce = {};  // of distillation, shown as margin is
+  int64_t measure_every = 0;               // bodies between evaluations; 0: unknown
 };
 
 // "step 57/120  epoch 1.4/3  loss 0.4213  accuracy 0.81  1,240 tokens/s  2m 10s left". Tokens/s
-// counts the updates; the time left counts whole bodies, the first only until there is a second,
-// because it often includes preparation. Both are exponential means, weight 0.1. A line stays for
-// the first and the last step, for every tenth of the total, and once a second (every 30 s if the
-// output is not a terminal). On a terminal the steps between redraw one line below.
+// counts the updates; the time left counts bodies, the first only until there is a second, because
+// it often includes preparation, and apart from them the evaluations to come. All are exponential
+// means, weight 0.1. A line stays for the first and the last step, for every tenth of the total,
+// and once a second (every 30 s if the output is not a terminal). On a terminal the steps between
+// redraw one line below.
 class RunProgress {
  public:
   explicit RunProgress(Console& console, SecondsClock clock = steady_seconds);
@@ -44,8 +46,10 @@ class RunProgress {
   // Call before the first body of a loop, so that the first step has a duration.
   void start();
   // Call after a wait that is not part of a body, such as an open prompt.
-  void skip_wait() { last_ = clock_(); }
-  // The mean seconds of a body; 0 before the first one.
+  void skip_wait();
+  // Call after an evaluation or sample of the open body that took this long.
+  void add_measuring(double seconds) { measuring_s_ += seconds; }
+  // The mean seconds of a body without its evaluations; 0 before the first one.
   double body_seconds() const { return body_s_; }
   // Returns the line if it stays, else "".
   std::string step(const StepProgress& progress);
@@ -53,12 +57,15 @@ class RunProgress {
 
  private:
   std::string line(const StepProgress& progress) const;
+  double seconds_left(const StepProgress& progress) const;
 
   Console& console_;
   SecondsClock clock_;
   double last_ = 0, last_printed_ = 0;
   double body_s_ = 0, update_s_ = 0, tokens_ = 0, flops_ = 0;  // means
-  int64_t steps_ = 0, printed_done_ = -1;
+  double measuring_s_ = 0;                                     // of the open body
+  double measured_s_ = 0;                                      // mean of the bodies that evaluate
+  int64_t steps_ = 0, measured_ = 0, measured_later_ = 0, printed_done_ = -1;
 };
 
 // "caching pairs.jsonl  120/300 rows  3s left", shown once a task has taken 2 seconds; without a

@@ -26,8 +26,10 @@ constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 }  // namespace
 
 void require_weight(size_t source, double weight) {
-  XRUN_CHECK(std::isfinite(weight) && weight >= 0,
-             "data[{}].weight is {}, wanted a finite number >= 0", source + 1, weight);
+  if (!std::isfinite(weight) || weight < 0) {
+    throw UsageError(
+        fmt::format("data[{}].weight is {}, wanted a finite number >= 0", source + 1, weight));
+  }
 }
 
 // Numbered from 1 in messages, as Lua counts.
@@ -36,24 +38,33 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
     const MixtureStage& stage = stages[s];
     const std::string name = fmt::format("mixture.stages[{}]", s + 1);
     if (s == 0) {
-      XRUN_CHECK(stage.start == 0, "{}.start is {}, wanted 0: the first stage starts at step 0",
-                 name, stage.start);
+      if (stage.start != 0) {
+        throw UsageError(fmt::format("{}.start is {}, wanted 0: the first stage starts at step 0",
+                                     name, stage.start));
+      }
     } else {
-      XRUN_CHECK(stage.start > stages[s - 1].start,
-                 "{}.start is {}, wanted a step after {}, the start of the previous stage", name,
-                 stage.start, stages[s - 1].start);
+      if (stage.start <= stages[s - 1].start) {
+        throw UsageError(
+            fmt::format("{}.start is {}, wanted a step after {}, the start of the previous stage",
+                        name, stage.start, stages[s - 1].start));
+      }
     }
-    XRUN_CHECK(stage.weights.size() == sources, "{}.weights has {} numbers, data has {} sources",
-               name, stage.weights.size(), sources);
+    if (stage.weights.size() != sources) {
+      throw UsageError(fmt::format("{}.weights has {} numbers, data has {} sources", name,
+                                   stage.weights.size(), sources));
+    }
     double total = 0;
     for (size_t d = 0; d < sources; ++d) {
-      XRUN_CHECK(std::isfinite(stage.weights[d]) && stage.weights[d] >= 0,
-                 "{}.weights[{}] is {}, wanted a finite number >= 0", name, d + 1,
-                 stage.weights[d]);
+      if (!std::isfinite(stage.weights[d]) || stage.weights[d] < 0) {
+        throw UsageError(fmt::format("{}.weights[{}] is {}, wanted a finite number >= 0", name,
+                                     d + 1, stage.weights[d]));
+      }
       total += stage.weights[d];
     }
-    XRUN_CHECK(total > 0 && std::isfinite(total),
-               "{}.weights add up to {}, wanted a finite sum above 0", name, total);
+    if (!(total > 0) || !std::isfinite(total)) {
+      throw UsageError(
+          fmt::format("{}.weights add up to {}, wanted a finite sum above 0", name, total));
+    }
   }
 }
 
@@ -87,8 +98,12 @@ void require_weights(const std::vector<double>& weights) {
     require_weight(d, weights[d]);
     total += weights[d];
   }
-  XRUN_CHECK(total > 0, "no source of data has a weight above 0, so none is ever drawn");
-  XRUN_CHECK(std::isfinite(total), "the weights of data add up to infinity");
+  if (!(total > 0)) {
+    throw UsageError("no source of data has a weight above 0, so none is ever drawn");
+  }
+  if (!std::isfinite(total)) {
+    throw UsageError("the weights of data add up to infinity");
+  }
 }
 
 // A weight that can never be drawn is probably a slip of the unit (percent against shares).
@@ -145,8 +160,10 @@ void Mixture::build(const MixturePlan& plan) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const bool last = s + 1 == plan.stages.size();
     const int64_t start = plan.stages[s].start;
-    XRUN_CHECK(last || plan.stages[s + 1].start <= (int64_t{1} << 62) / plan.step_rows,
-               "mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2, plan.stages[s + 1].start);
+    if (!last && plan.stages[s + 1].start > (int64_t{1} << 62) / plan.step_rows) {
+      throw UsageError(fmt::format("mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2,
+                                   plan.stages[s + 1].start));
+    }
     // In rows: a stage starts with a step.
     int64_t left = last ? kEndless : (plan.stages[s + 1].start - start) * plan.step_rows;
     for (bool whole_stage = true; left > 0; whole_stage = false) {

@@ -19,11 +19,11 @@ struct MixtureStage {
   std::vector<double> weights;  // one per source; only their ratios matter
 };
 
-// Throws Error that names the source (from 0) unless its weight is finite and not negative.
+// Throws UsageError that names the source (from 0) unless its weight is finite and not negative.
 void require_weight(size_t source, double weight);
 
-// Throws Error that names the stage unless the first starts at step 0, each later one after its
-// predecessor, and each has a finite weight >= 0 for every source.
+// Throws UsageError that names the stage unless the first starts at step 0, each later one after
+// its predecessor, and each has a finite weight >= 0 for every source.
 void require_stages(const std::vector<MixtureStage>& stages, size_t sources);
 
 struct MixturePlan {

@@ -46,8 +46,10 @@ void for_each_prompt(std::span<const uint64_t> prompt_hash, const std::vector<Ha
 
 // At least one row on each side, whatever the fraction, if there are two rows.
 int64_t held_out_count(int64_t n, double fraction) {
-  XRUN_CHECK(fraction >= 0 && fraction < 1,
-             "valid.fraction is {}, wanted a number of at least 0 and below 1", fraction);
+  if (!(fraction >= 0 && fraction < 1)) {
+    throw UsageError(
+        fmt::format("valid.fraction is {}, wanted a number of at least 0 and below 1", fraction));
+  }
   if (n <= 1 || fraction <= 0) return 0;
   const int64_t count = static_cast<int64_t>(static_cast<double>(n) * fraction);
   // A fraction above 0 holds out at least one row and trains on at least one.

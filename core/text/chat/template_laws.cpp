@@ -215,8 +215,9 @@ void require_law_names(const std::vector<std::string>& names) {
     std::string known;
     for (const std::string& law : law_names()) add_item(known, law);
     const std::string near = nearest_name(name, law_names());
-    throw Error(fmt::format("\"{}\" is not a template law; {}the laws are {}", name,
-                            near.empty() ? "" : fmt::format("did you mean {}? ", near), known));
+    throw UsageError(fmt::format("\"{}\" is not a template law; {}the laws are {}", name,
+                                 near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                                 known));
   }
 }
 

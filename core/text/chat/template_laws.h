@@ -49,7 +49,7 @@ const std::vector<std::string>& law_names();
 // One sentence for users; "" for a name that is not a law.
 std::string law_statement(const std::string& name);
 
-// Throws Error with the nearest name if one of `names` is not a law.
+// Throws UsageError with the nearest name if one of `names` is not a law.
 void require_law_names(const std::vector<std::string>& names);
 
 // Returns one breach for each broken law, in the order of law_names(), skipping those in `disabled`

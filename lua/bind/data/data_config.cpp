@@ -26,22 +26,27 @@ DataSource read_source(const Json& entry) {
   if (const Json* quota = entry.find("quota"); quota && quota->is_object()) {
     const Json *rows = quota->find("rows"), *tokens = quota->find("tokens");
     // With both it would be unclear which one ends the source.
-    XRUN_CHECK((rows == nullptr) != (tokens == nullptr),
-               "quota of {}: got {}, wanted {{ rows = N }} or {{ tokens = N }}", source.path,
-               dump_json(*quota));
+    if ((rows == nullptr) == (tokens == nullptr)) {
+      throw UsageError(fmt::format("quota of {}: got {}, wanted {{ rows = N }} or {{ tokens = N }}",
+                                   source.path, dump_json(*quota)));
+    }
     if (rows != nullptr) source.quota_rows = rows->as_int();
     if (tokens != nullptr) source.quota_tokens = tokens->as_int();
   }
   if (const Json* fields = entry.find("fields"); fields && fields->is_object()) {
     for (const auto& [ours, theirs] : fields->as_object()) {
-      XRUN_CHECK(theirs.is_string(), "fields.{}: got {}, wanted the column's name", ours,
-                 dump_json(theirs));
+      if (!theirs.is_string()) {
+        throw UsageError(
+            fmt::format("fields.{}: got {}, wanted the column's name", ours, dump_json(theirs)));
+      }
       source.fields.emplace_back(ours, theirs.as_string());
     }
   }
   if (const Json* keep = entry.find("keep")) {
     for (const Json& column : keep->as_array()) {
-      XRUN_CHECK(column.is_string(), "keep: got {}, wanted a column's name", dump_json(column));
+      if (!column.is_string()) {
+        throw UsageError(fmt::format("keep: got {}, wanted a column's name", dump_json(column)));
+      }
       source.keep.push_back(column.as_string());
     }
   }
@@ -58,9 +63,11 @@ Json option_or_config(const Json& options, lua_State* L, const char* name) {
 }
 
 std::vector<DataSource> read_data_sources(const Json& data) {
-  XRUN_CHECK(data.is_array() && data.size() > 0,
-             "data: got {}, wanted a list of sources: {{ {{ path = \"rows.jsonl\" }} }}",
-             data.size() == 0 && !data.is_string() ? "an empty table" : dump_json(data));
+  if (!data.is_array() || data.size() == 0) {
+    throw UsageError(
+        fmt::format("data: got {}, wanted a list of sources: {{ {{ path = \"rows.jsonl\" }} }}",
+                    data.size() == 0 && !data.is_string() ? "an empty table" : dump_json(data)));
+  }
   check_fields(data, "data");
   std::vector<DataSource> sources;
   for (const Json& entry : data.as_array()) sources.push_back(read_source(entry));
@@ -83,23 +90,31 @@ void read_mixture(const Json& mixture, DataOptions& result) {
   result.stages = read_stages(*stages);
   for (size_t s = 0; s < result.sources.size(); ++s) {
     // 1 is the default; whether it was also written cannot be seen here.
-    XRUN_CHECK(result.sources[s].weight == 1,
-               "data[{}].weight is {}, and mixture.stages has weights too; remove one of them",
-               s + 1, result.sources[s].weight);
+    if (result.sources[s].weight != 1) {
+      throw UsageError(fmt::format(
+          "data[{}].weight is {}, and mixture.stages has weights too; remove one of them", s + 1,
+          result.sources[s].weight));
+    }
   }
 }
 
 // Arguments of the template for every row, below the row's own.
 Json read_template_kwargs(const Json& kwargs, RowKind kind) {
-  XRUN_CHECK(uses_template(kind), "template_kwargs: {} rows use no template; remove it",
-             row_kind_name(kind));
-  XRUN_CHECK(kwargs.is_object(), "template_kwargs: got {}, wanted a table of named values",
-             dump_json(kwargs));
+  if (!uses_template(kind)) {
+    throw UsageError(
+        fmt::format("template_kwargs: {} rows use no template; remove it", row_kind_name(kind)));
+  }
+  if (!kwargs.is_object()) {
+    throw UsageError(
+        fmt::format("template_kwargs: got {}, wanted a table of named values", dump_json(kwargs)));
+  }
   for (const auto& [name, value] : kwargs.as_object()) {
     // Training renders whole conversations and sampling open ones: a fixed value breaks one of
     // them.
-    XRUN_CHECK(name != "add_generation_prompt" && !is_reserved_argument(name),
-               "template_kwargs may not set \"{}\", which the engine decides", name);
+    if (name == "add_generation_prompt" || is_reserved_argument(name)) {
+      throw UsageError(
+          fmt::format("template_kwargs may not set \"{}\", which the engine decides", name));
+    }
   }
   return kwargs;
 }

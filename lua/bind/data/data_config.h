@@ -16,7 +16,7 @@ namespace xrun {
 // none.
 Json option_or_config(const Json& options, lua_State* L, const char* name);
 
-// The sources of a `data` list. Throws Error that names the element and what is wrong with it.
+// The sources of a `data` list. Throws UsageError that names the element and what is wrong with it.
 std::vector<DataSource> read_data_sources(const Json& data);
 
 // The `shuffle` setting: true, false, or { block, window }; null is true.

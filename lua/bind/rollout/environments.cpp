@@ -114,7 +114,9 @@ struct CallFormNotice {
 bool has_environment(const Options& given) {
   if (given.has("environment")) return true;
   for (const char* name : {"max_turns", "on_error", "deadline_s"}) {
-    XRUN_CHECK(!given.has(name), "{} is an option of an environment, and there is none", name);
+    if (given.has(name)) {
+      throw UsageError(fmt::format("{} is an option of an environment, and there is none", name));
+    }
   }
   return false;
 }

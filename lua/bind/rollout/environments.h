@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// Returns true if the options name an environment. Throws Error for max_turns, on_error or
+// Returns true if the options name an environment. Throws UsageError for max_turns, on_error or
 // deadline_s without one.
 bool has_environment(const Options& given);
 

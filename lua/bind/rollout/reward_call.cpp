@@ -25,16 +25,19 @@ RewardSettings read_reward_settings(lua_State* L, int i) {
   RewardSettings settings;
   if (const auto name = given.find<std::string>("on_error")) {
     const ConfigField& field = *find_config_field("sampling.on_error");
-    XRUN_CHECK(fits(field, Json(*name)), "on_error is \"{}\", wanted {}", *name,
-               wanted_text(field));
+    if (!fits(field, Json(*name))) {
+      throw UsageError(fmt::format("on_error is \"{}\", wanted {}", *name, wanted_text(field)));
+    }
     const auto choice = std::find(field.choices.begin(), field.choices.end(), *name);
     settings.on_error = static_cast<FailedReward>(choice - field.choices.begin());
   }
   // An environment's options, those of the config's `sampling`, have no default of their own.
   settings.deadline_s = given.get<double>("deadline_s", settings.deadline_s);
   const ConfigField& deadline = *find_config_field("sampling.deadline_s");
-  XRUN_CHECK(fits(deadline, Json(settings.deadline_s)), "deadline_s is {}, wanted {}",
-             settings.deadline_s, wanted_text(deadline));
+  if (!fits(deadline, Json(settings.deadline_s))) {
+    throw UsageError(
+        fmt::format("deadline_s is {}, wanted {}", settings.deadline_s, wanted_text(deadline)));
+  }
   settings.pass = given.find<double>("pass");
   return settings;
 }

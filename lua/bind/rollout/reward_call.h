@@ -27,7 +27,8 @@ struct RewardSettings {
 // The options of rollouts:score that read_reward_settings reads.
 std::vector<LuaOption> reward_options();
 
-// Reads on_error, deadline_s and pass of the options at argument i. Throws Error for other values.
+// Reads on_error, deadline_s and pass of the options at argument i. Throws UsageError for other
+// values.
 RewardSettings read_reward_settings(lua_State* L, int i = 3);
 // The inverse: pushes the table of options.
 void push_reward_settings(lua_State* L, const RewardSettings& settings);

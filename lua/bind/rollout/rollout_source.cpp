@@ -44,17 +44,23 @@ void read_sampling(lua_State* L, int i, RolloutSource& source) {
     read_number_member(L, i, "max_turns", answers.turns);
     answers.turns = std::max<int64_t>(answers.turns, 1);  // policy:sample refuses less
   }
-  XRUN_CHECK(answers.samples >= 2,
-             "sampling.samples is {}: the rewards of a group vary only between two or more answers",
-             answers.samples);
-  XRUN_CHECK(answers.max_tokens >= 1,
-             "sampling.max_tokens is {}, wanted 1 or more: a rollout trains the tokens of its "
-             "answer",
-             answers.max_tokens);
-  XRUN_CHECK(answers.temperature > 0,
-             "sampling.temperature is {:g}: greedy answers to one prompt are all the same, so no "
-             "group has varied rewards; wanted a temperature above 0",
-             answers.temperature);
+  if (answers.samples < 2) {
+    throw UsageError(fmt::format(
+        "sampling.samples is {}: the rewards of a group vary only between two or more answers",
+        answers.samples));
+  }
+  if (answers.max_tokens < 1) {
+    throw UsageError(fmt::format(
+        "sampling.max_tokens is {}, wanted 1 or more: a rollout trains the tokens of its "
+        "answer",
+        answers.max_tokens));
+  }
+  if (!(answers.temperature > 0)) {
+    throw UsageError(fmt::format(
+        "sampling.temperature is {:g}: greedy answers to one prompt are all the same, so no "
+        "group has varied rewards; wanted a temperature above 0",
+        answers.temperature));
+  }
   const StackGuard guard(L);
   push_table_copy(L, i);
   source.sampling = LuaRef(L, -1);

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "core/base/error.h"
+#include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
 #include "core/train/evaluate.h"
@@ -29,12 +30,14 @@ int push_measured(RunLoop& loop, lua_State* L, const std::string& what,
   } else {
     const RandomScope random;
     loop.seed_random(L, 2 + 2 * number);
+    const auto begin = SteadyClock::now();
     try {
       values = measure(number);
     } catch (const std::exception&) {
       loop.forget_evaluation();
       throw;
     }
+    loop.report().add_measuring(seconds_since(begin));
     run.remember(what, values);
   }
   loop.seed_lua(L, 3 + 2 * number);

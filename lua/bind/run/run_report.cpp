@@ -52,6 +52,10 @@ void RunReport::skip_wait() {
   if (progress_) progress_->skip_wait();
 }
 
+void RunReport::add_measuring(double seconds) {
+  if (progress_) progress_->add_measuring(seconds);
+}
+
 double RunReport::body_seconds() const { return progress_ ? progress_->body_seconds() : 0; }
 
 void RunReport::log_line(const std::string& text) noexcept {
@@ -184,6 +188,9 @@ void RunReport::end_body(const StepLoop& loop) {
   progress.kd = find_metric(last_train_, "train/kd");
   progress.ce = find_metric(last_train_, "train/ce");
   progress.reward = find_metric(last_train_, "rollout/reward");
+  const Json* const valid = run_.dir().identity().config.find("valid");
+  const Json* const every = valid == nullptr ? nullptr : valid->find("every");
+  if (every != nullptr && every->is_int()) progress.measure_every = every->as_int();
   progress.tokens = body_tokens_;
   progress.update_s = find_metric(last_train_, "perf/step_s").value_or(0);
   const double flops_per_s = find_metric(last_train_, "perf/flops_per_s").value_or(0);

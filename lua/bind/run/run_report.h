@@ -54,6 +54,8 @@ class RunReport {
   void show_save(const StepLoop& loop);
   // Leaves the time since the last body out of the time left: a prompt was open.
   void skip_wait();
+  // Counts an evaluation or sample of the open body apart from its steps in the time left.
+  void add_measuring(double seconds);
   double body_seconds() const;  // the mean of the loop's bodies; 0 before the first
   bool quiet = false;           // no progress of single steps
 

@@ -106,7 +106,7 @@ bool has_column(RunLoop& run, const DataHandle& data, const std::string& column)
 // defaults, so only another value was asked for.
 void refuse_rollout_options(const Options& options) {
   const auto refuse = [](const char* name) {
-    throw Error(fmt::format(
+    throw UsageError(fmt::format(
         "{} is an option of policy:sample; run:sample answers each prompt once, for no training",
         name));
   };

@@ -32,13 +32,16 @@ void read_schedule(lua_State* L, const Options& batch, int64_t scale, const char
   for (const Json& entry : schedule.as_array()) {
     const int64_t size = entry.at("size").as_int();
     const SizeChange change{entry.at("step").as_int(), size / scale};
-    XRUN_CHECK(change.step > before,
-               "batch.schedule: step {} follows step {}; wanted ascending steps from 1 on; "
-               "batch.{} is the size before the first change",
-               change.step, before, unit);
-    XRUN_CHECK(change.units > 0,
-               "batch.schedule: size {} is less than one window of {} tokens; raise it", size,
-               scale);
+    if (change.step <= before) {
+      throw UsageError(
+          fmt::format("batch.schedule: step {} follows step {}; wanted ascending steps from 1 on; "
+                      "batch.{} is the size before the first change",
+                      change.step, before, unit));
+    }
+    if (change.units <= 0) {
+      throw UsageError(fmt::format(
+          "batch.schedule: size {} is less than one window of {} tokens; raise it", size, scale));
+    }
     if (size % scale != 0) {
       session_of(L).notices.add("batch.schedule: size " + windows_text(size, scale));
     }
@@ -60,14 +63,18 @@ void read_windows(lua_State* L, const BatchSizes& sizes, StepSource& source) {
 std::string read_groups(const Options& batch, bool alone, StepSource& source) {
   const char* const unit = "groups";
   for (const std::string& other : batch_counts()) {
-    XRUN_CHECK(!alone || other == unit || !batch.has(other.c_str()),
-               "batch.{} does not fit xrun.rollouts, whose batches are counted in groups: write "
-               "batch = {{ groups = 8 }}",
-               other);
+    if (alone && other != unit && batch.has(other.c_str())) {
+      throw UsageError(fmt::format(
+          "batch.{} does not fit xrun.rollouts, whose batches are counted in groups: write "
+          "batch = {{ groups = 8 }}",
+          other));
+    }
   }
-  XRUN_CHECK(batch.has(unit),
-             "batch.groups is missing; batches of xrun.rollouts are counted in groups: write batch "
-             "= {{ groups = 8 }}");
+  if (!batch.has(unit)) {
+    throw UsageError(fmt::format(
+        "batch.groups is missing; batches of xrun.rollouts are counted in groups: write batch "
+        "= {{ groups = 8 }}"));
+  }
   source.plan.units = batch.get<int64_t>(unit);
   GroupQueueOptions options = source.rollouts->queue;
   options.groups = source.plan.units;
@@ -87,13 +94,17 @@ std::string read_units(lua_State* L, const Options& batch, const BatchSizes& siz
   }
   const std::string unit = std::string(set.unit_name()) + "s";
   for (const std::string& other : batch_counts()) {
-    XRUN_CHECK(!alone || other == unit || !batch.has(other.c_str()),
-               "batch.{} does not fit {} rows, which are counted in {}: write batch = {{ {} = 8 }}",
-               other, row_kind_name(set.kind()), unit, unit);
+    if (alone && other != unit && batch.has(other.c_str())) {
+      throw UsageError(fmt::format(
+          "batch.{} does not fit {} rows, which are counted in {}: write batch = {{ {} = 8 }}",
+          other, row_kind_name(set.kind()), unit, unit));
+    }
   }
-  XRUN_CHECK(batch.has(unit.c_str()),
-             "batch.{0} is missing; {1} rows are counted in {0}: write batch = {{ {0} = 8 }}", unit,
-             row_kind_name(set.kind()));
+  if (!batch.has(unit.c_str())) {
+    throw UsageError(fmt::format(
+        "batch.{0} is missing; {1} rows are counted in {0}: write batch = {{ {0} = 8 }}", unit,
+        row_kind_name(set.kind())));
+  }
   source.plan.units = batch.get<int64_t>(unit.c_str());
   return unit;
 }
@@ -106,24 +117,30 @@ void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes,
   for (const std::string& name : batch_counts()) {
     if (batch.has(name.c_str())) given.push_back(name);
   }
-  XRUN_CHECK(!alone || given.size() < 2,
-             "batch has both {} and {}, but one set is counted in one of them; leave one out, or "
-             "give run:steps a list of two sets",
-             given[0], given[1]);
+  if (alone && given.size() >= 2) {
+    throw UsageError(fmt::format(
+        "batch has both {} and {}, but one set is counted in one of them; leave one out, or "
+        "give run:steps a list of two sets",
+        given[0], given[1]));
+  }
   const bool changes = batch.has("schedule") && batch.get<Json>("schedule").size() > 0;
   for (StepSource& source : loop.sources) {
     const std::string unit = read_units(L, batch, sizes, alone, source);
     std::erase(given, unit);
     if (!changes) continue;
-    XRUN_CHECK(alone && !source.rollouts,
-               "batch.schedule changes the size of steps of one set of rows; this loop has {}: "
-               "leave it out, or give each size its own run:steps loop",
-               alone ? "xrun.rollouts" : fmt::format("{} sets", loop.sources.size()));
+    if (!alone || source.rollouts) {
+      throw UsageError(fmt::format(
+          "batch.schedule changes the size of steps of one set of rows; this loop has {}: "
+          "leave it out, or give each size its own run:steps loop",
+          alone ? "xrun.rollouts" : fmt::format("{} sets", loop.sources.size())));
+    }
     read_schedule(L, batch, unit == "tokens" ? source.data->set.window_length() : 1, unit.c_str(),
                   source);
   }
-  XRUN_CHECK(given.empty(), "batch.{} fits none of the {} sets: none has rows counted in {}",
-             given[0], loop.sources.size(), given[0]);
+  if (!given.empty()) {
+    throw UsageError(fmt::format("batch.{} fits none of the {} sets: none has rows counted in {}",
+                                 given[0], loop.sources.size(), given[0]));
+  }
 }
 
 }  // namespace xrun

@@ -31,8 +31,9 @@ namespace xrun {
 namespace {
 
 AdamWOptions read_options(lua_State* L, int i) {
-  XRUN_CHECK(Options(L, i).has("lr"),
-             "optim.lr is missing; it has no default: write optim = {{ lr = 2e-5 }}");
+  if (!Options(L, i).has("lr")) {
+    throw UsageError("optim.lr is missing; it has no default: write optim = { lr = 2e-5 }");
+  }
   // A table of the recipe and not the config itself: two optimizers may differ.
   Json optim = to_json(L, i);
   check_fields(optim, "optim");

@@ -29,7 +29,9 @@ FrozenCache read_cache(const Options& given) {
   const std::string name = given.get<std::string>("cache", "");
   if (name == "topk") return FrozenCache::kTopColumns;
   if (name == "hidden") return FrozenCache::kHidden;
-  XRUN_CHECK(name.empty(), "cache is \"{}\", wanted \"topk\" or \"hidden\"", name);
+  if (!name.empty()) {
+    throw UsageError(fmt::format("cache is \"{}\", wanted \"topk\" or \"hidden\"", name));
+  }
   return FrozenCache::kNone;
 }
 
@@ -38,8 +40,11 @@ c10::Device read_device(lua_State* L, const Options& given) {
   const c10::Device own = recipe_device(recipe_context(L).options);
   const auto name = given.find<std::string>("device");
   if (!name || *name == own.str() || *name == c10::DeviceTypeName(own.type(), true)) return own;
-  XRUN_CHECK(*name == "cpu", "device is \"{}\", wanted \"cpu\"{}", *name,
-             own.is_cpu() ? "; --device cuda puts the whole run on a GPU" : " or \"cuda\"");
+  if (*name != "cpu") {
+    throw UsageError(
+        fmt::format("device is \"{}\", wanted \"cpu\"{}", *name,
+                    own.is_cpu() ? "; --device cuda puts the whole run on a GPU" : " or \"cuda\""));
+  }
   return at::kCPU;
 }
 
@@ -50,10 +55,14 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.settings.device = read_device(L, given);
   options.settings.head_mb = config_whole(L, "head_mb");
   options.cache = read_cache(given);
-  XRUN_CHECK(!given.has("k") || options.cache == FrozenCache::kTopColumns,
-             "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
+  if (given.has("k") && options.cache != FrozenCache::kTopColumns) {
+    throw UsageError(
+        "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
+  }
   options.top_k = given.get<int64_t>("k");
-  XRUN_CHECK(options.top_k >= 1, "k is {}, wanted at least 1", options.top_k);
+  if (options.top_k < 1) {
+    throw UsageError(fmt::format("k is {}, wanted at least 1", options.top_k));
+  }
   if (given.has("tokenizer")) {
     options.tokenizer = resolve_model(
         local_input(L, InputKind::kModel, given.get<std::string>("tokenizer")), {}, "tokenizer");

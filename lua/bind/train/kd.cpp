@@ -38,10 +38,12 @@ constexpr const char* kMadeProjection = "auto";  // kd.projection without a file
 void note_projection(lua_State* L, const std::string& setting) {
   if (setting == kMadeProjection) return;
   const std::string file = local_input(L, InputKind::kProjection, setting);
-  XRUN_CHECK(path_exists(file),
-             "kd.projection = \"{}\": there is no such file; build it with `xrun projection build "
-             "--student DIR --teacher DIR {}`, or leave the setting out",
-             setting, setting);
+  if (!path_exists(file)) {
+    throw UsageError(fmt::format(
+        "kd.projection = \"{}\": there is no such file; build it with `xrun projection build "
+        "--student DIR --teacher DIR {}`, or leave the setting out",
+        setting, setting));
+  }
   // By digest: a resume with another projection would train towards other targets.
   note_input(session_of(L), {"files", setting, "the projection " + setting,
                              Json(Json::Object{{"digest", hash_file(file)}})});
@@ -100,7 +102,7 @@ std::shared_ptr<const VocabularyMap> find_map(lua_State* L, const std::string& s
     try {
       common = exact_map(projection, least_common_weight(loss));
     } catch (const Error& error) {
-      throw Error(fmt::format("kd.projection = \"{}\": {}", setting, error.what()));
+      throw UsageError(fmt::format("kd.projection = \"{}\": {}", setting, error.what()));
     }
   }
   known = std::make_shared<const VocabularyMap>(

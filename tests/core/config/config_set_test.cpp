@@ -80,6 +80,26 @@ TEST(ConfigSet, ReachesInsideFreeTablesAndDefaultLists) {
             "`optim.betas.2`?");
 }
 
+TEST(ConfigSet, FullWidthSignsAreNamed) {
+  const std::string text = config_text("beta = 1, name = 'x'", "print(cfg.beta, cfg.name)");
+  EXPECT_EQ(resolve_error(text, {"beta＝2"}),
+            "--set beta＝2: wanted key=value, as in --set beta=0.2; `＝` (U+FF1D) is not ASCII; "
+            "write =");
+  EXPECT_EQ(resolve_error(text, {"beta：2"}),
+            "--set beta：2: wanted key=value, as in --set beta=0.2; `：` (U+FF1A) is not ASCII; "
+            "write =");
+  EXPECT_EQ(resolve_error(text, {"optim。lr=2"}),
+            "--set optim。lr=2: there is no key `optim。lr`; `。` (U+3002) is not ASCII; write .");
+  EXPECT_EQ(resolve_error(text, {"beta=２"}),
+            "--set beta=２: `beta` is a number in dpo.lua:2, got ２; `２` (U+FF12) is not ASCII; "
+            "write 2");
+  EXPECT_EQ(resolve_error(text, {"lora.targets={“all”}"}),
+            "--set: lora.targets: got \"{“all”}\", wanted a list of text, { \"...\" }; `“` "
+            "(U+201C) is not ASCII; write \"");
+  // A text may hold them.
+  EXPECT_EQ(read_config(text, {"name=甲，乙"}).text("name"), "甲，乙");
+}
+
 TEST(ConfigSet, KeepsTheTypeOfTheRecipesOwnKeys) {
   const std::string text = config_text("beta = 1, name = 'x', flag = true, list = { 1 },",
                                        "print(cfg.beta, cfg.name, cfg.flag, cfg.list)");

@@ -68,9 +68,11 @@ TEST(RecipeConfig, HabitsOfOtherLanguagesAreExplained) {
       {"betas = [0.9, 0.99]", "`betas`: a list is written with braces: { 0.9, 0.999 }"},
       {"model = smollm2", "got `smollm2`; text needs quotes: \"smollm2\""},
       {"model = runs/x/hf", "got `runs`; text needs quotes"},
-      {"epochs = 1，steps = 2", "`，` is a full-width or curly character; write ,"},
-      {"epochs = 1, steps＝2", "`＝` is a full-width or curly character; write ="},
-      {"model = “tiny”", "`“` is a full-width or curly character; write \""},
+      {"epochs = 1，steps = 2", "`epochs`: `，` (U+FF0C) is not ASCII; write ,"},
+      {"epochs = 1, steps＝2", "`steps`: `＝` (U+FF1D) is not ASCII; write ="},
+      {"model = “tiny”", "`“` (U+201C) is not ASCII; write \""},
+      {"beta：0.1", "`beta`: `：` (U+FF1A) is not ASCII; write ="},
+      {"optim = { lr＝0.1 }", "`optim.lr`: `＝` (U+FF1D) is not ASCII; write ="},
   };
   for (const auto& [text, hint] : cases) {
     EXPECT_NE(resolve_error(config_text(text)).find(hint), std::string::npos)

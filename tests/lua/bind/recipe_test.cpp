@@ -137,6 +137,8 @@ TEST_F(RecipeRun, HabitsOfOtherLanguagesAreExplained) {
       {"local x = True", "Lua writes true"},
       {"local x = 1 if 2 else 3", "Lua writes `c and a or b` for a if c else b"},
       {"local x = f\"loss {x}\"", "Lua has no f\"...\""},
+      {"local step = 1\nif step = 0 then print(1) end", "comparison is ==, as in step == 0"},
+      {"local step = 1\nwhile step = 0 do end", "comparison is ==, as in step == 0"},
       {"local y = xrun.ones(2):sum(dim=-1)",
        "Lua has no named arguments; a method takes them in a table: x:sum({ dim = -1 })"},
   };
@@ -157,6 +159,19 @@ TEST_F(RecipeRun, ANumberInQuotesIsNamedWithItsLine) {
   has(run(std::string(kHead) +
           "local cfg = xrun.config {\n  beta = \"0.1\",\n}\nlocal y = cfg.beta * xrun.ones(2)"),
       "hint: cfg.beta is text (line 3); write beta = 0.1");
+}
+
+// LuaJIT takes these characters as letters of a name.
+TEST_F(RecipeRun, FullWidthSignsAreNamed) {
+  has(run("print（1）\n"), "hint: line 1: `（` (U+FF08) is not ASCII; write (");
+  has(run("print(1，2)"), "hint: `，` (U+FF0C) is not ASCII; write ,");
+  has(run("local a ＝ 3"), "hint: `＝` (U+FF1D) is not ASCII; write =");
+  has(run("local t = { x： 3 }"), "hint: `：` (U+FF1A) is not ASCII; write :");
+  has(run("local x = “a”"), "hint: `“` (U+201C) is not ASCII; write \"");
+  has(run("local function f(x)\n  return x；end\nf(1)\n"),
+      "hint: line 2: `；` (U+FF1B) is not ASCII; write ;");
+  const std::string inside = run("local a = '，' -- ，\nlocal b = = 2\n");
+  EXPECT_EQ(inside.find("ASCII"), std::string::npos) << inside;
 }
 
 TEST_F(RecipeRun, ACommentThatBeginsWithANumberSignIsExplained) {
@@ -185,6 +200,33 @@ TEST_F(RecipeRun, UndefinedNamesAreErrors) {
   has(run("_G[{}] = 1"), "is not a valid name of a global");
   has(run("xrun.ones(2)"), "begin with local xrun = require \"xrun\"");
   has(run("local xrun = require 'xrun'\nxrun.beta = 2"), "the module xrun is read-only");
+}
+
+TEST_F(RecipeRun, AWrongOptionIsBadUsageAndAWrongArgumentAFailure) {
+  has(run(std::string(kHead) + "xrun.tensor({ 1 }, { dtyp = 'f32' })"), "did you mean `dtype`?");
+  EXPECT_TRUE(usage_);
+  has(run(std::string(kHead) + "xrun.tensor(print)"), "test.lua:2: ");
+  EXPECT_FALSE(usage_);
+}
+
+TEST_F(RecipeRun, NamesThatTheModuleLacksAreExplained) {
+  const auto error_of = [&](const std::string& call) {
+    RecipeOptions options;
+    options.recipe = "test.lua";
+    try {
+      // All modules, so that the methods of every class are known.
+      Recipe recipe(options, engine_modules(), kHead + call);
+      while (recipe.resume()) ++yields_;
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  has(error_of("xrun.reference()"), "hint: it is a method of Policy: policy:reference()");
+  has(error_of("xrun.evaluate(1)"), "hint: it is a method of Run: run:evaluate(...)");
+  has(error_of("xrun.teacher('t')"), "hint: xrun.frozen(cfg.teacher) opens a teacher");
+  has(error_of("xrun.DPOTrainer()"), "hint: xrun recipes/dpo.lua trains with DPO");
+  has(error_of("xrun.adamv()"), "hint: did you mean `xrun.adamw`?");
 }
 
 TEST_F(RecipeRun, RequireSearchesBesideTheFileAndInTheRecipesFolder) {

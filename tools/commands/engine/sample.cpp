@@ -8,6 +8,7 @@
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/progress.h"
+#include "core/console/terminal/shown_text.h"
 #include "core/data/rows/lost_turns.h"
 #include "core/rollout/answer_text.h"
 #include "core/rollout/text_sampler.h"
@@ -77,11 +78,22 @@ class SampleRows {
   std::vector<int32_t> from_prompt(const std::string& text) {
     if (arguments_.chat)
       return chat_.ids(Json(Json::Array{chat_message("user", text)}), Json::object());
+    hint_chat();
     // BOS but no EOS: the text is to be continued.
     std::vector<int32_t> ids = tokenizer_->leading_bos();
     const Encoding encoding = tokenizer_->encode(text);
     ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
     return ids;
+  }
+
+  // A model of chats continues a plain question with anything but an answer.
+  void hint_chat() {
+    if (hinted_ || arguments_.model.json || tokenizer_->chat_templates().empty()) return;
+    hinted_ = true;
+    fmt::print(stderr,
+               "xrun: note: {} has a chat template, but its prompts are continued as plain text; "
+               "--chat makes each one a user message, --json takes {{\"messages\": [...]}}\n",
+               shown_text(arguments_.model.model));
   }
 
   const SampleArguments& arguments_;
@@ -91,6 +103,7 @@ class SampleRows {
   RowNotes notes_;
   std::vector<bool> conversations_;  // by row
   std::optional<int32_t> turn_end_;  // -1: the template writes none
+  bool hinted_ = false;
 };
 
 // Returns one line: a newline is \n, a carriage return \r, a backslash \\.

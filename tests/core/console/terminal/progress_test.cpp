@@ -102,6 +102,25 @@ TEST(RunProgress, TheTimeLeftForgetsTheFirstBody) {
   EXPECT_EQ(line(66, 3), "step 3/11  loss 1.0000  200 tokens/s  24s left\n");
 }
 
+TEST(RunProgress, TheTimeLeftCountsTheStepsAndTheEvaluationsToCome) {
+  Screen screen(true);
+  RunProgress progress(screen.console, screen.clock);
+  const auto line = [&](double now, int64_t done, int64_t every) {
+    screen.now = now;
+    return progress.step({.done = done, .total = 11, .measure_every = every});
+  };
+  progress.add_measuring(50);  // before step 0
+  // 10 bodies of 2 s; bodies 5 and 10 evaluate.
+  EXPECT_EQ(line(52, 1, 5), "step 1/11  2m 00s left");
+  progress.start();
+  progress.add_measuring(50);
+  EXPECT_EQ(line(104, 1, 0), "step 1/11  20s left") << "nothing tells when it evaluates again";
+  EXPECT_EQ(line(106, 2, 0), "step 2/11  18s left");
+  progress.add_measuring(50);
+  // 8 bodies of 2 s; half of those after the first evaluated.
+  EXPECT_EQ(line(158, 3, 0), "step 3/11  3m 36s left");
+}
+
 TEST(RunProgress, RatesFollowAnExponentialMean) {
   Screen screen(true);
   RunProgress progress(screen.console, screen.clock);
