@@ -8,10 +8,10 @@
 
 namespace xrun {
 
-// Returns a note for each such table, or member of one of whose others some are read: "dpo.lua:9:
-// sampling has no effect: no line reads cfg.sampling; ...". Values of a base and of a bundle get
-// none, since they serve several recipes, nor does a recipe that passes its config on as a whole.
-// Throws UsageError as checked_config does.
+// Returns a note for each such key: "dpo.lua:9: sampling has no effect: no line of dpo.lua reads
+// cfg.sampling; ...". Where a recipe reads some members of a table, each other member has its own
+// note. There is none for a value of a base or a bundle, which serve several recipes, or for a
+// recipe that passes its config on as a whole. Throws UsageError as checked_config does.
 std::vector<std::string> unread_settings(const ScannedRecipe& recipe,
                                          const std::vector<std::string>& sets);
 
