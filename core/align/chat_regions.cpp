@@ -2,7 +2,7 @@
 // The pieces of both sides are matched by a longest common subsequence of equal texts, and between
 // two matches a piece may be found inside the other side's.
 
-#include "core/align/regions.h"
+#include "core/align/chat_regions.h"
 
 #include <algorithm>
 #include <string_view>
