@@ -127,7 +127,7 @@ void unify_newlines(std::string& token) {
 // ---- step C
 
 constexpr size_t kMostCharacterBytes = 4;  // of UTF-8
-// How many pieces ahead a slot is prefetched, since the table is larger than the L1 cache.
+// Pieces between the prefetch of a slot and its use: the table is larger than the L1 cache.
 constexpr size_t kAhead = 8;
 
 // Returns the byte that the reference reads a character as, or -1. Beyond Latin-1 this is not the
