@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
+#include "core/base/utf8.h"
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/model/model.h"
@@ -227,8 +228,7 @@ Rollouts& rollouts_of(Batch& batch) {
 
 std::string shown_start(const std::string& text) {
   constexpr size_t kShownText = 200;  // bytes
-  const auto line = [](std::string_view part) { return shown_text(part, Blanks::kBreaksMarked); };
-  return text.size() <= kShownText ? line(text) : line(text.substr(0, kShownText)) + "...";
+  return shown_text(shortened(text, kShownText), Blanks::kBreaksMarked);
 }
 
 bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& name) {

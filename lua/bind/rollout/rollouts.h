@@ -17,7 +17,8 @@ bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& na
 // Returns the batch as rollouts. Throws Error if it was not sampled.
 Rollouts& rollouts_of(Batch& batch);
 
-// Returns the beginning of a prompt or an answer as one line, for a message.
+// Returns the beginning of a prompt or an answer as one line, cut between two characters, for a
+// message.
 std::string shown_start(const std::string& text);
 
 // rollouts:score and rollouts:score_groups, with their arguments on the stack.
