@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "core/align/regions.h"
+#include "core/align/chat_regions.h"
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/base/threads.h"

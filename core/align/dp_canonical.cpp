@@ -1,11 +1,12 @@
 // Three steps make pieces canonical:
-// A. two pieces that together spell one of ten characters in GPT-2's byte alphabet become it;
-// B. canonical_token() of each piece;
-// C. a run of tokens whose characters all stand for bytes becomes one character, if the whole run
-//    is exactly the UTF-8 of one.
-// Each step has defects that users of NeMo-RL train with, so all are kept: B turns "Ã" into "À"
-// before C could decode it, C counts ASCII as bytes, so that a split character beside ASCII text
-// stays split, and its table of bytes is not GPT-2's alphabet.
+// A. two pieces that together spell one of ten characters in GPT-2's byte alphabet become that
+//    character;
+// B. each piece goes through canonical_token();
+// C. a run of tokens whose characters all stand for bytes becomes one character, if its bytes are
+//    the UTF-8 of exactly one.
+// NeMo-RL, the reference, has defects in each step, and they are kept because its users train with
+// them: B turns "Ã" into "À" before C can decode it; C counts ASCII as bytes, so that a split
+// character next to ASCII text stays split; and C's table of bytes is not GPT-2's alphabet.
 
 #include "core/align/dp_canonical.h"
 
@@ -31,35 +32,38 @@ std::string spelled(std::string_view bytes) {
 // ---- step A
 
 struct SplitCharacter {
-  std::string head, tail, character;  // the spellings of the first two bytes and of the third
+  std::string head, tail;  // spellings of the first two bytes and of the third
+  std::string character;
 };
 
 const std::vector<SplitCharacter>& split_characters() {
   static const std::vector<SplitCharacter> table = [] {
     std::vector<SplitCharacter> made;
     for (const std::string_view c : {"∑", "∏", "∂", "∇", "∞", "√", "∫", "≠", "中", "文"}) {
-      made.push_back({spelled(c.substr(0, 2)), spelled(c.substr(2)), std::string(c)});
+      made.push_back({.head = spelled(c.substr(0, 2)),
+                      .tail = spelled(c.substr(2)),
+                      .character = std::string(c)});
     }
     return made;
   }();
   return table;
 }
 
-// All heads are two characters of two bytes; "Ġ" may come before them.
+// A head is two characters of two bytes each, which "Ġ" may precede.
 std::string_view without_space(std::string_view first) {
   const bool spaced = first.size() == 6 && first.starts_with(kSpaceMark);
   return first.substr(spaced ? kSpaceMark.size() : 0);
 }
 
-bool is_artifact_head(std::string_view piece) {
+bool is_split_head(std::string_view piece) {
   const std::string_view head = without_space(piece);
   return std::ranges::any_of(split_characters(),
                              [&](const SplitCharacter& split) { return head == split.head; });
 }
 
-// Returns the character that two adjacent pieces spell, after "Ġ" if the first begins with it, or
-// "" if they spell none of the table.
-std::string joined_artifact(std::string_view first, std::string_view second) {
+// Returns the character of the table that two adjacent pieces spell, after "Ġ" if the first begins
+// with it; "" if they spell none.
+std::string joined_split(std::string_view first, std::string_view second) {
   const std::string_view head = without_space(first);
   for (const SplitCharacter& split : split_characters()) {
     if (head == split.head && second == split.tail) {
@@ -75,8 +79,9 @@ struct Replacement {
   std::string broken, fixed;
 };
 
-// In order. The reference has eight more Latin letters after the bare "Ã", which never match, since
-// no "Ã" is left. "í" never matches either: GPT-2 spells the byte 0xAD otherwise.
+// Applied in this order. The reference lists eight more Latin letters after the bare "Ã"; they
+// never match, since no "Ã" is left. "í" never matches either, because GPT-2 does not spell the
+// byte 0xAD as its Latin-1 character.
 const std::vector<Replacement>& misspellings() {
   static const std::vector<Replacement> table = [] {
     std::vector<Replacement> made;
@@ -100,14 +105,14 @@ const std::vector<Replacement>& misspellings() {
   return table;
 }
 
-// From left to right, never inside what was just written.
+// Replaces from left to right, never inside what it has written.
 void replace_all(std::string& text, std::string_view old, std::string_view with) {
   for (size_t at = text.find(old); at != std::string::npos; at = text.find(old, at + with.size())) {
     text.replace(at, old.size(), with);
   }
 }
 
-// The reference reads a tab's token as a line feed too.
+// Spells every newline as a line feed, and a tab's token too, as the reference does.
 void unify_newlines(std::string& token) {
   constexpr std::string_view kEscaped = "\\n";
   if (token == kTabMark || token == "Ġ\n") {
@@ -122,11 +127,11 @@ void unify_newlines(std::string& token) {
 // ---- step C
 
 constexpr size_t kMostCharacterBytes = 4;  // of UTF-8
-// Pieces between the request for a slot and its use: the table is larger than the L1 cache.
+// Pieces between the prefetch of a slot and its use: the table is larger than the L1 cache.
 constexpr size_t kAhead = 8;
 
-// Returns the byte that the reference takes a character for, or -1. Beyond Latin-1 it is neither
-// the byte that GPT-2 means nor one for each character of its alphabet.
+// Returns the byte that the reference reads a character as, or -1. Beyond Latin-1 this is not the
+// byte that GPT-2 spells so, and some characters of GPT-2's alphabet have none.
 int byte_of(uint32_t character) {
   if (character < 0x100) return static_cast<int>(character);
   struct ByteBlock {
@@ -143,13 +148,13 @@ int byte_of(uint32_t character) {
   return -1;
 }
 
-// Only leading marks stand for spaces.
+// Removes leading marks only; no other mark stands for a space.
 std::string_view without_space_marks(std::string_view token) {
   while (token.starts_with(kSpaceMark)) token.remove_prefix(kSpaceMark.size());
   return token;
 }
 
-// Returns the bytes of a token without its leading "Ġ"s, "" unless each character is one.
+// Returns the bytes of a token without its leading "Ġ"s; "" unless every character stands for one.
 std::string bytes_of(std::string_view token) {
   std::string bytes;
   const std::string_view rest = without_space_marks(token);
@@ -231,7 +236,7 @@ size_t CanonicalStrings::first_slot(std::string_view piece) const {
          (pieces_.size() - 1);
 }
 
-// By address and size: a piece comes from its tokenizer's table, so both identify its text.
+// Compares address and size, which identify a piece's text: pieces point into a tokenizer's table.
 CanonicalStrings::CanonicalSlot& CanonicalStrings::slot_of(std::string_view piece) {
   const size_t mask = pieces_.size() - 1;
   size_t slot = first_slot(piece);
@@ -242,7 +247,7 @@ CanonicalStrings::CanonicalSlot& CanonicalStrings::slot_of(std::string_view piec
   return pieces_[slot];
 }
 
-// At most half full, so that probes stay short.
+// Doubles the table, which is at most half full so that probes stay short.
 void CanonicalStrings::grow() {
   const std::vector<CanonicalSlot> old =
       std::exchange(pieces_, std::vector<CanonicalSlot>(2 * pieces_.size()));
@@ -261,19 +266,20 @@ int32_t CanonicalStrings::intern(std::string_view canonical) {
   return id;
 }
 
-// By value: the next one may move the table.
+// Returns a copy, since the next call may move the table.
 CanonicalStrings::CanonicalSlot CanonicalStrings::known_piece(std::string_view piece) {
   if (piece.empty()) return {.canonical = intern("")};  // may have no address
   CanonicalSlot& slot = slot_of(piece);
   if (slot.data != nullptr) return slot;
   const CanonicalSlot added = {piece.data(), static_cast<uint32_t>(piece.size()),
-                               is_artifact_head(piece), intern(canonical_token(piece))};
+                               is_split_head(piece), intern(canonical_token(piece))};
   slot = added;
   if (2 * ++piece_count_ > pieces_.size()) grow();
   return added;
 }
 
-// Pushes a maximal run of tokens of bytes, which end at the pieces `ends`.
+// Appends a maximal run of tokens whose characters all stand for bytes.
+//   ends  one past the last piece of each token
 void CanonicalStrings::push_run(CanonicalTokens& out, std::span<const int32_t> ids,
                                 std::span<const int32_t> ends) {
   size_t count = 0;
@@ -304,8 +310,11 @@ CanonicalTokens CanonicalStrings::tokens(std::span<const std::string_view> piece
     const CanonicalSlot piece = known_piece(pieces[i++]);
     ids.push_back(piece.canonical);
     if (piece.is_head && i < pieces.size()) {
-      const std::string joined = joined_artifact(pieces[i - 1], pieces[i]);
-      if (!joined.empty()) ids.back() = intern(canonical_token(joined)), ++i;
+      const std::string joined = joined_split(pieces[i - 1], pieces[i]);
+      if (!joined.empty()) {
+        ids.back() = intern(canonical_token(joined));
+        ++i;
+      }
     }
     ends.push_back(static_cast<int32_t>(i));
   }

@@ -4,10 +4,10 @@
 //   student   <s>      Hel lo Ġ world   </s>
 //   teacher   <bos>    Hello Ġworld     <eos>
 //
-// A run is cut where its bytes are not UTF-8: the teacher would read U+FFFD there in place of the
-// student's bytes, and nothing after it could be aligned. In a text such tokens have no partner. In
-// a sampled answer they become the teacher's tokens of single bytes; otherwise a student could
-// answer with bytes that no loss reads.
+// A run is split where its bytes are not UTF-8: the teacher would read U+FFFD there instead of the
+// student's bytes, and nothing after it could be aligned. In a document such tokens have no
+// partner. In a sampled answer they become the teacher's tokens of single bytes; otherwise a
+// student could answer with bytes that no loss reads.
 
 #include "core/align/retokenizer.h"
 
@@ -22,10 +22,10 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kAlignerVersion = 4;  // of cached results
+constexpr int64_t kAlignerVersion = 4;  // raised when cached results change
 constexpr int32_t kContent = -1;        // TokenTable::role
 
-// Such a tokenizer spells the first word of a text with a space that the text does not have.
+// Returns true if the tokenizer adds a space before the first word of a text.
 bool has_prefix(const TokenTable& table) { return table.spelling().prefix != PrefixSpace::kNone; }
 
 const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Tokenizer>& tokenizer) {
@@ -34,7 +34,7 @@ const std::shared_ptr<const Tokenizer>& loaded(const std::shared_ptr<const Token
   return tokenizer;
 }
 
-// True if every token of `student` is one of `teacher`.
+// Returns true if the teacher has every token of the student, with the same id.
 bool has_all_tokens(const Tokenizer& student, const Tokenizer& teacher) {
   return student.vocab_size() <= teacher.vocab_size() &&
          compare_vocabularies(student, teacher) != VocabularyMatch::kDifferent;
@@ -51,8 +51,8 @@ size_t first_invalid(std::string_view text, size_t begin, size_t end) {
   return end;
 }
 
-// True if the bytes from `at` to the end are the beginning of a character, which the next token
-// would have ended.
+// Returns true if the bytes from `at` to the end are an incomplete character, which the next token
+// would have completed.
 bool begins_character(std::string_view text, size_t at) {
   const auto lead = static_cast<uint8_t>(text[at]);
   const size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
@@ -91,19 +91,22 @@ Retokenizer::Retokenizer(std::shared_ptr<const Tokenizer> student,
 class Retokenizer::Builder {
  public:
   Builder(const Retokenizer& retokenizer, std::span<const int32_t> ids)
-      : a_(retokenizer), ids_(ids) {}
+      : retokenizer_(retokenizer),
+        student_table_(retokenizer.table_s_),
+        teacher_table_(retokenizer.table_t_),
+        ids_(ids) {}
 
   AlignedDocument document() {
     add_bos();
     add_rest();
-    cut_document(out_, std::ssize(ids_), a_.options_.limit);
+    cut_document(out_, std::ssize(ids_), retokenizer_.options_.limit);
     return std::move(out_);
   }
 
   AlignedDocument answer(std::optional<int32_t> turn_end) {
     is_answer_ = true;
     turn_end_ = turn_end;
-    fresh_ = has_prefix(a_.table_s_);  // the space before an answer is its template's
+    fresh_ = has_prefix(student_table_);  // the space before an answer belongs to the template
     add_rest();
     return std::move(out_);
   }
@@ -122,25 +125,25 @@ class Retokenizer::Builder {
   }
 
   size_t size() const { return ids_.size(); }
-  bool pairs_specials() const { return a_.options_.walk.pair_specials; }
-  bool is_content(size_t i) const { return a_.table_s_.role(ids_[i]) == kContent; }
+  bool pairs_specials() const { return retokenizer_.options_.walk.pair_specials; }
+  bool is_content(size_t i) const { return student_table_.role(ids_[i]) == kContent; }
   int32_t teacher_end() const { return static_cast<int32_t>(out_.teacher_ids.size()); }
 
-  // The teacher's BOS: paired with the student's, if it has one.
+  // Adds the teacher's BOS, paired with the student's if it has one.
   void add_bos() {
-    fresh_ = has_prefix(a_.table_s_);
-    const SpecialRoles* first = ids_.empty() ? nullptr : a_.table_s_.roles(ids_[0]);
-    if (first != nullptr && a_.leading_.size() == 1 && pairs_specials()) {
-      const SpecialRoles* bos = a_.table_t_.roles(a_.leading_[0]);
-      if (bos != nullptr && share_role(*first, *bos)) return pair_one(a_.leading_[0]);
+    fresh_ = has_prefix(student_table_);
+    const SpecialRoles* first = ids_.empty() ? nullptr : student_table_.roles(ids_[0]);
+    if (first != nullptr && retokenizer_.leading_.size() == 1 && pairs_specials()) {
+      const SpecialRoles* bos = teacher_table_.roles(retokenizer_.leading_[0]);
+      if (bos != nullptr && share_role(*first, *bos)) return pair_one(retokenizer_.leading_[0]);
     }
-    for (const int32_t id : a_.leading_) {
+    for (const int32_t id : retokenizer_.leading_) {
       out_.pairs.push_back({-1, -1, teacher_end(), teacher_end() + 1, false});
       out_.teacher_ids.push_back(id);
     }
   }
 
-  // The student's next token, a special one, with a token of the teacher.
+  // Pairs the student's next token, a special one, with a token of the teacher.
   void pair_one(int32_t teacher_id) {
     pass_special();
     const auto s = static_cast<int32_t>(at_++);
@@ -148,44 +151,44 @@ class Retokenizer::Builder {
     out_.teacher_ids.push_back(teacher_id);
   }
 
-  // Student tokens without a partner; the teacher never sees their text.
-  void orphans(size_t end) {
+  // Leaves the student's tokens [at_, end) without a partner; the teacher never sees their text.
+  void add_orphans(size_t end) {
     for (; at_ < end; ++at_) {
       const auto s = static_cast<int32_t>(at_);
       out_.pairs.push_back({s, s + 1, -1, -1, false});
     }
   }
 
-  // The first role that the teacher knows decides.
+  // Pairs the next token, a special one, by the first of its roles that the teacher has.
   void add_special() {
-    const SpecialRoles* const roles = a_.table_s_.roles(ids_[at_]);
+    const SpecialRoles* const roles = student_table_.roles(ids_[at_]);
     if (turn_end_ && at_ + 1 == size() && pairs_specials()) return pair_one(*turn_end_);
     if (roles != nullptr && pairs_specials()) {
       for (const int32_t role : *roles) {
-        const auto known = a_.teacher_special_.find(role);
-        if (known != a_.teacher_special_.end()) return pair_one(known->second);
+        const auto known = retokenizer_.teacher_special_.find(role);
+        if (known != retokenizer_.teacher_special_.end()) return pair_one(known->second);
       }
     }
     pass_special();
-    orphans(at_ + 1);
+    add_orphans(at_ + 1);
   }
 
-  // A tokenizer may add the space before a text again after a special token.
+  // Updates fresh_: a tokenizer may add the space before a text again after a special token.
   void pass_special() {
     const int32_t id = ids_[at_];
-    fresh_ = a_.table_s_.restarts(id) || (fresh_ && a_.table_s_.is_leading(id));
+    fresh_ = student_table_.restarts(id) || (fresh_ && student_table_.is_leading(id));
   }
 
-  // Content tokens [at_, end).
+  // Adds the content tokens [at_, end).
   void add_run(size_t end) {
     const size_t first = at_;
     std::string text;
-    std::vector<size_t> offset = {0};  // of each token in the text
+    std::vector<size_t> offset = {0};  // of each token in the text, and the end of the last
     const bool begins = fresh_;
     for (size_t i = first; i < end; ++i) {
-      std::string_view bytes = a_.table_s_.bytes(ids_[i]);
+      std::string_view bytes = student_table_.bytes(ids_[i]);
       if (fresh_ && bytes.starts_with(' ')) bytes.remove_prefix(1);
-      fresh_ = a_.table_s_.restarts(ids_[i]);
+      fresh_ = student_table_.restarts(ids_[i]);
       text += bytes;
       offset.push_back(text.size());
     }
@@ -194,7 +197,7 @@ class Retokenizer::Builder {
       const size_t bad = first_invalid(text, byte_of(at_), byte_of(end));
       size_t stop = at_;  // the token with the first invalid byte, or `end`
       while (stop < end && byte_of(stop + 1) <= bad) ++stop;
-      // A character that reaches into that token makes the tokens before it invalid too.
+      // A character that extends into that token also makes the tokens before it invalid.
       size_t good = stop;
       while (good > at_ && first_invalid(text, byte_of(at_), byte_of(good)) < byte_of(good)) --good;
       const std::string_view piece =
@@ -203,9 +206,9 @@ class Retokenizer::Builder {
            begins && at_ == first);
       if (stop == end) continue;
       if (!is_answer_) {
-        orphans(stop + 1);
+        add_orphans(stop + 1);
       } else if (end == size() && begins_character(text, bad)) {
-        orphans(end);
+        add_orphans(end);
       } else {
         add_raw_bytes(stop + 1, std::string_view(text).substr(byte_of(at_),
                                                               byte_of(stop + 1) - byte_of(at_)));
@@ -213,52 +216,53 @@ class Retokenizer::Builder {
     }
   }
 
-  // Content tokens [at_, end) of an answer whose bytes are not UTF-8. Every sampled token gets a
-  // loss, so the teacher reads them byte by byte.
+  // Adds the content tokens [at_, end) of an answer, whose bytes are not UTF-8. Every sampled token
+  // gets a loss, so the teacher reads them byte by byte.
   void add_raw_bytes(size_t end, std::string_view bytes) {
     std::vector<int32_t> teacher;
     for (const char byte : bytes) {
-      teacher.push_back(a_.byte_token_[static_cast<uint8_t>(byte)]);
-      if (teacher.back() < 0) return orphans(end);
+      teacher.push_back(retokenizer_.byte_token_[static_cast<uint8_t>(byte)]);
+      if (teacher.back() < 0) return add_orphans(end);
     }
     const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
-    WalkOptions options = a_.options_.walk;
+    WalkOptions options = retokenizer_.options_.walk;
     options.begins_text = false;
-    append(end, teacher, walk_tokens(a_.table_s_, ids, a_.table_t_, teacher, options));
+    append(end, teacher, walk_tokens(student_table_, ids, teacher_table_, teacher, options));
   }
 
-  // Content tokens [at_, end) that spell `text`, which is UTF-8. `fresh`: without the space that
-  // the student puts before a text. `offset` has the first byte of each token, and the last one's
-  // end.
+  // Aligns the content tokens [at_, end), which spell `text` in UTF-8.
+  //   offset  the first byte of each token, and the end of the last
+  //   fresh   the space that the student adds before a text is not in `text`
   void walk(size_t end, std::string_view text, std::span<const size_t> offset, bool fresh) {
-    if (text.empty()) return orphans(end);
-    WalkOptions options = a_.options_.walk;
-    // A space that belongs to the text: the walk must not take it for the one before a text.
-    options.begins_text = fresh || !has_prefix(a_.table_s_) || !text.starts_with(' ');
-    if (!options.begins_text && has_prefix(a_.table_t_)) {
+    if (text.empty()) return add_orphans(end);
+    WalkOptions options = retokenizer_.options_.walk;
+    // The walk must not take a space of the text for the one that the student adds.
+    options.begins_text = fresh || !has_prefix(student_table_) || !text.starts_with(' ');
+    if (!options.begins_text && has_prefix(teacher_table_)) {
       text.remove_prefix(1);  // the teacher adds it again
-      if (text.empty()) return orphans(end);
+      if (text.empty()) return add_orphans(end);
     }
     const std::span<const int32_t> ids = ids_.subspan(at_, end - at_);
-    const Encoding teacher = a_.teacher_->encode(text);
-    if (a_.table_s_.exact() && a_.table_t_.exact()) {
-      Alignment pairs = walk_tokens(a_.table_s_, ids, a_.table_t_, teacher.ids, options);
+    const Encoding teacher = retokenizer_.teacher_->encode(text);
+    if (student_table_.exact() && teacher_table_.exact()) {
+      Alignment pairs = walk_tokens(student_table_, ids, teacher_table_, teacher.ids, options);
       // An exact tokenizer loses what it has no token for, and takes U+2581 for a space.
       if (all_paired(pairs)) return append(end, teacher.ids, std::move(pairs));
     }
-    if (a_.table_s_.exact() || a_.student_->decode(ids) == text) {
+    if (student_table_.exact() || retokenizer_.student_->decode(ids) == text) {
       const Encoding own{{ids.begin(), ids.end()}, ranges(offset, text.size())};
       return append(end, teacher.ids,
-                    walk_tokens(text, {a_.table_s_, own}, {a_.table_t_, teacher}, options));
+                    walk_tokens(text, {student_table_, own}, {teacher_table_, teacher}, options));
     }
     // The student's pieces do not spell its text (WordPiece), so its encoding finds their ranges.
-    const std::string plain = a_.student_->decode(ids);
-    const Encoding own = a_.student_->encode(plain);
+    const std::string plain = retokenizer_.student_->decode(ids);
+    const Encoding own = retokenizer_.student_->encode(plain);
     // Tokens that the student would not choose for this text have no known ranges.
-    if (!std::equal(ids.begin(), ids.end(), own.ids.begin(), own.ids.end())) return orphans(end);
-    const Encoding read = a_.teacher_->encode(plain);
+    if (!std::ranges::equal(ids, own.ids)) return add_orphans(end);
+    const Encoding read = retokenizer_.teacher_->encode(plain);
     append(end, read.ids,
-           walk_tokens(plain, {a_.table_s_, own}, {a_.table_t_, read}, a_.options_.walk));
+           walk_tokens(plain, {student_table_, own}, {teacher_table_, read},
+                       retokenizer_.options_.walk));
   }
 
   static bool all_paired(const Alignment& pairs) {
@@ -267,7 +271,8 @@ class Retokenizer::Builder {
     });
   }
 
-  // The ranges of tokens in their last `size` bytes: a space before them may have been removed.
+  // Returns the tokens' ranges in their last `size` bytes; a space before these may have been
+  // removed.
   static std::vector<ByteRange> ranges(std::span<const size_t> offset, size_t size) {
     const size_t first = offset.back() - size;
     const auto at = [&](size_t i) { return uint32_t(std::max(offset[i], first) - first); };
@@ -276,7 +281,7 @@ class Retokenizer::Builder {
     return out;
   }
 
-  // Student's tokens [at_, end) with those of the teacher, and the pairs of both, from 0.
+  // Appends the student's tokens [at_, end), the teacher's, and their pairs, which count from 0.
   void append(size_t end, const std::vector<int32_t>& teacher, Alignment pairs) {
     const auto s = static_cast<int32_t>(at_);
     const int32_t t = teacher_end();
@@ -295,10 +300,11 @@ class Retokenizer::Builder {
     at_ = end;
   }
 
-  const Retokenizer& a_;
+  const Retokenizer& retokenizer_;
+  const TokenTable &student_table_, &teacher_table_;
   std::span<const int32_t> ids_;
   size_t at_ = 0;       // the student's next token
-  bool fresh_ = false;  // it begins a text, before which its tokenizer has put a space
+  bool fresh_ = false;  // it begins a text, before which its tokenizer has added a space
   bool is_answer_ = false;
   std::optional<int32_t> turn_end_;
   AlignedDocument out_;
@@ -314,7 +320,7 @@ void cut_document(AlignedDocument& document, int64_t student, int64_t teacher) {
     if (document.pairs[pairs].t_begin >= 0) tokens = document.pairs[pairs].t_end;
     if (document.pairs[pairs].s_begin >= 0) own = document.pairs[pairs].s_end;
   }
-  // A pair across the student's end cuts nothing of the student.
+  // Only the teacher's limit cuts: a pair across the student's own end does not.
   const bool over = pairs < document.pairs.size() && document.pairs[pairs].s_end <= student;
   if (over) document.covered = own;
   document.pairs.resize(pairs);
@@ -335,7 +341,7 @@ AlignedDocument Retokenizer::align_answer(std::span<const int32_t> ids,
   return Builder(*this, ids).answer(turn_end);
 }
 
-// In the key of the sidecar: whatever may change a result.
+// Part of the sidecar's key, so it holds everything that may change a result.
 Json Retokenizer::made_by() const {
   Json made_by = Json::object();
   made_by.set("aligner", "bytes");

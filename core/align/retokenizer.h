@@ -1,6 +1,6 @@
 #pragma once
 // Retokenises a student's tokens for a teacher: the teacher's encoding of the text that they spell,
-// aligned with them. TokenAligner is the tool where both sides' tokens are at hand.
+// aligned with them. Where both sides' tokens are known, use TokenAligner.
 
 #include <array>
 #include <cstdint>
@@ -22,14 +22,13 @@ namespace xrun {
 
 struct AlignedDocument {
   std::vector<int32_t> teacher_ids;
-  // Cover teacher_ids, and the student's tokens up to the teacher's limit.
-  Alignment pairs;
-  int32_t covered = -1;  // student's tokens up to that limit; -1: it cut nothing
+  Alignment pairs;       // of all teacher_ids and the student's tokens up to the teacher's limit
+  int32_t covered = -1;  // the student's tokens up to that limit; -1: it cut nothing
 };
 
-// Cuts a document at its last pair within both numbers of tokens, the common covered prefix.
-//   student  its own tokens, of which the pairs may cover more
-//   teacher  0: any number
+// Cuts a document before its first pair that ends beyond one of the limits.
+//   student  limit in the student's tokens
+//   teacher  limit in the teacher's tokens; 0: none
 void cut_document(AlignedDocument& document, int64_t student, int64_t teacher);
 
 struct RetokenizerOptions {
@@ -72,7 +71,7 @@ class Retokenizer {
   AlignedDocument align_answer(std::span<const int32_t> ids,
                                std::optional<int32_t> turn_end = std::nullopt) const;
 
-  // All that decides what align() returns: the key of a cache.
+  // Returns everything that decides what align() returns, for the key of a cache.
   Json made_by() const;
 
  private:

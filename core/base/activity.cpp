@@ -1,4 +1,5 @@
-// Relaxed loads and stores: a watchdog reads a few times a second, and a binding costs only 15 ns.
+// Relaxed loads and stores: the watchdog reads a few times a second, while every call of a binding,
+// which takes only 15 ns, writes.
 
 #include "core/base/activity.h"
 
@@ -13,12 +14,13 @@ namespace {
 std::atomic<uint64_t> count = 0;
 std::atomic<bool> runs_lua = false;
 
+// On Linux the main thread's id is that of the process.
 bool on_main_thread() {
   static thread_local const bool main = ::gettid() == ::getpid();
   return main;
 }
 
-// Returns the previous mark.
+// Marks the main thread's code as Lua or the engine's; returns the previous mark.
 bool mark(bool lua) {
   note_activity();
   if (!on_main_thread()) return false;
@@ -31,7 +33,7 @@ bool mark(bool lua) {
 
 uint64_t activity_count() { return count.load(std::memory_order_relaxed); }
 
-// Not an atomic increment: the watchdog needs to see a change, not a count.
+// Not an atomic increment, which would be slower: the watchdog looks for a change, not a total.
 void note_activity() {
   count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }

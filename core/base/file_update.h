@@ -7,8 +7,8 @@
 
 namespace xrun {
 
-// Open until close() or the end of its lifetime. Every function throws Error that names the path
-// and the system's reason; the constructor also if there is no such file.
+// Open from construction until close() or destruction. Every function throws Error that names the
+// path and the system's reason; the constructor does so if the file does not exist.
 class FileUpdate {
  public:
   explicit FileUpdate(const std::filesystem::path& path);
@@ -16,7 +16,7 @@ class FileUpdate {
   FileUpdate(const FileUpdate&) = delete;
   FileUpdate& operator=(const FileUpdate&) = delete;
 
-  // Writes all bytes from byte `offset` of the file on.
+  // Writes all of `bytes`, starting at byte `offset` of the file.
   void write(uint64_t offset, std::string_view bytes);
   void sync();   // returns once the data is on the disk
   void close();  // throws if the system reports a late failure

@@ -1,5 +1,5 @@
 // Names that need a sentence, since no engine key replaces them or naming the key is not enough: of
-// TRL 1.16, Transformers and Axolotl, and of options that are no keys.
+// TRL 1.16, Transformers and Axolotl, and of options that are not keys.
 
 #include "core/config/foreign_names.h"
 

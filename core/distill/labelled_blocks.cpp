@@ -2,7 +2,7 @@
 // chunk's loss, and h the gradient of that loss with respect to z:
 //   dz = a (e_y - softmax z) + g h,   dx = dz W,   dW = dz^T x.
 // Of a projected loss that reads the support alone, h is a few entries less s p, p the softmax at
-// the loss's temperature over the columns that are no padding. If p is softmax z,
+// the loss's temperature over the columns that are not padding. If p is softmax z,
 // dz = a e_y - (a + g s) softmax z + g entries, of which the saved rows have p - e_y already.
 
 #include "core/distill/labelled_blocks.h"

@@ -62,9 +62,13 @@ std::string StopText::finish() {
 
 void check_stop_strings(const std::vector<std::string>& stops) {
   for (const std::string& stop : stops) {
-    if (stop.empty()) throw UsageError("a stop string is empty; it would end every answer at once");
-    if (!is_valid_utf8(stop))
-      throw UsageError(fmt::format("the stop string \"{}\" is not UTF-8", repair_utf8(stop)));
+    if (stop.empty()) {
+      throw UsageError("a stop string is empty, which would end every answer at once; remove it");
+    }
+    if (!is_valid_utf8(stop)) {
+      throw UsageError(
+          fmt::format("the stop string \"{}\" is not UTF-8; write it in UTF-8", repair_utf8(stop)));
+    }
   }
 }
 

@@ -1,13 +1,14 @@
 #pragma once
-// Fixed sizes of the sampler, which its memory plan reads too.
+// Constants that decoding and the sampler's memory plan share.
 
 #include <cstdint>
 
 namespace xrun {
 
-inline constexpr int64_t kHeadRows = 256;  // rows per product with the head, to bound its logits
-// Decoding steps before the weights are packed: packing costs about as much as the transposes of
-// two steps, and it touches new memory, so short answers do without.
+// Rows of one product with the head, which bounds the memory of its logits.
+inline constexpr int64_t kHeadRows = 256;
+// Decoding steps before the weights are packed. Packing costs about as much as the transposes of
+// two steps and takes memory of its own, so short answers do without it.
 inline constexpr int64_t kUnpackedSteps = 2;
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
--- Pairs of a table in the order of its keys, numbers before text.
+-- Iterates over a table in key order, numbers before strings; other keys are not supported.
 local function before(a, b)
   if type(a) == type(b) then return a < b end
   return type(a) == "number"

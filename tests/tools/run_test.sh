@@ -52,7 +52,7 @@ wants 0 'sampling has no effect' dpo --run unread --set sampling.temperature=0.3
 # A setting that only the data or the loop can refuse is a wrong configuration too.
 wants 2 '"nolaw" is not a template law' dpo --run e --set laws.nolaw=false
 wants 2 'batch has both pairs and sequences' dpo --run e --set batch.sequences=4
-wants 2 'mixture.stages[1].weights has 2 numbers, data has 1 sources' dpo --run e \
+wants 2 'mixture.stages[1].weights has 2 numbers, data has 1 source; give' dpo --run e \
   --set 'mixture.stages={ { start = 0, weights = { 1, 2 } } }'
 wants 2 'quota of' dpo --run e --set 'data.1.quota={ rows = 3, tokens = 4 }'
 [ ! -e e ] || fail "a start that trained nothing left a folder"

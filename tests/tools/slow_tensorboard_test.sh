@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# TensorBoard's own loader reads the values of metrics.jsonl from a run's tb/, also after a
-# resume. Skipped unless $XRUN_TENSORBOARD_PYTHON (python3 by default) has tensorboard.
+# TensorBoard's own loader reads from a run's tb/ the values in metrics.jsonl, each once, also after
+# a resume. Skipped unless $XRUN_TENSORBOARD_PYTHON (python3 by default) has tensorboard.
 python=${XRUN_TENSORBOARD_PYTHON:-python3}
 "$python" -c 'import tensorboard' 2>/dev/null || exit 77
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
@@ -14,7 +14,7 @@ wanted = []
 for line in open(sys.argv[1] + "/metrics.jsonl"):
     metrics = json.loads(line)
     step = metrics.pop("step")
-    metrics.pop("nonfinite", None)
+    metrics.pop("nonfinite", None)  # the number of nulls in the line, not a metric
     wanted += [(name, step, value) for name, value in metrics.items() if value is not None]
 seen = {}
 for line in open("seen.txt"):
@@ -26,9 +26,11 @@ for name, step, value in wanted:
     got = seen.pop((name, step), None)
     if got is None or abs(got - value) > 1e-7 * abs(value) + 1e-37:  # float32
         sys.exit(f"{name} at step {step}: got {got}, wanted {value}")
-if seen or not wanted:
-    sys.exit(f"{len(wanted)} values; beyond them {list(seen)[:3]}")
-print(f"{len(wanted)} values alike")
+if seen:
+    sys.exit(f"tb/ has {len(seen)} values that metrics.jsonl lacks, first {list(seen)[:3]}")
+if not wanted:
+    sys.exit("metrics.jsonl has no values")
+print(f"{len(wanted)} values are equal")
 PYTHON
 }
 dpo --run whole >/dev/null

@@ -364,7 +364,7 @@ std::string RankProcesses::failure_text() const {
 int RankProcesses::finish() {
   if (first_failed_ == nullptr) return 0;
   const int status = *first_failed_->status;
-  // Above 128: ended by a signal after saving, which is no failure.
+  // Above 128: ended by a signal after saving, which is not a failure.
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
   // With several launchers, that of rank 0 reports failures that every machine knows; a rank ended
   // by a signal is reported where it ran.

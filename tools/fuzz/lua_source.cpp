@@ -1,5 +1,5 @@
-// A recipe's text, read without running it: tokens that lie inside the text in order, and a config
-// that is an Error or literals.
+// Reading a recipe's text without running it: its tokens lie inside the text, in order, and its
+// config is literals or an Error.
 
 #include "core/config/lua_source.h"
 
@@ -14,7 +14,7 @@ void fuzz_lua_source(std::string_view input) {
   size_t end = 0;
   for (const LuaToken& token : lex_lua(input)) {
     fuzz_check(end <= token.begin && token.begin <= token.end && token.end <= input.size(),
-               "a token is not after the one before it");
+               "a token overlaps the previous one or passes the end of the text");
     end = token.end;
     excerpt_of_byte(input, token.begin);
   }

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/data/packs/mixture_order.h"
 
 namespace xrun {
@@ -50,8 +51,9 @@ void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
       }
     }
     if (stage.weights.size() != sources) {
-      throw UsageError(fmt::format("{}.weights has {} numbers, data has {} sources", name,
-                                   stage.weights.size(), sources));
+      throw UsageError(fmt::format("{}.weights has {}, data has {}; give one weight per source",
+                                   name, counted(std::ssize(stage.weights), "number"),
+                                   counted(static_cast<int64_t>(sources), "source")));
     }
     double total = 0;
     for (size_t d = 0; d < sources; ++d) {

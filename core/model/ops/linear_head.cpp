@@ -1,6 +1,8 @@
-// With s = x W^T / temperature over the columns that exist, p = softmax s, and the gradients a of
-// the log-probabilities (of targets and of the top k), b of the log-sum-exp, c of the entropy H:
-//   ds = sum_m a_m (e_(y_m) - p) + b p - c p (log p + H),   dx = dz W,   dW = dz^T x.
+// With logits z = x W^T over the columns that exist, s = z / temperature, p = softmax s, and the
+// gradients a of the log-probabilities (of targets and of the top k), b of the log-sum-exp, c of
+// the entropy H:
+//   ds = sum_m a_m (e_(y_m) - p) + b p - c p (log p + H),  dz = ds / temperature,
+//   dx = dz W,  dW = dz^T x.
 
 #include "core/model/ops/linear_head.h"
 
@@ -43,15 +45,16 @@ void check_head_weight(const HeadInputs& in) {
 }
 
 // Messages name the element: one bad id among thousands is found by its index.
-void check_head_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* what) {
-  const int64_t a_row = ids_a_row(ids);
+//   range  says what `bound` counts, with {} for it
+void check_head_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* range) {
+  const int64_t per_row = ids_per_row(ids);
   const int64_t* id = ids.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < ids.numel(); ++i) {
     if (id[i] >= 0 && id[i] < bound) continue;
     const std::string at =
-        ids.dim() == 2 ? fmt::format("{}, {}", i / a_row, i % a_row) : fmt::format("{}", i);
-    throw Error(fmt::format("{}: {}[{}] is {}, outside the {} of {}", kHeadOp, name, at, id[i],
-                            what, bound));
+        ids.dim() == 2 ? fmt::format("{}, {}", i / per_row, i % per_row) : fmt::format("{}", i);
+    throw Error(fmt::format("{}: {}[{}] is {}, outside {}", kHeadOp, name, at, id[i],
+                            fmt::format(fmt::runtime(range), bound)));
   }
 }
 
@@ -62,13 +65,12 @@ void check_head_rows(const HeadInputs& in, int64_t tokens) {
   check_type(kHeadOp, "target", target, at::kLong, device);
   const bool shaped = target.dim() == 1 || target.dim() == 2;
   XRUN_CHECK(index.dim() == 1 && shaped && index.size(0) == target.size(0),
-             "{}: index is [{}], target is [{}]; wanted a list, and a list or rows of the same "
-             "length",
-             kHeadOp, fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
+             "{}: index is [{}], target is [{}]; wanted [R], and [R] or [R, M]", kHeadOp,
+             fmt::join(index.sizes(), ", "), fmt::join(target.sizes(), ", "));
   // Reading ids of a device would wait for it.
   if (!device.is_cpu()) return;
-  check_head_ids(index.contiguous(), tokens, "index", "hidden rows, a number");
-  check_head_ids(target.contiguous(), existing_columns(in), "target", "vocabulary");
+  check_head_ids(index.contiguous(), tokens, "index", "the {} rows of hidden");
+  check_head_ids(target.contiguous(), existing_columns(in), "target", "the vocabulary of {}");
 }
 
 // Checks the arguments for every device before its half is called.
@@ -96,21 +98,21 @@ HeadOutputs head_composed(const at::Tensor& hidden, const HeadInputs& in, double
                           bool entropy, int64_t top_k, bool lse_wanted) {
   check_head_inputs(in, hidden);
   check_head_options(in, temperature, top_k);
-  // x [R, D]; z and logp [R, V]. The entropy is lse - sum p z.
+  // x [R, D]; s and logp [R, V]. The entropy is lse - sum p s.
   const at::Tensor x = hidden.to(at::kDouble).index_select(0, in.index);
-  const at::Tensor z = at::linear(x, in.weight.narrow(0, 0, existing_columns(in))).div(temperature);
-  const at::Tensor lse = at::logsumexp(z, 1), logp = z.sub(lse.unsqueeze(1));
+  const at::Tensor s = at::linear(x, in.weight.narrow(0, 0, existing_columns(in))).div(temperature);
+  const at::Tensor lse = at::logsumexp(s, 1), logp = s.sub(lse.unsqueeze(1));
   const at::Tensor target = in.target.dim() == 2 ? in.target : in.target.unsqueeze(1);
   // The ids are chosen without a graph; the gather below carries the gradient of the values.
   const at::Tensor top_id =
       std::get<1>(at::sort(logp.detach(), /*stable=*/true, 1, /*descending=*/true))
           .narrow(1, 0, top_k);
   return {logp.gather(1, target).view(in.target.sizes()),
-          entropy ? lse.sub(logp.exp().mul(z).sum(1)) : at::empty({0}, z.options()),
+          entropy ? lse.sub(logp.exp().mul(s).sum(1)) : at::empty({0}, s.options()),
           lse_or_empty(lse, lse_wanted), logp.gather(1, top_id), top_id};
 }
 
-// For sampling and scoring. Keeps no rows, since the results carry no graph.
+// Serves sampling and scoring. Keeps no rows, since the results carry no graph.
 HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weight,
                                const at::Tensor& index, const at::Tensor& target,
                                double temperature, int64_t columns, bool entropy, int64_t top_k,
@@ -119,12 +121,12 @@ HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weigh
     return head_composed(hidden, {weight, index, target, columns}, temperature, entropy, top_k,
                          lse_wanted);
   }
-  auto [logprob, spread, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
+  auto [logprob, row_entropy, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
       hidden, weight, index, target, temperature, columns, entropy, top_k, 0, lse_wanted);
-  return {logprob, spread, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
+  return {logprob, row_entropy, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
 }
 
-// The gradients of the outputs, those of targets and top k side by side.
+// Gradients of the outputs; those of the targets and of the top k are side by side.
 struct HeadOutputGradients {
   at::Tensor grad, ids;     // [R, N]
   at::Tensor grad_lse;      // [R]
@@ -141,9 +143,9 @@ HeadOutputGradients gather_gradients(const torch::autograd::variable_list& grads
   std::vector<at::Tensor> ids = {at::zeros({rows, 0}, target.options())};
   const auto take = [&](const at::Tensor& grad, const at::Tensor& id) {
     if (!grad.defined()) return;
-    const int64_t a_row = ids_a_row(id);
-    values.push_back(grad.reshape({rows, a_row}));
-    ids.push_back(id.reshape({rows, a_row}));
+    const int64_t per_row = ids_per_row(id);
+    values.push_back(grad.reshape({rows, per_row}));
+    ids.push_back(id.reshape({rows, per_row}));
   };
   take(grads[0], target);
   take(grads[3], top_id);
@@ -160,18 +162,18 @@ class LinearHeadFunction : public torch::autograd::Function<LinearHeadFunction> 
                                                 double temperature, int64_t columns, bool entropy,
                                                 int64_t top_k, int64_t head_mb, bool lse_wanted) {
     at::AutoDispatchBelowADInplaceOrView below;
-    auto [logprob, spread, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
+    auto [logprob, row_entropy, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
         hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse_wanted);
     // An output that no loss reads then has no gradient at all, and the backward leaves it out.
     ctx->set_materialize_grads(false);
-    ctx->save_for_backward({weight, index, target, top_id, lse, spread, x, saved_rows});
+    ctx->save_for_backward({weight, index, target, top_id, lse, row_entropy, x, saved_rows});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["columns"] = columns;
     ctx->saved_data["tokens"] = hidden.size(0);
     ctx->saved_data["hidden_type"] = hidden.scalar_type();
     ctx->saved_data["alone"] =
         wants_targets_alone(weight, target, temperature, columns, entropy, top_k, lse_wanted);
-    return {logprob, spread, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
+    return {logprob, row_entropy, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
@@ -264,7 +266,7 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
   return result;
 }
 
-// The common case of training, for which the softmax is written over the logits.
+// The usual case in training, in which the softmax overwrites the logits.
 bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, bool lse) {
   const bool all_columns = columns == 0 || columns == weight.size(0);
@@ -289,7 +291,7 @@ void check_head_options(const HeadInputs& inputs, double temperature, int64_t to
              existing_columns(inputs));
 }
 
-// The backward's own check: its inputs come from a saved graph, but also from tests.
+// The backward checks its inputs again: tests call it without a saved graph.
 void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens) {
   check_head_weight(inputs);
   check_head_rows(inputs, tokens);

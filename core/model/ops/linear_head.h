@@ -23,7 +23,7 @@ struct HeadOptions {
 // hidden and weight.
 struct HeadResult {
   at::Tensor logprob;      // [R] or [R, M], as target
-  at::Tensor entropy;      // [R], nats: lse - sum p z
+  at::Tensor entropy;      // [R], nats: lse - sum p s
   at::Tensor lse;          // [R], log of the sum of exponentials of the divided logits
   at::Tensor top_logprob;  // [R, k], descending; of equal logits the lowest id first
   at::Tensor top_id;       // [R, k] int64
@@ -34,9 +34,9 @@ struct HeadResult {
 //   hidden  [T, D] fp32, bf16 or fp16;  weight [V, D]. In fp64 all logits are kept, as a reference.
 //   index   [R] int64, rows of hidden; may repeat, in any order
 //   target  [R] or [R, M] int64 in [0, columns)
-// Logits and softmax are fp32 whatever the inputs are. With z the divided logits, p = softmax z,
-// and gradients a (targets, top k), b (lse), c (entropy):
-//   dz = sum_m a_m (e_(y_m) - p) + b p - c p (log p + entropy),  divided by temperature.
+// Logits and softmax are fp32 whatever the inputs are. With logits z, s = z / temperature,
+// p = softmax s, and gradients a (targets, top k), b (lse), c (entropy):
+//   dz = (sum_m a_m (e_(y_m) - p) + b p - c p (log p + entropy)) / temperature.
 // If one target per row is all that is wanted (temperature 1, all columns, no entropy, lse or top
 // k), the saved rows hold p - e_y instead of logits: dx = -a ((p - e_y) W) and dW = (p - e_y)^T (-a
 // x) need no second pass over [R, V]. Rows beyond head_mb take a fourth GEMM. Results have the same

@@ -64,7 +64,7 @@ HeadRowOutputs make_outputs(const at::Tensor& target, int64_t hidden_rows, bool 
 // The kernel's arguments for the rows [begin, begin + n), whose logits are z.
 kernels::HeadRows head_rows(const HeadRowOutputs& out, const at::Tensor& ids, const float* z,
                             int64_t begin, int64_t n) {
-  const int64_t targets = ids_a_row(ids), top = out.top_id.size(1);
+  const int64_t targets = ids_per_row(ids), top = out.top_id.size(1);
   kernels::HeadRows rows{};
   rows.z = z;
   rows.rows = n;
@@ -156,7 +156,7 @@ struct HeadRowGradients {
 
   // dz [n, V] of the logits z [n, V], whose first row is `begin`; dz may be z.
   void apply(const at::Tensor& z, const at::Tensor& dz, int64_t begin) const {
-    const int64_t vocab = z.size(1), a_row = ids_a_row(ids);
+    const int64_t vocab = z.size(1), per_row = ids_per_row(ids);
     const float* const logits = z.const_data_ptr<float>();
     float* const out = dz.mutable_data_ptr<float>();
     at::parallel_for(0, z.size(0), 1, [&](int64_t from, int64_t to) {
@@ -168,9 +168,9 @@ struct HeadRowGradients {
       rows.width = vocab;
       rows.columns = columns;
       rows.scale = scale;
-      rows.id = ids.const_data_ptr<int64_t>() + row * a_row;
-      rows.grad = grad.const_data_ptr<float>() + row * a_row;
-      rows.ids = a_row;
+      rows.id = ids.const_data_ptr<int64_t>() + row * per_row;
+      rows.grad = grad.const_data_ptr<float>() + row * per_row;
+      rows.ids = per_row;
       rows.lse = lse.const_data_ptr<float>() + row;
       rows.grad_lse = grad_lse.const_data_ptr<float>() + row;
       if (grad_entropy.size(0) > 0) {

@@ -110,7 +110,7 @@ struct RowOutputs {
   // Fills the rows [begin, begin + n), whose logits are z [n, V].
   void fill(const at::Tensor& z, int64_t begin, const at::Tensor& ids, int64_t columns,
             float scale) const {
-    const int64_t targets = ids_a_row(ids), top = top_id.size(1), n = z.size(0);
+    const int64_t targets = ids_per_row(ids), top = top_id.size(1), n = z.size(0);
     kernels::CudaHeadRows rows{};
     rows.z = z.const_data_ptr<float>();
     rows.rows = n;
@@ -230,7 +230,7 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
     add_softmax_gradients(grad_any, weight, ids_any, lse, x, saved_rows, gradients);
     return {gradients.hidden(index, tokens), gradients.weight()};
   }
-  const int64_t a_row = ids_a_row(ids_any);
+  const int64_t per_row = ids_per_row(ids_any);
   const at::Tensor grad = grad_any.to(at::kFloat).contiguous(), ids = ids_any.contiguous();
   const at::Tensor grad_lse = grad_lse_any.to(at::kFloat).contiguous();
   const at::Tensor grad_entropy = grad_entropy_any.to(at::kFloat).contiguous();
@@ -246,9 +246,9 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
     rows.width = weight.size(0);
     rows.columns = columns > 0 ? columns : weight.size(0);
     rows.scale = static_cast<float>(1 / temperature);
-    rows.id = ids.const_data_ptr<int64_t>() + begin * a_row;
-    rows.grad = grad.const_data_ptr<float>() + begin * a_row;
-    rows.ids = a_row;
+    rows.id = ids.const_data_ptr<int64_t>() + begin * per_row;
+    rows.grad = grad.const_data_ptr<float>() + begin * per_row;
+    rows.ids = per_row;
     rows.lse = lse.const_data_ptr<float>() + begin;
     rows.grad_lse = grad_lse.const_data_ptr<float>() + begin;
     if (grad_entropy.size(0) > 0) {

@@ -10,20 +10,25 @@
 
 namespace xrun {
 
-// (hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse) to logprob as
-// target, entropy [R] or [0], lse [R], top_logprob [R, k], top_id [R, k]; x [R, D], the gathered
-// rows, and saved_rows [n, V]: logits, or softmax minus one-hot if wants_targets_alone. In that
-// case, on the CPU, neighbours of equal index share a row of lse, x and saved_rows.
+// Returns, in this order:
+//   logprob              with the sizes of target
+//   entropy, lse         [R] or, if it is not wanted, [0]; [R]
+//   top_logprob, top_id  [R, k]
+//   x                    [R, D], the gathered rows
+//   saved_rows           [n, V] logits, or softmax minus one-hot if wants_targets_alone
+// If wants_targets_alone, neighbours of equal index share a row of lse, x and saved_rows on the
+// CPU.
 using LinearHeadForward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
         const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
         const at::Tensor& target, double temperature, int64_t columns, bool entropy, int64_t top_k,
         int64_t head_mb, bool lse);
 
-// grad and ids are [R, N], those of targets and of the top k side by side; grad_lse [R];
-// grad_entropy [R], or [0] for none. With `alone` (wants_targets_alone) grad and ids are [R], and
-// the other two gradients are ignored. Returns dhidden [T, D] and dweight [V, D], undefined if not
-// wanted.
+// Returns dhidden [T, D] and dweight [V, D], undefined if not wanted.
+//   grad, ids     [R, N], those of the targets and of the top k side by side; [R] with `alone`
+//   grad_lse      [R]
+//   grad_entropy  [R], or [0] for none
+//   alone         wants_targets_alone of the forward; grad_lse and grad_entropy are then ignored
 using LinearHeadBackward = std::tuple<at::Tensor, at::Tensor>(
     const at::Tensor& grad, const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
     const at::Tensor& weight, const at::Tensor& index, const at::Tensor& ids, const at::Tensor& lse,
@@ -31,8 +36,8 @@ using LinearHeadBackward = std::tuple<at::Tensor, at::Tensor>(
     double temperature, int64_t columns, int64_t tokens, bool want_hidden, bool want_weight,
     bool alone);
 
-// True if a call asks only for the log-probability of one target per row, of undivided
-// logits over all columns of weight.
+// Returns true if a call asks only for the log-probability of one target per row, at temperature 1
+// and over all columns of weight.
 bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, bool lse);
 
@@ -48,11 +53,11 @@ struct HeadInputs {
 // on the CPU only, since reading them elsewhere would wait for the device.
 void check_head_inputs(const HeadInputs& inputs, const at::Tensor& hidden);
 
-// Throws Error for a temperature at which a row loses its precision, and a top_k above the columns
-// of inputs, whose sizes are right.
+// Throws Error for a temperature at which a row loses its precision, and for a top_k above the
+// columns of `inputs`, which have passed check_head_inputs.
 void check_head_options(const HeadInputs& inputs, double temperature, int64_t top_k = 0);
 
-// The tensors that a backward has from its forward.
+// Arguments of a backward besides HeadInputs: the gradient, and tensors that the forward saved.
 struct HeadSaved {
   const at::Tensor& grad;        // floating, sizes as target
   const at::Tensor& lse;         // [U <= R] float32
@@ -60,10 +65,11 @@ struct HeadSaved {
   const at::Tensor& saved_rows;  // [n <= U, V] float32
 };
 
-// Throws Error unless the arguments of a backward on the CPU, whose hidden had `tokens` rows, fit.
+// Throws Error unless the arguments of a backward on the CPU have the types and sizes above.
+//   tokens  rows of the forward's hidden
 void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens);
 
-// 1 for ids [R], M for ids [R, M].
-inline int64_t ids_a_row(const at::Tensor& ids) { return ids.dim() == 2 ? ids.size(1) : 1; }
+// Returns 1 for ids [R], M for ids [R, M].
+inline int64_t ids_per_row(const at::Tensor& ids) { return ids.dim() == 2 ? ids.size(1) : 1; }
 
 }  // namespace xrun

@@ -28,6 +28,7 @@ class FetchedModel;
 class Tokenizer;
 struct ModelConfig;
 struct CompanionPack;
+struct LoadOptions;
 
 struct FrozenOptions {
   FrozenSettings settings = {};

@@ -1,6 +1,7 @@
 // xrun.shuffle, xrun.mixture and xrun.pack: the stages of the data stream, on plain lists.
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/config/config_field.h"
 #include "core/data/packs/mixture.h"
 #include "core/data/packs/pack.h"
@@ -92,14 +93,20 @@ std::vector<double> read_weights(lua_State* L) {
   return result;
 }
 
+// Throws Error unless an option's list has one number per source.
+void require_one_per_source(const char* option, size_t numbers, size_t sources) {
+  XRUN_CHECK(numbers == sources, "option `{}` has {} for {}; give one number per source", option,
+             counted(static_cast<int64_t>(numbers), "number"),
+             counted(static_cast<int64_t>(sources), "source"));
+}
+
 // The stream's length follows from the sources' sizes.
 void find_length(LuaMixture& mixture, RowStream::Plan plan, const MixturePlan& of,
                  const Options& options) {
   const size_t sources = of.stages[0].weights.size();
   // Weights alone give no end: a source that is used up is drawn again.
   const std::vector<int64_t> sizes = options.get<std::vector<int64_t>>("sizes");
-  XRUN_CHECK(sizes.size() == sources, "option `sizes` has {} numbers for {} sources", sizes.size(),
-             sources);
+  require_one_per_source("sizes", sizes.size(), sources);
   for (size_t s = 0; s < sources; ++s) {
     XRUN_CHECK(sizes[s] > 0, "option `sizes`: source {} has {} rows, wanted at least 1", s + 1,
                sizes[s]);
@@ -116,8 +123,7 @@ void find_length(LuaMixture& mixture, RowStream::Plan plan, const MixturePlan& o
 std::vector<int64_t> read_quotas(const Options& options, size_t sources) {
   if (!options.has("quotas")) return {};
   std::vector<int64_t> quotas = options.get<std::vector<int64_t>>("quotas");
-  XRUN_CHECK(quotas.size() == sources, "option `quotas` has {} numbers for {} sources",
-             quotas.size(), sources);
+  require_one_per_source("quotas", quotas.size(), sources);
   for (int64_t& quota : quotas) {
     XRUN_CHECK(quota >= 0, "option `quotas`: got {}, wanted rows, or 0 for no quota", quota);
     // The list needs an entry for each source; a plan has -1 for "none".

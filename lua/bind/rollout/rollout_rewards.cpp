@@ -1,5 +1,5 @@
-// Rewards in Lua: whatever goes wrong in one belongs to one sample (or one group), never to the
-// run, unless the recipe says so. Worker states make the calls where the function allows it
+// Rewards in Lua: a failed call affects its own sample or group, never the run, unless the recipe
+// asks for that. Worker states make the calls where the function allows it
 // (lua/state/worker_calls.h); their results are used in the order of the samples.
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,12 @@
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
-#include "core/console/terminal/shown_text.h"
 #include "core/dist/agreement.h"
 #include "core/dist/rank_message.h"
 #include "core/dist/ranks.h"
 #include "core/rollout/rollout_log.h"
-#include "core/run/run.h"
 #include "core/train/models/frozen_model.h"
+#include "lua/bind/rollout/body_rollouts.h"
 #include "lua/bind/rollout/early_rewards.h"
 #include "lua/bind/rollout/reward_call.h"
 #include "lua/bind/rollout/rollouts.h"
@@ -29,53 +28,9 @@
 
 namespace xrun {
 
-BodyRollouts* body_rollouts(lua_State* L) {
-  Session& session = session_of(L);
-  // Outside of a body nothing is recorded: samples of a script belong to no step.
-  if (session.open_run == nullptr || !session.open_run->in_body()) return nullptr;
-  if (session.rollouts == nullptr) session.rollouts = std::make_shared<BodyRollouts>();
-  return session.rollouts.get();
-}
-
-void settle_pass(Run& run, BodyRollouts& body) {
-  constexpr const char* kPass = "pass";
-  if (body.pass) return;
-  RunDir& dir = run.dir();
-  const Json* known = dir.record().find(kPass);
-  // A body that is repeated decides again.
-  // The first rewards decide for the whole run, so that pass_at_1 means one thing in it.
-  if (known != nullptr && known->at("step").as_int() < run.step()) {
-    const Json& limit = known->at("limit");
-    if (!limit.is_null()) body.pass = limit.as_double();
-  } else {
-    if (std::none_of(body.all.begin(), body.all.end(),
-                     [](const auto& one) { return one->reward.has_value(); })) {
-      return;
-    }
-    body.pass = pass_limit(body);
-    dir.record().set(kPass, Json(Json::Object{{"step", run.step()},
-                                              {"limit", body.pass ? Json(*body.pass) : Json()}}));
-    dir.write_record();
-  }
-  body.pass_settled = true;
-}
-
-Rollouts& rollouts_of(Batch& batch) {
-  auto* rollouts = dynamic_cast<Rollouts*>(&batch);
-  XRUN_CHECK(rollouts != nullptr,
-             "this batch has rows of the data, wanted what policy:sample returned");
-  return *rollouts;
-}
-
-std::string shown_start(const std::string& text) {
-  constexpr size_t kShownText = 200;  // bytes
-  const auto line = [](std::string_view part) { return shown_text(part, Blanks::kBreaksMarked); };
-  return text.size() <= kShownText ? line(text) : line(text.substr(0, kShownText)) + "...";
-}
-
 namespace {
 
-// "prompts.jsonl:17: the reward of sample 3 failed: ...", with prompt and answer.
+// Returns "prompts.jsonl:17: the reward of sample 3 failed: ...", with prompt and answer.
 std::string failure_text(const Rollouts& rollouts, int64_t i, const std::string& failure) {
   const Rollout& one = *rollouts.rollouts()[static_cast<size_t>(i)];
   return fmt::format("{}: the reward of sample {} failed: {}\n  prompt: {}\n  answer: {}",
@@ -98,7 +53,7 @@ class Scoring {
   const SampleTable& samples() const { return samples_; }
   const RewardSettings& settings() const { return settings_; }
 
-  // True if an environment failed in all of these: their rewards are 0 without a call.
+  // Returns true if an environment failed in all of these: their rewards are 0 without a call.
   bool is_aborted(const std::vector<int64_t>& unit) const {
     return std::all_of(unit.begin(), unit.end(), [&](int64_t i) {
       return rollouts_.rollouts()[static_cast<size_t>(i)]->aborted();
@@ -107,7 +62,7 @@ class Scoring {
 
   void set(int64_t i, Reward reward) {
     Rollout& one = *rollouts_.rollouts()[static_cast<size_t>(i)];
-    // Scored again, as by a second reward function: nothing of the first one stays.
+    // A second reward function replaces the results of the first.
     one.reward.reset();
     one.parts.clear();
     if (one.aborted()) reward = {};  // kept by on_error = "zero" of policy:sample
@@ -169,26 +124,34 @@ class Scoring {
   std::string first_failure_;
 };
 
-// Rewards are collected first and applied in the order of the samples afterwards, so that messages
-// and the record do not depend on which worker was faster.
+// Rewards are first collected and then applied in the order of the samples, so that messages and
+// the record do not depend on which worker was faster.
 using Units = std::vector<std::vector<int64_t>>;       // rollouts that are scored together
 using UnitRewards = std::vector<std::vector<Reward>>;  // by unit
 using RewardCall = std::function<std::vector<Reward>(lua_State* state, const LuaRef& function,
                                                      const std::vector<int64_t>& unit)>;
 
-// Fills `rewards` on worker threads; false if the function cannot run there.
+// Returns the rewards of one unit from any state, without a call if its environment failed.
+std::vector<Reward> unit_rewards(lua_State* L, const Scoring& scoring,
+                                 const std::vector<int64_t>& unit, const LuaRef& function,
+                                 const RewardCall& call) {
+  if (scoring.is_aborted(unit)) return std::vector<Reward>(unit.size());
+  return call(L, function, unit);
+}
+
+// Fills `rewards` on worker threads; returns false if the function cannot run there.
 bool score_on_workers(lua_State* L, const Scoring& scoring, const Units& units,
                       const LuaRef& function, const RewardCall& call, UnitRewards& rewards) {
   EarlyRewards* const early = EarlyRewards::of(L);
-  // They were made while others were sampled; false if their number or a worker does not fit.
+  // They were made while others were sampled. They are not used if their number differs or a worker
+  // cannot run the function.
   if (early != nullptr && early->take(rewards)) return true;
-  return call_on_workers(
-      L, function, std::ssize(units), [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
-        const auto at = static_cast<size_t>(unit);
-        rewards[at] = scoring.is_aborted(units[at]) ? std::vector<Reward>(units[at].size())
-                                                    : call(state, loaded, units[at]);
-        return ends_scoring(rewards[at], scoring.settings());
-      });
+  return call_on_workers(L, function, std::ssize(units),
+                         [&](lua_State* state, const LuaRef& loaded, int64_t unit) {
+                           const auto at = static_cast<size_t>(unit);
+                           rewards[at] = unit_rewards(state, scoring, units[at], loaded, call);
+                           return ends_scoring(rewards[at], scoring.settings());
+                         });
 }
 
 // Fills `rewards` in the recipe's own state, one unit after another.
@@ -196,8 +159,7 @@ void score_in_recipe(lua_State* L, const Scoring& scoring, const Units& units,
                      const LuaRef& function, const RewardCall& call, UnitRewards& rewards) {
   for (size_t at = 0; at < units.size(); ++at) {
     check_stop(L);
-    rewards[at] = scoring.is_aborted(units[at]) ? std::vector<Reward>(units[at].size())
-                                                : call(L, function, units[at]);
+    rewards[at] = unit_rewards(L, scoring, units[at], function, call);
     if (ends_scoring(rewards[at], scoring.settings())) break;
   }
 }
@@ -225,7 +187,7 @@ void read_rewards(MessageReader& in, std::vector<Reward>& unit) {
 }
 
 // Each rank scores the answers that it sampled, on its workers. A function that cannot run there
-// may read and change what else the recipe has, so the first rank alone calls it, for all units.
+// may read and change the recipe's other values, so only the first rank calls it, for all units.
 UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& units,
                            const LuaRef& function, const RewardCall& call, Ranks& ranks) {
   const auto owner = [&](const std::vector<int64_t>& unit) {
@@ -240,7 +202,7 @@ UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& un
   std::vector<std::string> messages = gather_results(&ranks, "rewards", [&] {
     UnitRewards made(own.size());
     MessageWriter out;
-    // A rank without answers agrees to either way.
+    // A rank without answers can go either way.
     const bool done = own.empty() || score_on_workers(L, scoring, own, function, call, made);
     out.int64(done ? 1 : 0);
     if (done) write_rewards(made, out);
@@ -248,7 +210,7 @@ UnitRewards score_on_ranks(lua_State* L, const Scoring& scoring, const Units& un
   });
   std::vector<MessageReader> readers(messages.begin(), messages.end());
   bool done = true;
-  // Every message is read, so that each reader stands at its rewards.
+  // Reads from every message, so that each reader is at its rewards.
   for (MessageReader& in : readers) done = in.int64() != 0 && done;
   UnitRewards rewards(units.size());
   if (done) {

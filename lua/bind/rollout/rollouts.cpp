@@ -1,4 +1,5 @@
-// policy:sample, and the methods of the batch that it returns; rollout_rewards.cpp has the rewards.
+// policy:sample, and the methods of the batch that it returns, except scoring
+// (rollout_rewards.cpp).
 
 #include "lua/bind/rollout/rollouts.h"
 
@@ -8,7 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/process_usage.h"
 #include "core/base/strings.h"
+#include "core/base/utf8.h"
 #include "core/console/terminal/progress.h"
+#include "core/console/terminal/shown_text.h"
 #include "core/model/model.h"
 #include "core/rollout/answer_history.h"
 #include "core/rollout/rollout_log.h"
@@ -17,6 +20,7 @@
 #include "lua/bind/data/align.h"
 #include "lua/bind/host_model.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/rollout/body_rollouts.h"
 #include "lua/bind/rollout/early_rewards.h"
 #include "lua/bind/rollout/environments.h"
 #include "lua/bind/rollout/reward_call.h"
@@ -215,6 +219,18 @@ void push_routes(lua_State* L, const Rollouts& rollouts) {
 
 }  // namespace
 
+Rollouts& rollouts_of(Batch& batch) {
+  auto* rollouts = dynamic_cast<Rollouts*>(&batch);
+  XRUN_CHECK(rollouts != nullptr,
+             "this batch has rows of the data, wanted the rollouts that policy:sample returned");
+  return *rollouts;
+}
+
+std::string shown_start(const std::string& text) {
+  constexpr size_t kShownText = 200;  // bytes
+  return shown_text(shortened(text, kShownText), Blanks::kBreaksMarked);
+}
+
 bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& name) {
   if (const auto* rollouts = dynamic_cast<const Rollouts*>(&batch); rollouts && name == "routes") {
     push_routes(L, *rollouts);
@@ -226,8 +242,8 @@ bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& na
     // A column of the data may be called score or filter.
     if (!sampled && batch.has_field(name)) return false;
     XRUN_CHECK(sampled,
-               "`{}` is a method of rollouts; this batch has rows of the data: call it on what "
-               "policy:sample returned",
+               "`{}` is a method of rollouts; this batch has rows of the data: call it on the "
+               "rollouts that policy:sample returned",
                name);
     push_function(L, method.doc, method.function);
     return true;

@@ -9,9 +9,6 @@
 
 namespace xrun {
 
-class Run;
-struct BodyRollouts;
-
 // Pushes the method of rollouts of this name, or their field `routes`, and returns true; false for
 // any other name, and for a batch of data rows with a field of this name. Throws Error for another
 // batch of data rows.
@@ -20,15 +17,8 @@ bool push_rollout_member(lua_State* L, const Batch& batch, const std::string& na
 // Returns the batch as rollouts. Throws Error if it was not sampled.
 Rollouts& rollouts_of(Batch& batch);
 
-// The record of the open body; null outside one.
-BodyRollouts* body_rollouts(lua_State* L);
-
-// Decides which rewards pass, unless the recipe has decided: once per run, in its first body with
-// rewards, so that pass@k does not come and go. run.json keeps it:
-//   {"pass": {"step", "limit"}}, limit null: answers do not pass or fail
-void settle_pass(Run& run, BodyRollouts& body);
-
-// The beginning of a prompt or an answer, for a message.
+// Returns the beginning of a prompt or an answer as one line, cut between two characters, for a
+// message.
 std::string shown_start(const std::string& text);
 
 // rollouts:score and rollouts:score_groups, with their arguments on the stack.

@@ -7,7 +7,7 @@
 #include "core/model/weights/hf_config.h"
 #include "core/rollout/rollout_log.h"
 #include "core/train/models/policy.h"
-#include "lua/bind/rollout/rollouts.h"
+#include "lua/bind/rollout/body_rollouts.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/state/outside_error.h"
 

@@ -18,6 +18,7 @@
 #include "core/rollout/rollout_sampler.h"
 #include "core/train/batches/data_batch.h"
 #include "core/train/models/policy.h"
+#include "lua/bind/rollout/body_rollouts.h"
 #include "lua/bind/rollout/early_rewards.h"
 #include "lua/bind/rollout/reward_call.h"
 #include "lua/bind/rollout/rollouts.h"

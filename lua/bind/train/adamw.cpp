@@ -20,7 +20,7 @@
 #include "lua/bind/metrics.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/objective.h"
-#include "lua/bind/rollout/rollouts.h"
+#include "lua/bind/rollout/body_rollouts.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/bind/session.h"

@@ -35,7 +35,8 @@ std::vector<SharedPrefix> found(const std::vector<PackedBatch>& packs,
 
 TEST(SharedPrefixes, HaveOneClassIfTheirSequencesHaveEqualFrequencies) {
   FoldSettings settings;
-  const auto prefix = found({pack({sequence(2, 100, 10)}), pack({sequence(2, 100, 30)})}).at(0);
+  const auto prefix =
+      found({pack({prompted_sequence(2, 100, 10)}), pack({prompted_sequence(2, 100, 30)})}).at(0);
   EXPECT_TRUE(prefix.has_one_class(settings));
   settings.frequency_class = [](int64_t length) { return length / 120; };
   EXPECT_FALSE(prefix.has_one_class(settings));
@@ -44,8 +45,8 @@ TEST(SharedPrefixes, HaveOneClassIfTheirSequencesHaveEqualFrequencies) {
 }
 
 TEST(FoldSettings, SegmentsShareWithinTheClassesOfTheirLengths) {
-  const PackedBatch batch = pack(
-      {sequence(2, 100, 10), sequence(2, 100, 12), sequence(2, 100, 30), sequence(2, 100, 31)});
+  const PackedBatch batch = pack({prompted_sequence(2, 100, 10), prompted_sequence(2, 100, 12),
+                                  prompted_sequence(2, 100, 30), prompted_sequence(2, 100, 31)});
   FoldSettings settings;
   settings.mode = FoldMode::kAlways;
   EXPECT_EQ(fold_where_it_pays(batch, settings)->token_count(), 183);
@@ -56,10 +57,11 @@ TEST(FoldSettings, SegmentsShareWithinTheClassesOfTheirLengths) {
 }
 
 TEST(SharedPrefixes, AreFoundInConsecutivePacks) {
-  const auto prefixes = found({pack({sequence(1, 20, 5)}),  // nothing shared
-                               pack({sequence(2, 100, 10), sequence(2, 100, 10)}),  // a group
-                               pack({sequence(2, 100, 20)}), pack({sequence(2, 100, 30)}),
-                               pack({sequence(3, 80, 7)}), pack({sequence(3, 80, 8)})});
+  const auto prefixes =
+      found({pack({prompted_sequence(1, 20, 5)}),  // nothing shared
+             pack({prompted_sequence(2, 100, 10), prompted_sequence(2, 100, 10)}),  // a group
+             pack({prompted_sequence(2, 100, 20)}), pack({prompted_sequence(2, 100, 30)}),
+             pack({prompted_sequence(3, 80, 7)}), pack({prompted_sequence(3, 80, 8)})});
   ASSERT_EQ(prefixes.size(), 2U);
   EXPECT_EQ(prefixes[0].begin, 1U);
   EXPECT_EQ(prefixes[0].end, 4U);
@@ -76,7 +78,8 @@ TEST(SharedPrefixes, AreFoundInConsecutivePacks) {
 
 TEST(SharedPrefixes, LeaveATokenOfEveryPackToCompute) {
   // The second pack is the prompt alone.
-  const auto prefixes = found({pack({sequence(2, 100, 10)}), pack({sequence(2, 100, 0)})});
+  const auto prefixes =
+      found({pack({prompted_sequence(2, 100, 10)}), pack({prompted_sequence(2, 100, 0)})});
   ASSERT_EQ(prefixes.size(), 1U);
   EXPECT_EQ(prefixes[0].size(), 99);
 }
@@ -90,8 +93,8 @@ TEST(SharedPrefixes, EndBeforeAPackThatWouldShortenThemTooMuch) {
     return pack({ids});
   };
   std::vector<PackedBatch> packs;
-  for (int i = 0; i < 3; ++i) packs.push_back(with_header(sequence(1, 136, 10)));
-  packs.push_back(with_header(sequence(2, 0, 10)));
+  for (int i = 0; i < 3; ++i) packs.push_back(with_header(prompted_sequence(1, 136, 10)));
+  packs.push_back(with_header(prompted_sequence(2, 0, 10)));
   const auto prefixes = found(packs);
   ASSERT_EQ(prefixes.size(), 1U);
   EXPECT_EQ(prefixes[0].end, 3U);
@@ -99,10 +102,11 @@ TEST(SharedPrefixes, EndBeforeAPackThatWouldShortenThemTooMuch) {
 }
 
 TEST(SharedPrefixes, OfFewTokensAreNotHeld) {
-  EXPECT_TRUE(found({pack({sequence(1, 63, 10)}), pack({sequence(1, 63, 10)})}).empty());
+  EXPECT_TRUE(
+      found({pack({prompted_sequence(1, 63, 10)}), pack({prompted_sequence(1, 63, 10)})}).empty());
   // 64 of 2,128 tokens: less than the gate asks for, unless every prefix is to be folded.
-  const std::vector<PackedBatch> long_answers{pack({sequence(1, 64, 1000)}),
-                                              pack({sequence(1, 64, 1000)})};
+  const std::vector<PackedBatch> long_answers{pack({prompted_sequence(1, 64, 1000)}),
+                                              pack({prompted_sequence(1, 64, 1000)})};
   EXPECT_TRUE(found(long_answers).empty());
   EXPECT_EQ(found(long_answers, FoldMode::kAlways).size(), 1U);
   EXPECT_TRUE(found(long_answers, FoldMode::kNever).empty());
@@ -110,7 +114,7 @@ TEST(SharedPrefixes, OfFewTokensAreNotHeld) {
 
 TEST(SharedPrefixes, OfEmptyPacksAreNone) {
   EXPECT_TRUE(found({}).empty());
-  EXPECT_TRUE(found({PackedBatch(), PackedBatch(), pack({sequence(1, 90, 3)})}).empty());
+  EXPECT_TRUE(found({PackedBatch(), PackedBatch(), pack({prompted_sequence(1, 90, 3)})}).empty());
 }
 
 }  // namespace xrun::shared_prefix_test

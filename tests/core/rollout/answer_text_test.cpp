@@ -1,49 +1,27 @@
-// Stop strings: the same text for any split; text that may begin one is held back.
+// An answer is cut at the same byte however its text arrives, and a known answer is found in it as
+// whole words.
 
 #include "core/rollout/answer_text.h"
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "tests/error_of.h"
 
 namespace xrun::answer_text_test {
-
 namespace {
 
-// Returns the text that passes when it arrives in pieces of `size` bytes.
+// Returns what StopText releases of a text that arrives in pieces of `size` bytes.
 std::string scanned(const std::string& text, const std::vector<std::string>& stops, size_t size) {
   StopText scan(stops);
   std::string out;
   for (size_t at = 0; at < text.size(); at += size) out += scan.push(text.substr(at, size));
   return out + scan.finish();
 }
-
-TEST(HoldsAnswer, AnAnswerIsFoundInEitherCaseAsWholeWords) {
-  EXPECT_TRUE(holds_answer("The capital is PARIS.", "Paris"));
-  EXPECT_TRUE(holds_answer("paris", "Paris"));
-  EXPECT_TRUE(holds_answer("in New York, of course", "new york"));
-  EXPECT_FALSE(holds_answer("a Parisian", "Paris"));
-  EXPECT_FALSE(holds_answer("comParis", "Paris"));
-  EXPECT_TRUE(holds_answer("comparison or Paris", "paris")) << "a later match counts";
-  EXPECT_FALSE(holds_answer("", "Paris"));
-  EXPECT_FALSE(holds_answer("anything", ""));
-}
-
-TEST(HoldsAnswer, NumbersMatchOnlyAsWholeNumbers) {
-  EXPECT_TRUE(holds_answer("it is 42.", "42"));
-  EXPECT_FALSE(holds_answer("it is 142", "42"));
-  EXPECT_FALSE(holds_answer("it is 42nd", "42"));
-  EXPECT_TRUE(holds_answer("答案是42。", "42"));
-}
-
-TEST(HoldsAnswer, AnEdgeThatIsNotALetterMayBeNextToAWord) {
-  EXPECT_TRUE(holds_answer("x-5", "-5"));
-  EXPECT_TRUE(holds_answer("C++20", "C++"));
-  EXPECT_FALSE(holds_answer("a%w+", "[a-z]")) << "an answer is no pattern";
-}
-
-}  // namespace
 
 TEST(StopText, TheTextEndsBeforeTheFirstStopHoweverItIsCut) {
   for (size_t size = 1; size < 20; ++size) {
@@ -81,10 +59,40 @@ TEST(StopText, HoldsBackTextThatMayBeginAStop) {
   EXPECT_EQ(scan.finish(), "");
 }
 
-TEST(StopText, AnEmptyStopAndOneThatIsNotUtf8AreRefused) {
-  EXPECT_THROW(check_stop_strings({"a", ""}), UsageError);
-  EXPECT_THROW(check_stop_strings({"\xC3"}), UsageError);
+TEST(StopText, RefusesAnEmptyStopAndOneThatIsNotUtf8) {
+  EXPECT_EQ(error_of([] {
+              check_stop_strings({"a", ""});
+            }),
+            "a stop string is empty, which would end every answer at once; remove it");
+  EXPECT_EQ(error_of([] { check_stop_strings({"\xC3"}); }),
+            "the stop string \"\uFFFD\" is not UTF-8; write it in UTF-8");
+  EXPECT_THROW(check_stop_strings({""}), UsageError);
   EXPECT_NO_THROW(check_stop_strings({"é", "\n"}));
 }
 
+TEST(HoldsAnswer, FindsWholeWordsInEitherCase) {
+  EXPECT_TRUE(holds_answer("The capital is PARIS.", "Paris"));
+  EXPECT_TRUE(holds_answer("paris", "Paris"));
+  EXPECT_TRUE(holds_answer("in New York, of course", "new york"));
+  EXPECT_FALSE(holds_answer("a Parisian", "Paris"));
+  EXPECT_FALSE(holds_answer("comParis", "Paris"));
+  EXPECT_TRUE(holds_answer("comparison or Paris", "paris")) << "a later match counts";
+  EXPECT_FALSE(holds_answer("", "Paris"));
+  EXPECT_FALSE(holds_answer("anything", ""));
+}
+
+TEST(HoldsAnswer, NumbersMatchOnlyAsWholeNumbers) {
+  EXPECT_TRUE(holds_answer("it is 42.", "42"));
+  EXPECT_FALSE(holds_answer("it is 142", "42"));
+  EXPECT_FALSE(holds_answer("it is 42nd", "42"));
+  EXPECT_TRUE(holds_answer("答案是42。", "42"));
+}
+
+TEST(HoldsAnswer, AnEdgeThatIsNotALetterMayBeNextToAWord) {
+  EXPECT_TRUE(holds_answer("x-5", "-5"));
+  EXPECT_TRUE(holds_answer("C++20", "C++"));
+  EXPECT_FALSE(holds_answer("a%w+", "[a-z]")) << "an answer is not a pattern";
+}
+
+}  // namespace
 }  // namespace xrun::answer_text_test

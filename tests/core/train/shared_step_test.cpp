@@ -194,7 +194,7 @@ TEST(SharedStep, AnObjectiveThatFailsOnOneRankEndsAll) {
   EXPECT_EQ(texts[2], texts[0]);
 }
 
-// What each of three ranks throws in a step whose fourth pair is not finite.
+// The errors of three ranks in a step whose fourth pair is not finite.
 std::vector<std::string> non_finite_texts(
     int level, const std::function<Objective(const std::shared_ptr<Policy>&)>& objective) {
   const TinyFolder folder;

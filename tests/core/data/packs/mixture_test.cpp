@@ -1,5 +1,5 @@
-// A mixture draws every source by its weight, in blocks, stages and quotas, and skips or repeats no
-// row.
+// A mixture gives every source its share of each block and stage, meets quotas to the row, and
+// neither skips nor repeats a row.
 
 #include "core/data/packs/mixture.h"
 
@@ -16,8 +16,8 @@
 namespace xrun::mixture_test {
 namespace {
 
-// Levanter's unshuffled blocks hold one source after the other, here sources alternate; the
-// counts of a block are the same.
+// In Levanter's unshuffled blocks one source follows another; here they alternate, with the same
+// counts per block.
 TEST(Mixture, UnshuffledSourcesTakeTurnsByTheirWeights) {
   const Mixture mixture({0.5, 0.3, 0.2}, 0, false, 10);
   std::string sources;
@@ -29,7 +29,7 @@ TEST(Mixture, UnshuffledSourcesTakeTurnsByTheirWeights) {
   EXPECT_EQ(mixture(28).draw, 8);
 }
 
-TEST(Mixture, UnshuffledSourcesAreNeverARowBeyondTheirShare) {
+TEST(Mixture, UnshuffledSourcesStayWithinThreeRowsOfTheirShare) {
   const Mixture mixture({1, 7, 20}, 0, false);
   double drawn[3] = {0, 0, 0};
   for (int64_t i = 0; i < 3 * Mixture::kBlock; ++i) {
@@ -41,7 +41,7 @@ TEST(Mixture, UnshuffledSourcesAreNeverARowBeyondTheirShare) {
   }
 }
 
-// Levanter's staged vectors: two sources of five rows; .5 .5, from row 20 on 1 0.
+// Levanter's test of stages: two sources of five rows, weights 0.5 and 0.5, from row 20 on 1 and 0.
 TEST(Mixture, StagesAfterTheEndDoNotChangeTheLength) {
   const Mixture mixture({{0, {0.5, 0.5}}, {20, {1, 0}}}, 1, 0, false, 10);
   EXPECT_EQ(mixture.length_for(0, 5), 9);
@@ -53,13 +53,13 @@ TEST(Mixture, StagesAfterTheEndDoNotChangeTheLength) {
   EXPECT_EQ(handed_over.length_for(1, 5), 15);
 }
 
-// A stage at step 10 with batches of 10 begins with row 100, as the reference rescales it. (Its
-// schedules of batch sizes have no equal here.)
+// As in Levanter, a stage at step 10 begins with row 100 if a step has 10 rows. (Its schedules of
+// batch sizes have no equivalent here.)
 TEST(Mixture, AStageStartsAtItsStep) {
   const Mixture mixture({{0, {1, 0}}, {10, {0, 1}}}, 10, 3, true);
   EXPECT_EQ(mixture(99).source, 0);
   EXPECT_EQ(mixture(100).source, 1);
-  EXPECT_EQ(mixture(100).draw < 2048, true);
+  EXPECT_LT(mixture(100).draw, Mixture::kBlock) << "not of the source's first block";
 }
 
 TEST(Mixture, OneStageEqualsTheMixtureOfItsWeights) {
@@ -86,7 +86,7 @@ TEST(Mixture, EveryBlockHoldsItsShareOfEverySource) {
   }
 }
 
-// The reference gives what a block has left to its heaviest source; the largest remainder keeps
+// Levanter gives the rows left over in a block to the heaviest source; the largest remainder keeps
 // every share within one row.
 TEST(Mixture, ABlockIsSharedOutByLargestRemainder) {
   const Mixture mixture({0.26, 0.26, 0.48}, 0, false, 10);
@@ -95,7 +95,7 @@ TEST(Mixture, ABlockIsSharedOutByLargestRemainder) {
   EXPECT_EQ(counts, (std::map<int32_t, int>{{0, 3}, {1, 2}, {2, 5}}));
 }
 
-// Every source's draws are 0, 1, 2, ... over all stages, whatever their borders.
+// Every source's draws are 0, 1, 2, ... over all stages, wherever these begin.
 TEST(Mixture, NoDrawIsSkippedOrRepeatedAcrossStages) {
   for (const int64_t step_rows : {1, 7, 10, 33}) {
     for (const bool shuffle : {false, true}) {
@@ -142,14 +142,15 @@ TEST(Mixture, AStreamHoldsTheRequestedDraws) {
   }
 }
 
-TEST(Mixture, NamesAWeightThatIsNeverDrawn) {
-  EXPECT_EQ(error_of([] {
-              Mixture({1, 1e-5}, 0, true);
-            }),
+TEST(Mixture, RefusesWeightsThatAreNeverDrawnOrNegative) {
+  const auto error = [](const std::vector<double>& weights) {
+    return error_of([&] { Mixture(weights, 0, true); });
+  };
+  EXPECT_EQ(error({1, 1e-5}),
             "data[2].weight is 1e-05 of 1.00001: less than one row in 2048, so it is never drawn; "
             "raise it, or set it to 0");
-  EXPECT_NE(error_of([] { Mixture({0.0, 0.0}, 0, true); }), "");
-  EXPECT_NE(error_of([] { Mixture({1.0, -1.0}, 0, true); }), "");
+  EXPECT_EQ(error({0, 0}), "no source of data has a weight above 0, so none is ever drawn");
+  EXPECT_EQ(error({1, -1}), "data[2].weight is -1, wanted a finite number >= 0");
 }
 
 TEST(Mixture, NamesTheStageOfAWeightThatIsNeverDrawn) {
@@ -169,8 +170,9 @@ TEST(Mixture, RefusesStagesOutOfOrder) {
   EXPECT_EQ(error({{0, {1, 1}}, {9, {1, 2}}, {9, {2, 1}}}),
             "mixture.stages[3].start is 9, wanted a step after 9, the start of the previous "
             "stage");
-  EXPECT_EQ(error({{0, {1, 1}}, {9, {1}}}),
-            "mixture.stages[2].weights has 1 numbers, data has 2 sources");
+  EXPECT_EQ(
+      error({{0, {1, 1}}, {9, {1}}}),
+      "mixture.stages[2].weights has 1 number, data has 2 sources; give one weight per source");
   EXPECT_EQ(error({{0, {1, -1}}}),
             "mixture.stages[1].weights[2] is -1, wanted a finite number >= 0");
   EXPECT_EQ(error({{0, {0, 0}}}),
@@ -188,7 +190,7 @@ TEST(Mixture, ReachesIndicesFarBeyondManyStages) {
   EXPECT_GT(mixture(far).draw, far / 4);
 }
 
-Mixture robin(std::vector<double> weights, std::vector<int64_t> quotas = {}) {
+Mixture round_robin(std::vector<double> weights, std::vector<int64_t> quotas = {}) {
   MixturePlan plan{.stages = {{0, std::move(weights)}}};
   plan.order = MixtureOrder::kRoundRobin;
   plan.quotas = std::move(quotas);
@@ -201,7 +203,7 @@ std::string letters(const Mixture& mixture, int64_t rows) {
   return text;
 }
 
-// nmoe's order, kept row by row: credits of the sources that have not met their quotas.
+// nmoe's order, computed row by row: credits of the sources that have not met their quotas.
 std::string row_by_row(std::vector<int64_t> weights, std::vector<int64_t> quotas, int64_t rows) {
   std::vector<int64_t> credit(weights.size(), 0), drawn(weights.size(), 0);
   std::string text;
@@ -222,20 +224,21 @@ std::string row_by_row(std::vector<int64_t> weights, std::vector<int64_t> quotas
 }
 
 TEST(Mixture, ARoundRobinIsSmooth) {
-  EXPECT_EQ(letters(robin({5, 1, 1}), 14), "AABACAAAABACAA");
-  EXPECT_EQ(letters(robin({0.5, 0.25, 0, 0.25}), 8), "ABDAABDA");
-  EXPECT_EQ(letters(robin({3, 2, 7}), 500), row_by_row({3, 2, 7}, {-1, -1, -1}, 500));
+  EXPECT_EQ(letters(round_robin({5, 1, 1}), 14), "AABACAAAABACAA");
+  EXPECT_EQ(letters(round_robin({0.5, 0.25, 0, 0.25}), 8), "ABDAABDA");
+  EXPECT_EQ(letters(round_robin({3, 2, 7}), 500), row_by_row({3, 2, 7}, {-1, -1, -1}, 500));
   // In millionths of the sum: no multiple up to 1,000 is whole.
-  EXPECT_EQ(letters(robin({1, std::sqrt(2.0)}), 3000),
+  EXPECT_EQ(letters(round_robin({1, std::sqrt(2.0)}), 3000),
             row_by_row({414214, 585786}, {-1, -1}, 3000));
-  const Mixture mixture = robin({5, 1, 1});
+  const Mixture mixture = round_robin({5, 1, 1});
   EXPECT_EQ(mixture(7'000'003).source, 0);
   EXPECT_EQ(mixture(7'000'003).draw, 5'000'002);
   EXPECT_EQ(mixture.length_for(1, 2), 10);
 }
 
 TEST(Mixture, AQuotaIsMetToTheRowAndTheOthersGoOn) {
-  EXPECT_EQ(letters(robin({3, 1, 2}, {50, -1, 70}), 400), row_by_row({3, 1, 2}, {50, -1, 70}, 400));
+  EXPECT_EQ(letters(round_robin({3, 1, 2}, {50, -1, 70}), 400),
+            row_by_row({3, 1, 2}, {50, -1, 70}, 400));
   for (const MixtureOrder order : {MixtureOrder::kBlocks, MixtureOrder::kRoundRobin}) {
     for (const bool shuffle : {true, false}) {
       MixturePlan plan{.stages = {{0, {3, 1, 2}}}, .quotas = {50, -1, 70}};

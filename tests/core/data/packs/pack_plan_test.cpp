@@ -47,7 +47,7 @@ TEST(FoldedPacks, WithoutSharedPrefixesAreBestFitDecreasing) {
     for (uint64_t u = 0; u < count; ++u) {
       // All begin with the same three tokens, fewer than min_run.
       const size_t rest = static_cast<size_t>(30 * philox_unit(3, seed, 1, u));
-      units.ids.push_back({sequence(7, 3, rest), sequence(7, 3, rest / 2)});
+      units.ids.push_back({prompted_sequence(7, 3, rest), prompted_sequence(7, 3, rest / 2)});
       sizes.push_back(static_cast<int64_t>(6 + rest + rest / 2));
     }
     EXPECT_EQ(plan_folded_packs(units.lists(), limits(60, 4)), best_fit_decreasing(sizes, 60))
@@ -58,7 +58,7 @@ TEST(FoldedPacks, WithoutSharedPrefixesAreBestFitDecreasing) {
 TEST(FoldedPacks, UnitsThatShareAPrefixArePlacedTogether) {
   OwnedUnits units;
   for (int i = 0; i < 4; ++i) {
-    for (const int32_t prompt : {1, 2}) units.ids.push_back({sequence(prompt, 100, 10)});
+    for (const int32_t prompt : {1, 2}) units.ids.push_back({prompted_sequence(prompt, 100, 10)});
   }
   // A group of four computes 140 tokens; unfolded each pack would hold one sequence.
   EXPECT_EQ(plan_folded_packs(units.lists(), limits(140, 64)), (Packs{{0, 2, 4, 6}, {1, 3, 5, 7}}));
@@ -71,7 +71,7 @@ TEST(FoldedPacks, ALargeClusterIsDividedWhereItSharesLeast) {
   for (int i = 0; i < 3; ++i) {
     for (const int32_t group : {1, 2}) {
       Ids ids(64, 9);
-      const Ids rest = sequence(group, 40, 20);
+      const Ids rest = prompted_sequence(group, 40, 20);
       ids.insert(ids.end(), rest.begin(), rest.end());
       units.ids.push_back({ids});
     }
@@ -84,7 +84,7 @@ TEST(FoldedPacks, PartsOfADividedClusterFollowEachOther) {
   // A step computes the prefix of packs that follow each other once.
   OwnedUnits units;
   for (int i = 0; i < 4; ++i) {
-    for (const int32_t prompt : {1, 2}) units.ids.push_back({sequence(prompt, 100, 10)});
+    for (const int32_t prompt : {1, 2}) units.ids.push_back({prompted_sequence(prompt, 100, 10)});
   }
   EXPECT_EQ(plan_folded_packs(units.lists(), limits(120, 64)),
             (Packs{{0, 2}, {4, 6}, {1, 3}, {5, 7}}));
@@ -95,8 +95,8 @@ TEST(FoldedPacks, PartsOfADividedClusterFollowEachOther) {
 
 TEST(FoldedPacks, NamesAUnitThatDoesNotFitAlone) {
   OwnedUnits units;
-  units.ids.push_back({sequence(1, 10, 2)});
-  units.ids.push_back({sequence(2, 100, 20), sequence(2, 100, 30)});
+  units.ids.push_back({prompted_sequence(1, 10, 2)});
+  units.ids.push_back({prompted_sequence(2, 100, 20), prompted_sequence(2, 100, 30)});
   EXPECT_EQ(error_of([&] { plan_folded_packs(units.lists(), limits(149, 64)); }),
             "packing: unit 1 has 250 tokens, 150 with shared prefixes once; max_tokens is 149");
   EXPECT_EQ(plan_folded_packs(units.lists(), limits(150, 64)), (Packs{{0}, {1}}));
@@ -104,7 +104,7 @@ TEST(FoldedPacks, NamesAUnitThatDoesNotFitAlone) {
 
 TEST(FoldedPacks, SegmentsOfDifferentLengthClassesShareNothing) {
   OwnedUnits units;
-  units.ids.push_back({sequence(1, 100, 10), sequence(1, 100, 11)});
+  units.ids.push_back({prompted_sequence(1, 100, 10), prompted_sequence(1, 100, 11)});
   PackLimits by_length = limits(400, 64);
   EXPECT_EQ(folded_tokens(units.lists(), by_length), 121);
   by_length.frequency_class = [](int64_t length) { return length; };

@@ -1,5 +1,5 @@
 #pragma once
-// Sequences that share prompts.
+// Sequences of token ids that share their prompts.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace xrun {
 
-// `prompt` tokens of one kind, then `rest` tokens that no other sequence has.
-inline std::vector<int32_t> sequence(int32_t kind, size_t prompt, size_t rest) {
+// Returns a prompt of `prompt` times the id `kind`, below 1000, then `rest` ids that no other
+// sequence has.
+inline std::vector<int32_t> prompted_sequence(int32_t kind, size_t prompt, size_t rest) {
   static int32_t next = 1000;
   std::vector<int32_t> ids(prompt, kind);
   for (size_t i = 0; i < rest; ++i) ids.push_back(next++);

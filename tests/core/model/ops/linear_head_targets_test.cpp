@@ -175,10 +175,9 @@ TEST(TargetsAlone, NamesAnIdThatIsOutOfRange) {
   EXPECT_EQ(message(ids({0, 1}), ids({-1, 2})),
             "linear_head: target[0] is -1, outside the vocabulary of 10");
   EXPECT_EQ(message(ids({0, 4}), ids({3, 2})),
-            "linear_head: index[1] is 4, outside the hidden rows, a number of 4");
+            "linear_head: index[1] is 4, outside the 4 rows of hidden");
   EXPECT_EQ(message(ids({0}), ids({3, 2})),
-            "linear_head: index is [1], target is [2]; wanted a list, and a list or "
-            "rows of the same length");
+            "linear_head: index is [1], target is [2]; wanted [R], and [R] or [R, M]");
 }
 
 }  // namespace xrun::linear_head_targets_test

@@ -298,8 +298,7 @@ TEST(LinearHead, NamesAnOptionOutOfRange) {
   EXPECT_EQ(message(tops, ids.view({2, 2})),
             "linear_head: target[1, 1] is 9, outside the vocabulary of 9");
   EXPECT_EQ(message({}, ids),
-            "linear_head: index is [2], target is [4]; wanted a list, and a list or rows of the "
-            "same length");
+            "linear_head: index is [2], target is [4]; wanted [R], and [R] or [R, M]");
 }
 
 // On a device that computes nothing, so that only the checks before every device's kernels can
@@ -316,8 +315,7 @@ TEST(LinearHead, SizesTypesAndDevicesAreCheckedOnEveryDevice) {
     return std::string("no error");
   };
   const std::string lengths =
-      "linear_head: index is [2], target is [1]; wanted a list, and a list or rows of the same "
-      "length";
+      "linear_head: index is [2], target is [1]; wanted [R], and [R] or [R, M]";
   EXPECT_EQ(message(p.target.narrow(0, 0, 1)), lengths);
   EXPECT_THROW(message(p.target.view({2, 1})), c10::Error);  // good ones: no kernel is there
   EXPECT_EQ(message(p.target.to(at::kInt)), "linear_head: target is Int, wanted Long");

@@ -65,7 +65,7 @@ TEST_F(LuaOrder, AMixtureRefusesBadWeightsStagesAndSizes) {
   error_has("return xrun.mixture(nil, { stages = { { start = 0, weight = { 1 } } } })",
             "did you mean `weights`?");
   error_has("return xrun.mixture({ 1, 1 }, { sizes = { 1 } })",
-            "option `sizes` has 1 numbers for 2 sources");
+            "option `sizes` has 1 number for 2 sources; give one number per source");
   error_has("return xrun.mixture({ 1, 1 }, { stop = 'never' })", "restart");
   error_has("return xrun.mixture({ 1, 1 }, { block = 0 })", "block has 0 rows");
   error_has("return xrun.mixture({ 1, 1 })(-1)", "no index -1");

@@ -1,13 +1,13 @@
-// One conversation through two templates: what the messages say is aligned, and the ends of turns.
+// One conversation through two templates: messages and the ends of turns are aligned.
 
-#include "core/align/regions.h"
+#include "core/align/chat_regions.h"
 
 #include <gtest/gtest.h>
 
 #include "core/text/chat/chat_template.h"
 #include "tests/core/align/piece_tokenizer.h"
 
-namespace xrun::regions_test {
+namespace xrun::chat_regions_test {
 
 namespace {
 
@@ -133,4 +133,4 @@ TEST(AlignChat, TokensAcrossABorderAreOrphans) {
 
 }  // namespace
 
-}  // namespace xrun::regions_test
+}  // namespace xrun::chat_regions_test

@@ -2,7 +2,7 @@
 // The pieces of both sides are matched by a longest common subsequence of equal texts, and between
 // two matches a piece may be found inside the other side's.
 
-#include "core/align/regions.h"
+#include "core/align/chat_regions.h"
 
 #include <algorithm>
 #include <string_view>
@@ -11,7 +11,7 @@ namespace xrun {
 
 namespace {
 
-// A piece of a message's text in a rendering.
+// A contiguous piece of a message's text in a rendering.
 struct MessagePiece {
   ByteRange bytes;
   std::string_view text;
@@ -26,7 +26,7 @@ const MessageRange* range_of(const ChatSide& side, int64_t message) {
   return found == side.ranges.end() ? nullptr : &*found;
 }
 
-// Appends the bytes without blanks at the ends, if any are left.
+// Appends the bytes without blanks at the ends, unless nothing is left.
 void add_piece(std::string_view rendering, ByteRange bytes, std::vector<MessagePiece>& pieces) {
   const std::string_view whole = rendering.substr(bytes.begin, bytes.end - bytes.begin);
   const std::string_view text = trimmed(whole);
@@ -35,7 +35,8 @@ void add_piece(std::string_view rendering, ByteRange bytes, std::vector<MessageP
   pieces.push_back({{begin, begin + uint32_t(text.size())}, text});
 }
 
-// Spans of one text may differ in the generation mark; they are one piece.
+// Returns the pieces of a message. Adjacent spans, which differ in the generation mark, are one
+// piece.
 std::vector<MessagePiece> pieces_of(const ChatSide& side, const MessageRange& range) {
   const Rendering& rendering = side.tokens.rendering;
   std::vector<MessagePiece> pieces;
@@ -45,7 +46,6 @@ std::vector<MessagePiece> pieces_of(const ChatSide& side, const MessageRange& ra
     const ByteRange bytes = {std::max(span.begin, range.bytes.begin),
                              std::min(span.end, range.bytes.end)};
     if (bytes.begin >= bytes.end) continue;
-    // Adjacent to the open piece.
     if (bytes.begin == open.end && open.begin < open.end) {
       open.end = bytes.end;
       continue;
@@ -67,7 +67,7 @@ class RegionMatcher {
   void match() {
     // Such a message gets no region, so its tokens become orphans.
     if (s_.size() > kMostMessagePieces || t_.size() > kMostMessagePieces) return;
-    // length[i][j]: of the common subsequence of the pieces from i and j on.
+    // length[i][j] of the longest common subsequence of the pieces from i and j on.
     const size_t width = t_.size() + 1;
     std::vector<uint16_t> length((s_.size() + 1) * width, 0);
     for (size_t i = s_.size(); i-- > 0;) {
@@ -86,7 +86,7 @@ class RegionMatcher {
         gap_i = ++i;
         gap_j = ++j;
       } else if (length[(i + 1) * width + j] >= length[i * width + j + 1]) {
-        // On a tie the student's piece is passed first, so that the result is the same every time.
+        // On a tie the student's piece is skipped, so that the result is unique.
         ++i;
       } else {
         ++j;
@@ -98,11 +98,11 @@ class RegionMatcher {
  private:
   void add(ByteRange s, ByteRange t) { out_.push_back({message_, s, t}); }
 
-  // Finds pieces without a match inside those of the other side, from left to right.
+  // Finds unmatched pieces inside those of the other side, from left to right.
   void search(size_t i, size_t i_end, size_t j, size_t j_end) {
     uint32_t s_done = 0, t_done = 0;  // bytes of pieces i and j that are done
     while (i < i_end && j < j_end) {
-      // A role that one template spells out may stand anywhere in a message.
+      // A template may write the role anywhere in a message; it is not the message's own text.
       if (s_[i].text == role_) {
         ++i, s_done = 0;
         continue;
@@ -113,7 +113,7 @@ class RegionMatcher {
       }
       const std::string_view a = s_[i].text.substr(s_done), b = t_[j].text.substr(t_done);
       const auto size = uint32_t(std::min(a.size(), b.size()));
-      // The shorter rest is looked for inside the longer one.
+      // Looks for the shorter rest inside the longer one.
       const size_t at = a.size() <= b.size() ? b.find(a) : a.find(b);
       const bool s_inside = a.size() <= b.size();
       if (at != std::string_view::npos && size > 0) {
@@ -136,14 +136,14 @@ class RegionMatcher {
   std::vector<ChatRegion>& out_;
 };
 
-// The tokens that touch a range of bytes: [begin, end), and those of them that cross its border.
+// The tokens that overlap a range of bytes.
 struct TouchingTokens {
   int32_t begin = 0, end = 0;
-  Encoding inside;  // offsets from the range's begin, cut to it
-  bool first_crosses = false, last_crosses = false;
+  Encoding inside;                                   // offsets from the range's begin, cut to it
+  bool first_crosses = false, last_crosses = false;  // the border of the range
 };
 
-// By bytes of the rendering; a token across the border touches the region but is never paired.
+// A token across the border of the range counts as touching, but is never paired.
 TouchingTokens touching(const ChatTokens& tokens, ByteRange range) {
   const auto touches = [&](ByteRange token) {
     return std::max(token.begin, range.begin) < std::min(token.end, range.end);
@@ -170,13 +170,14 @@ TouchingTokens touching(const ChatTokens& tokens, ByteRange range) {
   return out;
 }
 
-// A pair with a crossing token would supervise text outside the message.
+// Returns true if tokens [begin, end) include one that crosses the border: a pair with it would
+// train on text outside the message.
 bool has_crossing(const TouchingTokens& tokens, int32_t begin, int32_t end) {
   return (tokens.first_crosses && begin == 0) ||
          (tokens.last_crosses && end == tokens.end - tokens.begin);
 }
 
-// Returns the first special token after a message's text and inside its range, -1 if there is none.
+// Returns the first special token after a message's text, within its range; -1: there is none.
 int32_t turn_end(const ChatSide& side, const MessageRange& range) {
   const std::vector<MessagePiece> pieces = pieces_of(side, range);
   const uint32_t from = pieces.empty() ? range.bytes.begin : pieces.back().bytes.end;
@@ -263,7 +264,7 @@ ChatAlignment align_chat(const ChatSide& student, const ChatSide& teacher, const
     if (s == nullptr || t == nullptr || !ends) continue;
     const int32_t s_end = turn_end(student, *s), t_end = turn_end(teacher, *t);
     if (s_end < 0 || t_end < 0) continue;
-    // The end of an answer is paired although its spelling differs: it has the same meaning.
+    // The ends of an answer are paired even if spelled differently: they mean the same.
     out.turn_ends += list.add({s_end, s_end + 1, t_end, t_end + 1, true});
   }
   list.fill(int32_t(student.tokens.ids.size()), int32_t(teacher.tokens.ids.size()));
