@@ -254,7 +254,7 @@ TEST(SharedRun, AStepWhoseEndAnErrorStopsHasOneLineOfMetrics) {
   one.run->save_after_error(Json(), "no luck");
   EXPECT_EQ(text_of(one.folder / "run/checkpoints/latest"), "step_0000002\n");
   EXPECT_EQ(text_of(one.folder / "run/metrics.jsonl"),
-            "{\"step\":0}\n{\"step\":1,\"train/loss\":2}\n");
+            "{\"step\":0}\n{\"step\":1,\"train/loss\":2.0}\n");
 }
 
 TEST(RankCheck, ADifferingFieldIsNamedWithTheRanks) {
