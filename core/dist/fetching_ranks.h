@@ -63,6 +63,9 @@ class FetchingRanks : public Ranks {
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
   bool fails_together() override { return ranks_.fails_together(); }
+  Stopped stop_together(const std::string& message) override {
+    return ranks_.stop_together(message);
+  }
   void fail(int status, const std::string& message) override { ranks_.fail(status, message); }
 
   int64_t fetched_bytes() const { return fetched_bytes_; }  // by this rank, from others

@@ -26,6 +26,12 @@ namespace {
 constexpr std::chrono::milliseconds kPoll{200};
 constexpr double kVerdictS = 12;  // a rank that stopped is found after 8 s
 
+// The error of another rank.
+class StoppedByRank : public Error {
+ public:
+  using Error::Error;
+};
+
 class Pending final : public PendingCollective {
  public:
   Pending(ProcessGroup& group, ProcessGroup::StartedCall call,
@@ -71,14 +77,32 @@ ProcessGroup::ProcessGroup(const RankEnvironment& env, const JoinOptions& option
       record_(*options.record),
       store_(std::move(store)),
       watchdog_(env, record_, std::move(watched), options.hooks, options.limits) {
-  const StartedCall call = {record_.begin("connect", 0), "connect", 0};
-  record_.wait_for(call.number, call.label, call.bytes);
+  connect();
+}
+
+void ProcessGroup::connect() {
+  const int64_t number = record_.begin("connect", 0);
+  record_.wait_for(number, "connect", 0);
   try {
-    host_ = make_gloo_backend(store_, env.rank, env.world_size, own_address(env));
+    host_ = make_gloo_backend(store_, env_.rank, env_.world_size, own_address(env_));
   } catch (const std::exception& error) {
     explain_break(error);
   }
   record_.end();
+}
+
+// The collectives that some ranks never joined stay under way, with the connections and the memory
+// that they use.
+Stopped ProcessGroup::stop_together(const std::string& message) {
+  const Stopped stopped = watchdog_.stop_together(message);
+  if (stopped != Stopped::kApart) return stopped;
+  // A stream that waits for such a collective would never end.
+  if (device_) return Stopped::kAlone;
+  static_cast<void>(host_.release());
+  store_ = c10::make_intrusive<c10d::PrefixStore>("after an error", store_);
+  reconnected_ = true;
+  connect();
+  return stopped;
 }
 
 ProcessGroup::~ProcessGroup() {
@@ -94,6 +118,11 @@ void ProcessGroup::check_verdict() const {
   throw Error(verdict->text);
 }
 
+void ProcessGroup::check_stops(int64_t number, bool reconnected) {
+  XRUN_CHECK(reconnected == reconnected_, "a collective was left when another rank had an error");
+  if (const auto error = watchdog_.error_before(number)) throw StoppedByRank(error->text);
+}
+
 void ProcessGroup::explain_break(const std::exception& error) const {
   watchdog_.await_verdict(kVerdictS);
   check_verdict();
@@ -103,7 +132,8 @@ void ProcessGroup::explain_break(const std::exception& error) const {
 ProcessGroup::StartedCall ProcessGroup::begin(std::string_view label, int64_t bytes,
                                               std::string_view arguments) {
   check_verdict();
-  StartedCall call = {record_.begin(label, bytes), std::string(label), bytes};
+  check_stops(record_.read().begun, reconnected_);
+  StartedCall call = {record_.begin(label, bytes), std::string(label), bytes, reconnected_};
   // Taken before the check, whose collective is part of this call's cost.
   call.begun = CollectiveTimes::Clock::now();
   if (check_) check_arguments(call, arguments);
@@ -141,7 +171,10 @@ void ProcessGroup::wait(const StartedCall& call, const Work& work) {
     if (call.on_device) {
       work->wait();  // orders the stream and returns, so it needs no timeout
     } else {
-      while (!wait_once(*work, kPoll)) check_verdict();
+      while (!wait_once(*work, kPoll)) {
+        check_verdict();
+        check_stops(call.number, call.reconnected);
+      }
     }
   } catch (const Error&) {
     throw;  // the verdict
@@ -153,7 +186,12 @@ void ProcessGroup::wait(const StartedCall& call, const Work& work) {
 void ProcessGroup::finish(const StartedCall& call, const std::vector<Work>& works) {
   const auto wait_begun = CollectiveTimes::Clock::now();
   record_.wait_for(call.number, call.label, call.bytes);
-  for (const Work& work : works) wait(call, work);
+  try {
+    for (const Work& work : works) wait(call, work);
+  } catch (const StoppedByRank&) {
+    record_.end();  // it waits no longer, and may save
+    throw;
+  }
   record_.end();
   if (times_ == nullptr) return;
   const auto wait_ended = CollectiveTimes::Clock::now();

@@ -47,6 +47,7 @@ class ProcessGroup final : public Ranks {
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
   bool fails_together() override { return watchdog_.fails_together(); }
+  Stopped stop_together(const std::string& message) override;
   void fail(int status, const std::string& message) override { watchdog_.fail(status, message); }
 
   // Waits for a call that has begun.
@@ -54,7 +55,8 @@ class ProcessGroup final : public Ranks {
     int64_t number;
     std::string label;
     int64_t bytes;
-    bool on_device = false;  // its end orders the stream, and the host does not wait
+    bool reconnected = false;  // the ranks had stopped and connected again before it
+    bool on_device = false;    // its end orders the stream, and the host does not wait
     CollectiveTimes::Clock::time_point begun = {};
     std::shared_ptr<std::atomic<CollectiveTimes::Clock::rep>> complete = {};  // 0: not yet
   };
@@ -64,7 +66,10 @@ class ProcessGroup final : public Ranks {
   // Notes a call. With options.check, compares `arguments` over ranks first.
   StartedCall begin(std::string_view label, int64_t bytes, std::string_view arguments);
   void check_arguments(const StartedCall& call, std::string_view arguments);
+  void connect();
   void check_verdict() const;
+  // Throws the error of another rank that has stopped and will not join this call.
+  void check_stops(int64_t number, bool reconnected);
   // Throws for a connection that broke, with what the watchdog finds out: which rank is gone, why.
   [[noreturn]] void explain_break(const std::exception& error) const;
   void wait(const StartedCall& call, const Work& work);
@@ -87,6 +92,7 @@ class ProcessGroup final : public Ranks {
   FlightRecord& record_;
   c10::intrusive_ptr<c10d::Store> store_;
   Watchdog watchdog_;
+  bool reconnected_ = false;
   c10::intrusive_ptr<c10d::Backend> host_;
   c10::intrusive_ptr<c10d::Backend> device_;  // made by the first collective on a GPU
 };

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/dist/watch/stopped.h"
+
 namespace xrun {
 
 // A collective that has begun. Its tensors must not be read or changed before wait() returns.
@@ -58,6 +60,15 @@ class Ranks {
   // collectives, so that all may make further ones, such as those of a save. Returns false if
   // another rank waits for this one, has left or is gone, or after 10 s.
   virtual bool fails_together() { return true; }
+
+  // Called once, after the error `message` that ends the run of this rank. Ranks that wait for it
+  // in a collective, or begin one, throw the error there and come here too. Returns kTogether or
+  // kApart once every rank has, so that all may make further collectives, such as those of a save;
+  // kAlone if one is gone, has left or takes longer than 60 s. After kApart what a rank began with
+  // the others may be half done: collectives that are under way are never complete on some ranks.
+  virtual Stopped stop_together(const std::string& /*message*/) {
+    return fails_together() ? Stopped::kTogether : Stopped::kAlone;
+  }
 
   // Reports an error of this rank that the others do not know of, and ends them too with the exit
   // status. Returns only on the rank that must print the error; elsewhere rank 0 prints it and the

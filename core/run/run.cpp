@@ -102,6 +102,7 @@ std::optional<LoopBody> Run::begin_body(const Json& state) {
   ended_body_ = false;
   copy_state();
   in_body_ = true;
+  wrote_body_ = false;
   updates_ = 0;
   body_began_ = SteadyClock::now();
   return body;
@@ -171,7 +172,11 @@ void Run::write_metrics() {
 
 // The metrics come first: if they cannot be written the body stays open, for save_after_error.
 void Run::close_body() {
-  together("the metrics of a step", [&] { write_metrics(); });
+  together("the metrics of a step", [&] {
+    // The error of another rank may end the wait for all, and save_after_error closes it again.
+    if (!wrote_body_) write_metrics();
+    wrote_body_ = true;
+  });
   // After the write: logging is part of the time that the user waits.
   seconds_ += seconds_since(body_began_);
   in_body_ = false;
@@ -220,7 +225,9 @@ void Run::leave_loop(const Json& state) {
 void Run::save(const Json& state) {
   if (!settings_.saves) return;
   // First the metrics: a resume from this checkpoint does not write their steps again.
-  if (metrics_ != nullptr) together("metrics of a checkpoint", [&] { metrics_->sync(); });
+  together("metrics of a checkpoint", [&] {
+    if (metrics_ != nullptr) metrics_->sync();
+  });
   if (phases_begun_ > 0) at_.phases[phases_begun_ - 1].sources = sources();
   last_checkpoint_ = checkpoints_.save(step_, at_.to_json(step_, state), saved_, alone_);
   saved_at_ = settings_.now();
@@ -240,19 +247,24 @@ bool Run::may_interrupt_now() {
   return seconds_since(*waiting_since_) >= kInterruptPatienceS;
 }
 
-std::filesystem::path Run::save_after_error(const Json& state) {
+std::filesystem::path Run::save_after_error(const Json& state, const std::string& message) {
   // The run ends here: other ranks may be gone, but a state in ranges needs them.
   alone_ = std::none_of(saved_.begin(), saved_.end(),
                         [](const auto& object) { return !object.second->ranges().empty(); });
   if (replaying() || (alone_ && !dir_.writes())) return last_checkpoint_;
+  if (alone_ && settings_.ranks != nullptr) {
+    for (const auto& [name, object] : saved_) object->abandon_shared();
+  }
   Ranks* const ranks = alone_ ? nullptr : settings_.ranks;
-  // The others wait in a collective that this rank will never join, nor they in those of a save.
-  if (ranks != nullptr && !ranks->fails_together()) return last_checkpoint_;
+  const Stopped stopped = ranks == nullptr ? Stopped::kTogether : ranks->stop_together(message);
+  XRUN_CHECK(stopped != Stopped::kAlone,
+             "the ranks hold the state in ranges, and not all of them could stop their step");
   // A rank that reports its error ends the others, even one that is still in the save.
   const auto await_others = [&] {
     if (ranks != nullptr) ranks->fails_together();
   };
   try {
+    if (stopped == Stopped::kApart) share_again();
     save_whole_steps(state);
   } catch (...) {
     await_others();
@@ -260,6 +272,23 @@ std::filesystem::path Run::save_after_error(const Json& state) {
   }
   await_others();
   return last_checkpoint_;
+}
+
+// Every rank has what it holds after its last update; a checkpoint needs that of the same one.
+void Run::share_again() {
+  const auto all = gather_results(settings_.ranks, "the state after an error", [&] {
+    std::string own = fmt::format("{} bodies, {} updates in the open one ({})", step_, updates_,
+                                  in_body_ ? "open" : "closed");
+    for (const auto& [name, object] : saved_) {
+      object->abandon_shared();
+      own += fmt::format("\n{}: {}", name, dump_json(object->state()));
+    }
+    return own;
+  });
+  for (size_t r = 1; r < all.size(); ++r) {
+    XRUN_CHECK(all[r] == all[0], "rank {} stopped after {}, rank 0 after {}", r, all[r], all[0]);
+  }
+  for (const auto& [name, object] : saved_) object->share_again();
 }
 
 void Run::save_whole_steps(const Json& state) {

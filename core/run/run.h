@@ -169,8 +169,9 @@ class Run {
   // of its beginning, or the state after it with `state` if its only update was done (see
   // begin_update).
   // Returns the folder of the last checkpoint, an empty path if nothing is saved: before the first
-  // update a new start would repeat everything. Throws Error if saving fails.
-  std::filesystem::path save_after_error(const Json& state);
+  // update a new start would repeat everything. Throws Error if saving fails. With ranks whose
+  // state is in ranges, `message` is the error, for those that wait for this one.
+  std::filesystem::path save_after_error(const Json& state, const std::string& message = "");
   // Updates of the open body that save_after_error gave up; a resume repeats them.
   int64_t dropped_updates() const { return dropped_updates_; }
   // run.state at the beginning of the body that is open or was open last.
@@ -208,6 +209,7 @@ class Run {
   bool time_is_up() const;
   void save(const Json& state);
   void save_whole_steps(const Json& state);  // the open body is closed, or undone
+  void share_again();                        // after Stopped::kApart
   // Runs `work`; with ranks all fail if one does, unless only this rank is in save_after_error.
   void together(std::string_view what, const std::function<void()>& work);
 
@@ -226,7 +228,8 @@ class Run {
   std::function<Json()> sources_, body_sources_;  // the loop's; the second as the body began
   bool alone_ = false;  // in save_after_error, which the other ranks may not have reached
   bool in_body_ = false;
-  int64_t updates_ = 0;  // of the open body
+  bool wrote_body_ = false;  // its line of metrics
+  int64_t updates_ = 0;      // of the open body
   int64_t dropped_updates_ = 0;
   bool began_update_ = false;     // in any body of this process
   bool updates_known_ = false;    // a body of this loop has ended after an update, in this process

@@ -249,6 +249,7 @@ void AdamW::update(double lr, double norm) {
   for (const auto& average : averages) average->after_update(weights);
   for (const auto& trainable : trainables_) trainable->count_update();
   ++update_count_;
+  weights.end_update();
   // Freed before the next forward, which needs the memory for activations.
   clear_gradients();
 }
@@ -264,6 +265,8 @@ std::vector<TensorRange> AdamW::ranges() const {
 }
 
 Json AdamW::state() const {
+  XRUN_CHECK(!weights_ || !weights_->updating(),
+             "an error stopped the optimizer within an update, which cannot be saved");
   Json counts = Json::object();
   if (weights_ && weights_->has_moments()) {
     for (size_t i = 0; i < weights_->counts().size(); ++i) {
@@ -291,6 +294,16 @@ void AdamW::restore(const TensorSource& tensor, const Json& state) {
     const Json* count = counts.find(weights_->weights()[i].name);
     weights_->counts()[i] = count != nullptr ? count->as_int() : update_count_;
   }
+}
+
+void AdamW::abandon_shared() {
+  for (const auto& average : averages()) average->leave();
+  if (weights_) weights_->abandon_shared();
+}
+
+void AdamW::share_again() {
+  // Before the first update every rank has read the same weights.
+  if (weights_ && weights_->has_moments()) weights_->share_again();
 }
 
 }  // namespace xrun

@@ -98,6 +98,9 @@ class AdamW : public Saveable {
   std::vector<TensorRange> ranges() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
+  // The averages that are in use give the weights back.
+  void abandon_shared() override;
+  void share_again() override;
 
  private:
   friend class Ema;  // which lives in ranges of the same weights

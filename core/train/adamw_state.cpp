@@ -148,6 +148,16 @@ void AdamWState::share_weights() {
   if (incoming_) gather_weights();
 }
 
+void AdamWState::abandon_shared() {
+  if (exchange_) exchange_->abandon();
+  if (incoming_) incoming_->queue().abandon();
+}
+
+void AdamWState::share_again() {
+  share_weights();
+  if (incoming_) incoming_->await_all();
+}
+
 at::Tensor AdamWState::flat_weight(int64_t tensor, int64_t begin, int64_t size) const {
   const WeightOwner& owner = owners_[static_cast<size_t>(tensor)];
   return owner.trainable->held_master(owner.parameter, begin, size);
@@ -235,6 +245,7 @@ double AdamWState::squares() {
 void AdamWState::update(const Factors& factors) {
   const at::NoGradGuard no_grad;
   if (dist_.level == 0 && exchange_) gather_gradients();
+  updating_ = true;
   for (size_t t = 0; t < counts_.size(); ++t) {
     // A weight without a gradient is neither decayed nor counted.
     if (has_gradient(static_cast<int64_t>(t))) ++counts_[t];

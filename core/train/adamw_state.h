@@ -40,6 +40,9 @@ class AdamWState {
   using Factors = std::function<kernels::AdamWFactors(int64_t count, int64_t dims)>;
   // Updates the weights that have a gradient, on every rank. Collective.
   void update(const Factors& factors);
+  // True from the first changed weight of an update to end_update(), also after an error between.
+  bool updating() const { return updating_; }
+  void end_update() { updating_ = false; }
 
   // Copies of the summed gradients, in the order of the weights, for ranks only. Collective.
   std::vector<NamedTensor> gradients();
@@ -55,6 +58,11 @@ class AdamWState {
   // arrive while its next forward runs. Does nothing in one process, at level 0 and for weights in
   // ranges. Collective.
   void share_weights();
+  // Drops all collectives that are under way (Saveable::abandon_shared).
+  void abandon_shared();
+  // Sends the ranges of the weights as share_weights() does, and waits for those of the others.
+  // Collective.
+  void share_again();
 
   // Saved state: buffers by the prefix of their tensors' names.
   using NamedBuffers = std::vector<std::pair<std::string, const Buffers*>>;
@@ -105,6 +113,7 @@ class AdamWState {
   Buffers exp_avg_, exp_avg_sq_;               // [buckets] fp32
   std::vector<int64_t> counts_;                // [tensors]
   std::vector<bool> has_gradient_;             // [tensors], of all ranks, as of squares()
+  bool updating_ = false;
 };
 
 }  // namespace xrun

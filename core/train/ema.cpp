@@ -46,10 +46,7 @@ void Ema::after_update(const AdamWState& weights) {
   ++updates_;
 }
 
-void Ema::swap() {
-  if (average_.empty()) return;
-  const at::NoGradGuard no_grad;
-  AdamWState& weights = adamw_->state_of_weights();
+void Ema::swap_ranges(AdamWState& weights) {
   weights.each(average_, [](const at::Tensor& weight, const at::Tensor& average) {
     // Swapped, not copied: using it twice gives the weights back with their bits.
     const at::Tensor before = weight.clone();
@@ -57,6 +54,18 @@ void Ema::swap() {
     average.copy_(before);
   });
   in_use_ = !in_use_;
+}
+
+void Ema::leave() {
+  const at::NoGradGuard no_grad;
+  if (in_use_) swap_ranges(adamw_->state_of_weights());
+}
+
+void Ema::swap() {
+  if (average_.empty()) return;
+  const at::NoGradGuard no_grad;
+  AdamWState& weights = adamw_->state_of_weights();
+  swap_ranges(weights);
   // Each rank has exchanged its own ranges alone.
   weights.share_weights();
   for (const auto& trainable : adamw_->trainables()) trainable->weights_averaged(in_use_);

@@ -31,6 +31,8 @@ class Ema : public Saveable, public std::enable_shared_from_this<Ema> {
   // before the first update, when both are equal. Collective.
   void swap();
   bool in_use() const { return in_use_; }
+  // Puts this rank's ranges of the weights back if the average is in use; those of others stay.
+  void leave();
 
   // Called by AdamW around its update.
   void before_update(const AdamWState& weights);
@@ -44,6 +46,8 @@ class Ema : public Saveable, public std::enable_shared_from_this<Ema> {
 
  private:
   Ema(std::shared_ptr<AdamW> adamw, double decay) : adamw_(std::move(adamw)), decay_(decay) {}
+
+  void swap_ranges(AdamWState& weights);
 
   std::shared_ptr<AdamW> adamw_;
   double decay_;

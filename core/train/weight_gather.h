@@ -34,6 +34,8 @@ class GatherQueue {
   void finish(size_t left = 0);
   // Waits for all without an error: their memory belongs to the transport until they end.
   void close() noexcept;
+  // Drops all, whose memory the transport keeps: some will never end.
+  void abandon() { gathers_.clear(); }
 
  private:
   struct Gather {

@@ -4,19 +4,20 @@
   dist_kills.py [--kills 6] [--seed 1] [--kind KIND]
 
 Every trial takes a random recipe, 2 to 4 ranks, a level, a rank and a moment, then one of: kill -9,
-SIGSTOP, an endless loop or a Lua error in the body of the recipe or in its objective. Fails if there
-is no report of the rank 15 s later, if all have not ended 30 s later, if a process is left, or if the
-steps before an error of an objective are not saved. Prints the times by kind.
+SIGSTOP, an endless loop or a Lua error in the body of the recipe or in its objective, or such an error
+and within a second after it a kill -9 of any rank, which may hit the save. Fails if there is no report of the rank 15 s later, if all have not ended 30 s later, if a process is left, or if the
+steps before a Lua error are not saved, or a resume on 1 to 4 ranks has other losses than a run without
+the error. Prints the times by kind.
 """
 import argparse, collections, os, random, re, signal, sys, time
 
 import dist_runs as runs
 
-KINDS = ["killed", "stopped", "loops", "fails"]
-SHARES = [5, 3, 2, 2]
+KINDS = ["killed", "stopped", "loops", "fails", "both"]
+SHARES = [5, 3, 2, 2, 1]
 LIMIT_S = 15.0
-FAULT = 'if os.getenv("RANK") == "%d" and step >= %d then io.stderr:write("it begins\\n") %s end\n'
-LUA = {"loops": "while true do end", "fails": 'error("it fails")'}
+FAULT = 'if os.getenv("RANK") == "%d" and step >= %d and not os.getenv("WELL") then io.stderr:write("it begins\\n") %s end\n'
+LUA = {"loops": "while true do end", "fails": 'error("it fails")', "both": 'error("it fails")'}
 
 
 def faulty(name, kind, rank, step, in_objective, to):
@@ -65,6 +66,12 @@ class Trial:
         """Makes the rank fail; returns when."""
         if self.kind in LUA:
             assert runs.wait_until(lambda: started.when("it begins"), 240), "no fault"
+            if self.kind == "both":
+                ranks = started.ranks()
+                time.sleep(self.random.random())
+                victim = ranks.get(self.random.randrange(self.count))
+                if victim:
+                    runs.kill(victim, signal.SIGKILL)
             return started.when("it begins")
         path = self.folder + "/metrics.jsonl"
         ready = (lambda: self.rank in started.ranks()) if self.early else (
@@ -86,16 +93,38 @@ class Trial:
         assert status is not None, f"it hangs: {started.text()}"
         assert runs.wait_until(lambda: not runs.alive(everyone), 5), "a process is left"
         said = started.when(f"rank {self.rank} of {self.count}: ")
+        if self.kind == "both":
+            said = said or end  # the rank that is killed may be the one that reports
         assert said is not None, f"no report: {started.text()}"
         assert status == 1, f"status {status}: {started.text()}"
         assert said - begin <= LIMIT_S, f"reported after {said - begin:.1f} s"
-        if self.kind == "fails" and (self.in_objective or self.level == 0):
+        if self.kind == "both" and os.path.exists(self.folder + "/checkpoints/latest"):
+            self.check_resume()
+        if self.kind == "fails":
             steps = runs.lines_of(self.folder + "/metrics.jsonl")
             saved = os.listdir(self.folder + "/checkpoints") if steps else ["step_0000000"]
             assert steps == self.step and f"step_{steps:07d}" in saved, \
                 f"{steps} steps, saved {saved}, failed at {self.step}: {started.text()}"
+            if steps:
+                self.check_resume()
         runs.clean(self.folder)
         return said - begin, end - begin
+
+
+    def check_resume(self):
+        whole, steps = f"whole_{self.name}", str(self.step + 3)
+        if not os.path.exists(whole):
+            settings = ["steps=100000"]
+            runs.run(runs.command(0, self.name, settings, ["--run", whole, "--steps", "9"]))
+        ranks = self.random.randint(1, 4)
+        start = [runs.XRUN, "launch", "-n", str(ranks)] if ranks > 1 else [runs.XRUN]
+        again = ["--run", self.folder, "--resume", "--steps", steps, "--threads", "1"]
+        environment = dict(os.environ, WELL="1")
+        status, text = runs.run(start + [self.folder + ".lua"] + again, check=False, env=environment)
+        assert status == 0, f"no resume on {ranks} ranks: {text}"
+        wanted = runs.metrics(whole)[:self.step + 3]  # what follows the loop has other steps
+        assert runs.metrics(self.folder)[:self.step + 3] == wanted, \
+            f"other losses after the resume on {ranks} ranks"
 
 
 def spread(values):

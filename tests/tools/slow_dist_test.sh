@@ -8,19 +8,44 @@ check chains --chains 2
 check kills --kills 1
 check checks --actions 30
 
-# LINE LEVEL: the shipped recipe with a line in the body of step 3, an average, and an error of rank 1.
-with() {
-  sed -e "s|^for step, batch in.*|&\n  if step == 3 then $1 end|" -e "s|^local run .*|\
-local function fails() if os.getenv('RANK') == '1' then error('no luck') end end\n\
-local ema = xrun.ema(policy)\n&|" "$root/recipes/dpo.lua" >own.lua
-  wants 1 "rank 1 of 2: step 3: own.lua:33: no luck" "$xrun" launch -n 2 own.lua --threads 1 \
-    --set model=tiny --set answers=0 --set steps=6 --set dist.level="$2" --set valid.every=100 \
-    --set data.1.path="$root/tests/data/pairs.jsonl" --run own
-  is "$(grep -c 'xrun: error' out.txt)" 1
-  no_ranks_left
-  rm -rf own
+# The shipped recipe with an average and with an error of one rank in the body of a step: before the
+# update, after it, or in the use of the average. The others are in collectives of their step then, and
+# yet the last update is saved; the run goes on as if nothing had been.
+sed -e "s|^for step, batch in.*|&\n  fails(step, 'before')|" -e "s|^  run:log(adamw:step.*|&\n\
+  fails(step, 'after')\n\
+  ema:use(function() fails(step, 'ema') return run:evaluate(valid, dpo) end)|" \
+  -e "s|^local run .*|local function fails(...)\n\
+  if os.getenv('FAULT') == table.concat({ os.getenv('RANK') or '', ... }, ' ') then error('no luck') end\nend\n\
+local ema = xrun.ema(policy)\n&, ema = ema })|" -e "s|adamw = adamw }), ema|adamw = adamw, ema|" \
+  "$root/recipes/dpo.lua" >own.lua
+own() { # RANKS [OPTION...]: 0 ranks are one process without a launcher
+  local start=("$xrun")
+  [ "$1" = 0 ] || start=("$xrun" launch -n "$1")
+  "${start[@]}" own.lua --threads 1 "${@:2}"
 }
-# The others make the collectives of a step, while a save of shared state or the end of an average
-# would need theirs.
-for level in 1 3; do with "fails()" $level; done
-with "ema:use(function() fails() return run:evaluate(valid, dpo) end)" 1
+own_settings="--set model=tiny --set answers=0 --set steps=6 --set valid.every=100 --set batch.pairs=5
+  --set batch.max_tokens=240 --set data.1.path=$root/tests/data/pairs.jsonl"
+own 0 $own_settings --run whole >/dev/null
+line=$(grep -n "no luck" own.lua | cut -d: -f1)
+while read -r level ranks rank where resumed; do
+  step=$((1 + RANDOM % 4))
+  saved=$step
+  [ "$where" = before ] || saved=$((step + 1))
+  echo "level $level: $where the update of step $step, rank $rank of $ranks"
+  FAULT="$rank $step $where" wants 1 "rank $rank of $ranks: step $step: own.lua:$line: no luck" \
+    own "$ranks" $own_settings --set dist.level="$level" --run own
+  is "$(grep -c 'xrun: error' out.txt)" 1
+  tail -1 out.txt | grep -q "^rank $rank of $ranks: step $step: own.lua:$line: no luck" ||
+    { cat out.txt; fail "no last line"; }
+  grep -q "saved in own/checkpoints/step_000000$saved" out.txt || { cat out.txt; fail "not saved"; }
+  no_ranks_left
+  own "$resumed" --run own --resume >own.log 2>&1 || { cat own.log; fail "no resume on $resumed"; }
+  same_run whole own
+  rm -rf own
+done <<END
+0 2 1 before 3
+1 3 0 after 0
+2 2 1 ema 0
+3 3 0 before 2
+3 2 1 ema 0
+END

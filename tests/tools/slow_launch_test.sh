@@ -25,8 +25,8 @@ grep -q "rank 1 of 2: before step 0: no progress for 1[0-9] s in the recipe's Lu
 grep -q "rank 1: .*loops.lua:$line" out.txt || { cat out.txt; fail "no line of the loop"; }
 no_ranks_left
 
-# An error of one rank alone, after updates, is reported as it is and at once, with all sharded or
-# not; one that all ranks have saves the last update.
+# An error after updates, of one rank alone or of all, is reported as it is and at once, with all
+# sharded or not, and the last update is saved.
 cat >alone.lua <<'LUA'
 local xrun = require "xrun"
 local cfg = xrun.config {
@@ -58,6 +58,9 @@ for level in 0 1 3; do
     wants 1 "rank 1 of 2: step 2: alone.lua:15: my own mistake" "$xrun" launch -n 2 alone.lua \
       --set dist.level=$level --set where=$where --run "alone_${level}_$where" --threads 1
     [ $((SECONDS - begin)) -le 20 ] || fail "level $level, $where: $((SECONDS - begin)) s"
+    saved=$([ $where = before ] && echo 2 || echo 3)
+    grep -q "saved in alone_${level}_$where/checkpoints/step_000000$saved" out.txt ||
+      { cat out.txt; fail "level $level, $where: not saved"; }
     no_ranks_left
   done
   wants 1 "alone.lua:15: my own mistake" "$xrun" launch -n 2 alone.lua --set ranks=all \

@@ -121,8 +121,15 @@ void FlightRecord::end() {
   });
 }
 
-void FlightRecord::note_error() {
-  write([&](RankStatus& status) { status.failed_at = status.begun; });
+void FlightRecord::note_error(bool stops) {
+  write([&](RankStatus& status) {
+    status.failed_at = status.begun;
+    if (stops) status.stopped = 1;
+  });
+}
+
+void FlightRecord::renumber(int64_t begun) {
+  write([&](RankStatus& status) { status.begun = begun; });
 }
 
 void FlightRecord::leave() {

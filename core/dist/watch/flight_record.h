@@ -31,6 +31,7 @@ struct RankStatus {
   RankState state = RankState::kComputing;
   int32_t in_lua = 0;
   int32_t outside = 0;  // a thread waits for a file, a disk or a program (process_work.h)
+  int32_t stopped = 0;  // by the error of failed_at: no collective of its step follows
   char label[88] = "";  // of the collective that it waits for, or the last one
   char line[128] = "";  // of the recipe that made it: "recipes/dpo.lua:31"
 };
@@ -67,8 +68,10 @@ class FlightRecord {
   // The rank waits for the end of that collective, until end().
   void wait_for(int64_t call, std::string_view label, int64_t bytes);
   void end();
-  void note_error();  // this rank threw
-  void leave();       // the run, in an orderly way
+  void note_error(bool stops);  // this rank threw; `stops`: the error ends its run
+  // Sets the number of the next collective, for ranks that stopped after different numbers of them.
+  void renumber(int64_t begun);
+  void leave();  // the run, in an orderly way
   // Keeps the report of a failure for `xrun launch`.
   void set_failure(std::string_view text);
 

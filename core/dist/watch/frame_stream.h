@@ -17,6 +17,7 @@ enum class FrameKind : uint32_t {
   kLeave,      // either way: the sender leaves in an orderly way
   kTable,      // from rank 0: every rank's RankStatus, times as ages
   kVerdict,    // from rank 0: RankVerdict
+  kError,      // to rank 0: the error that stops a rank; from rank 0: the first one, as RankVerdict
 };
 
 struct Frame {

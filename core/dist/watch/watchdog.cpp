@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <utility>
 
 #include "core/base/activity.h"
 #include "core/base/error.h"
@@ -29,10 +30,11 @@ namespace {
 
 constexpr int kBeatMs = 250;
 constexpr int64_t kOwnPauseMs = 2000;  // a longer gap means that this process was stopped
-// Limits for a failing run: the verdict of rank 0, the answer of fails_together(), the last words
-// on sockets.
+// Limits for a failing run: the verdict of rank 0, the answers of fails_together() and
+// stop_together(), the last words on sockets.
 constexpr double kReplyS = 3;
 constexpr std::chrono::seconds kTogether{10};
+constexpr std::chrono::seconds kStop{60};  // a rank may be computing
 constexpr int64_t kGoodbyeMs = 1000;
 // Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
@@ -117,15 +119,27 @@ std::optional<RankVerdict> Watchdog::await_verdict(double seconds) const {
 }
 
 void Watchdog::fail(int status, const std::string& message) {
+  bool told = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     failed_ = true;
-    own_failure_ = message;
-    own_failure_status_ = status;
+    told = told_;
+    // The rank that was the first to stop reports its error itself.
+    if (!told) {
+      own_failure_ = message;
+      own_failure_status_ = status;
+      if (asks_to_stop_ && !answer_) {
+        own_failure_ += fmt::format(
+            "\n  the state was not saved: another rank did not stop its step within {} s",
+            kStop.count());
+      }
+    }
   }
   changed_.notify_all();
   // An error that comes after a verdict is a consequence of it and is not sent.
-  if (!verdict()) {
+  if (told) {
+    await_verdict(kReplyS);
+  } else if (!verdict()) {
     const RankFault fault = fault_in(env_.rank, env_.world_size, message);
     record_.set_failure(fmt::format("rank {} of {}: {}: {}", fault.rank, env_.world_size,
                                     step_text(record_.read()), fault.what));
@@ -136,14 +150,38 @@ void Watchdog::fail(int status, const std::string& message) {
   while (verdict() && !reports_) ::pause();
 }
 
-bool Watchdog::fails_together() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  together_.reset();
-  record_.note_error();
+Stopped Watchdog::await_errors(std::unique_lock<std::mutex>& lock, std::chrono::seconds limit) {
+  answer_.reset();
+  record_.note_error(stops_);
   failed_at_ = record_.read().failed_at;
   wake(wake_);
-  changed_.wait_for(lock, kTogether, [&] { return together_ || verdict_; });
-  return !verdict_ && together_.value_or(false);
+  changed_.wait_for(lock, limit, [&] { return answer_ || verdict_; });
+  return verdict_ ? Stopped::kAlone : answer_.value_or(Stopped::kAlone);
+}
+
+bool Watchdog::fails_together() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  asks_to_stop_ = false;
+  // Another rank has stopped, which does not go on as this one would.
+  if (told_ && !stops_) return false;
+  return await_errors(lock, kTogether) == Stopped::kTogether;
+}
+
+Stopped Watchdog::stop_together(const std::string& message) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  own_error_ = message;
+  stops_ = asks_to_stop_ = true;
+  const Stopped answer = await_errors(lock, kStop);
+  if (answer == Stopped::kApart) record_.renumber(most_begun_);
+  return answer;
+}
+
+std::optional<RankVerdict> Watchdog::error_before(int64_t call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // After stop_together() the ranks make collectives with each other again.
+  if (stops_ || !error_ || call < stopped_at_) return std::nullopt;
+  told_ = true;
+  return error_;
 }
 
 void Watchdog::run() {
@@ -193,8 +231,10 @@ void Watchdog::beat() {
   // This rank judges itself from the same record that it sends to the others.
   ranks_[env_.rank].update(own_status(), now_ms);
   if (now_ms - beat_ms_ >= kBeatMs) send_beat();
+  send_error();
   send_failure();
   if (verdict()) return;
+  note_stops();
   compare_errors();
   if (env_.rank == 0) {
     decide();
@@ -265,6 +305,12 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       if (const auto verdict = read_verdict(frame.body)) settle(*verdict, /*reports=*/false);
       return;
     }
+    case FrameKind::kError: {
+      if (env_.rank == 0) return set_error(peer.rank, frame.body);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      error_ = read_verdict(frame.body);
+      return;
+    }
     case FrameKind::kHello: return;
   }
 }
@@ -299,6 +345,36 @@ RankStatus Watchdog::own_status() {
     hooks_.ask_line();
   }
   return out;
+}
+
+// Sends the error that stops this rank once, with the status that says so.
+void Watchdog::send_error() {
+  std::string message;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!own_error_) return;
+    message = *std::exchange(own_error_, std::nullopt);
+  }
+  if (env_.rank == 0) return set_error(0, message);
+  if (peers_.empty()) return;
+  peers_[0].stream.send(FrameKind::kStatus,
+                        message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
+  peers_[0].stream.send(FrameKind::kError, message);
+}
+
+// On rank 0: the first error of a rank becomes that of all.
+void Watchdog::set_error(int64_t rank, const std::string& message) {
+  RankVerdict error = failed_rank(ranks_, rank, message, last_ms_);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (error_) return;
+    error_ = error;
+  }
+  const std::string body = verdict_message(error);
+  for (Peer& peer : peers_) {
+    peer.stream.send(FrameKind::kError, body);
+    peer.stream.send(FrameKind::kTable, table());
+  }
 }
 
 std::string Watchdog::table() const {

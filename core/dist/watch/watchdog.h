@@ -2,9 +2,11 @@
 // Detects ranks that died, stopped, hang or left, and ends the others. Each rank has a thread that
 // reports to rank 0 four times a second; rank 0 judges, the others judge rank 0.
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "core/dist/watch/judge.h"
 #include "core/dist/watch/rank_environment.h"
 #include "core/dist/watch/socket.h"
+#include "core/dist/watch/stopped.h"
 
 namespace xrun {
 
@@ -61,12 +64,21 @@ class Watchdog {
   // a collective that this one will not join, has left or is gone, or after 10 s.
   bool fails_together();
 
+  // Called once, after the error `message` that ends the run of this rank: waits at most 60 s until
+  // every rank has one. A rank that waits in a collective which this rank will not join learns of
+  // the error from error_before(). After kApart the next collective has one number on all ranks.
+  Stopped stop_together(const std::string& message);
+  // Returns the error that keeps another rank from joining collective `call`, or nothing while all
+  // may join it.
+  std::optional<RankVerdict> error_before(int64_t call);
+
  private:
   struct Peer {
     FrameStream stream;
     int64_t rank = -1;  // -1 before its hello
   };
 
+  Stopped await_errors(std::unique_lock<std::mutex>& lock, std::chrono::seconds limit);
   void run();
   void beat();
   void listen();
@@ -76,9 +88,15 @@ class Watchdog {
   void take_table(const std::string& body);
   void send_beat();
   void send_failure();
+  void send_error();
+  void set_error(int64_t rank, const std::string& message);
   std::string table() const;
   RankStatus own_status();
+  void note_stops();
   void compare_errors();
+  std::optional<Stopped> compare_stops();
+  std::optional<Stopped> compare_failures() const;
+  RankVerdict with_error(RankVerdict found) const;
   void decide();
   void decide_about_rank_0();
   void settle(const RankVerdict& verdict, bool reports);
@@ -107,10 +125,17 @@ class Watchdog {
   std::optional<RankVerdict> verdict_;
   std::string own_failure_;
   int own_failure_status_ = 0;
-  bool failed_ = false;           // fail() was called
-  int64_t failed_at_ = -1;        // of the error that fails_together() asks about
-  std::optional<bool> together_;  // its answer
-  bool reports_ = false;          // this rank prints the verdict
+  bool failed_ = false;                   // fail() was called
+  int64_t failed_at_ = -1;                // of the error that the main thread asks about
+  std::optional<Stopped> answer_;         // to it
+  bool stops_ = false;                    // stop_together() was called
+  bool asks_to_stop_ = false;             // and asks now, not fails_together()
+  int64_t most_begun_ = 0;                // collectives that a rank had begun when all had stopped
+  std::optional<std::string> own_error_;  // that stops this rank, until it is sent
+  std::optional<RankVerdict> error_;      // the first that stopped a rank, the same one on all
+  int64_t stopped_at_ = std::numeric_limits<int64_t>::max();  // the first that a rank never joins
+  bool told_ = false;                                         // error_before() returned error_
+  bool reports_ = false;                                      // this rank prints the verdict
   bool stopping_ = false;
 
   std::thread thread_;

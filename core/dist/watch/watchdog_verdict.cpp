@@ -1,7 +1,11 @@
 // The watchdog's verdict: rank 0 judges all ranks, the others judge rank 0. The first verdict
 // stands.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "core/base/process_usage.h"
 #include "core/dist/watch/watch_message.h"
@@ -17,14 +21,35 @@ constexpr int64_t kSaveMs = 60000;
 
 }  // namespace
 
-// A rank that has seen the errors of all goes on, so errors later than this one count too.
-void Watchdog::compare_errors() {
-  const int64_t mine = ranks_[env_.rank].status.failed_at;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    // Only a fails_together() that waits for this very error is answered.
-    if (mine < 0 || mine != failed_at_) return;
+// Notes after how many collectives other ranks have stopped, for error_before().
+void Watchdog::note_stops() {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const RankView& rank : ranks_) {
+    if (rank.status.stopped != 0) least = std::min(least, rank.status.failed_at);
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stopped_at_ = least;
+}
+
+// A rank that has stopped makes no other collective before all know it, so every rank finds the
+// same.
+std::optional<Stopped> Watchdog::compare_stops() {
+  const int64_t mine = ranks_[env_.rank].status.failed_at;
+  bool all = true, alike = true;
+  most_begun_ = mine;
+  for (const RankView& rank : ranks_) {
+    if (rank.status.stopped == 0 && (rank.closed || rank.left)) return Stopped::kAlone;
+    all = all && rank.status.stopped != 0;
+    alike = alike && rank.status.failed_at == mine;
+    most_begun_ = std::max(most_begun_, rank.status.failed_at);
+  }
+  if (!all) return std::nullopt;
+  return alike ? Stopped::kTogether : Stopped::kApart;
+}
+
+// A rank that has seen the errors of all goes on, so errors later than this one count too.
+std::optional<Stopped> Watchdog::compare_failures() const {
+  const int64_t mine = ranks_[env_.rank].status.failed_at;
   bool all = true, waited_for = false;
   for (const RankView& rank : ranks_) {
     const RankStatus& status = rank.status;
@@ -34,12 +59,30 @@ void Watchdog::compare_errors() {
                  (status.state == RankState::kWaiting && status.call >= mine);
   }
   // Undecided: a rank that is still computing may come to the same error.
-  if (!all && !waited_for) return;
+  if (!all && !waited_for) return std::nullopt;
+  return all ? Stopped::kTogether : Stopped::kAlone;
+}
+
+void Watchdog::compare_errors() {
+  const int64_t mine = ranks_[env_.rank].status.failed_at;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    together_ = all;
+    // Only a call that waits for the answer to this very error gets one.
+    if (mine < 0 || mine != failed_at_ || answer_) return;
+    answer_ = asks_to_stop_ ? compare_stops() : compare_failures();
   }
   changed_.notify_all();
+}
+
+// A rank that is lost while the ranks save after an error does not hide that error.
+RankVerdict Watchdog::with_error(RankVerdict found) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!error_ || found.reported) return found;
+  found.text = fmt::format("{}\n  the state was not saved: {}",
+                           error_->text.substr(0, error_->text.find('\n')), found.text);
+  found.rank = error_->rank;
+  found.status = 1;
+  return found;
 }
 
 void Watchdog::decide() {
@@ -49,9 +92,10 @@ void Watchdog::decide() {
     ranks_[0].failure_status = own_failure_status_;
   }
   if (const auto found = judge(ranks_, limits_, last_ms_)) {
-    const std::string body = verdict_message(*found);
+    const RankVerdict verdict = with_error(*found);
+    const std::string body = verdict_message(verdict);
     for (Peer& peer : peers_) peer.stream.send(FrameKind::kVerdict, body);
-    settle(*found, /*reports=*/true);
+    settle(verdict, /*reports=*/true);
     return;
   }
   const std::string notice = late_notice(ranks_, limits_, last_ms_);
@@ -76,7 +120,7 @@ void Watchdog::decide_about_rank_0() {
   // The lowest of the ranks that are left reports.
   int64_t reporter = 1;
   while (reporter < env_.rank && (views[reporter].closed || views[reporter].left)) ++reporter;
-  settle(*verdict, reporter == env_.rank);
+  settle(with_error(*verdict), reporter == env_.rank);
 }
 
 void Watchdog::settle(const RankVerdict& verdict, bool reports) {

@@ -257,6 +257,12 @@ void GradientExchange::end_exchange() {
   open_ = false;
 }
 
+void GradientExchange::abandon() {
+  pending_.clear();
+  for (at::Tensor& staging : staging_) staging.reset();
+  clear();
+}
+
 void GradientExchange::clear() {
   // Their memory belongs to the transport until they end, whether or not they fail.
   for (Launched& launched : pending_) {

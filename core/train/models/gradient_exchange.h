@@ -82,6 +82,9 @@ class GradientExchange {
   // weights.
   void clear();
 
+  // Drops the buffers that collectives which never end may still write.
+  void abandon();
+
   // Bytes that this rank has sent to others since the object was made.
   int64_t sent_bytes() const { return sent_bytes_; }
 

@@ -71,6 +71,13 @@ class Saveable {
   // Copies a saved state into the object. Throws Error that names the tensor or field if one is
   // absent or has another shape; the object may then be half restored and must be discarded.
   virtual void restore(const TensorSource& tensor, const Json& state) = 0;
+
+  // For the save after an error that stopped ranks in different collectives (Stopped::kApart).
+  // First abandon_shared() drops what this rank has begun with the others, without them; then
+  // share_again() gives every rank what tensors() needs of the others' ranges. Collective, if
+  // update counts in state() are the same on all ranks.
+  virtual void abandon_shared() {}
+  virtual void share_again() {}
 };
 
 // A set of trained weights. An optimizer is made only of these, so frozen weights have neither

@@ -3,6 +3,7 @@
 
 #include "lua/bind/run/run_session.h"
 
+#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -100,8 +101,8 @@ void write_last_answers(RunLoop& loop, int64_t step, Console& console) {
 }
 
 // Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the
-// recipe.
-void save_after_error(lua_State* L, bool interrupted) {
+// recipe. `message`: the error.
+void save_after_error(lua_State* L, bool interrupted, const std::string& message) {
   Session& session = session_of(L);
   Console& console = *session.console;
   // A progress line would stay half drawn above the message.
@@ -114,7 +115,7 @@ void save_after_error(lua_State* L, bool interrupted) {
     const Json state = state_to_save(*session.run, console);
     // Before the save, which may give the open body up.
     const int64_t step = session.run->run().step();
-    saved = session.run->run().save_after_error(state).string();
+    saved = session.run->run().save_after_error(state, message).string();
     write_last_answers(*session.run, step, console);
   }
   std::string text;
@@ -141,12 +142,15 @@ void save_after_error(lua_State* L, bool interrupted) {
     std::rethrow_exception(first);
   } catch (const Interrupted&) {
     interrupted = true;
+    first_text = "stopped";
+  } catch (const c10::Error& error) {
+    first_text = error.what_without_backtrace();
   } catch (const std::exception& error) {
     first_text = error.what();
   }
   Session& session = session_of(L);
   try {
-    save_after_error(L, interrupted);
+    save_after_error(L, interrupted, first_text);
     // A start that trained nothing would be the newest run, which --resume takes.
     if (RunDir* dir = run_dir_of(session)) dir->undo_begin();
   } catch (const std::exception& error) {

@@ -15,6 +15,7 @@
 #include "core/dist/join_ranks.h"
 #include "core/dist/watch/socket.h"
 #include "tests/core/dist/rank_env.h"
+#include "tests/error_of.h"
 
 namespace xrun {
 namespace process_group_test {
@@ -231,6 +232,32 @@ TEST(ProcessGroup, OthersThrowWhenARankLeaves) {
     EXPECT_EQ(errors[r].substr(0, errors[r].find('\n')),
               "rank 1 of 3: before step 0: it has left the run, and others wait for it");
   }
+}
+
+// Rank 1 of 3 fails while the others wait in calls of different numbers.
+TEST(ProcessGroup, RanksThatStopApartMakeCollectivesAgain) {
+  expect_ok(run_ranks(3, [](Ranks& ranks) {
+    const int64_t me = ranks.rank();
+    const at::Tensor own = at::full({1}, static_cast<float>(me));
+    const at::Tensor out = at::zeros({3}), lost = at::zeros({3});
+    const auto weights = ranks.all_gather("weights", out, {1, 1, 1}, own);
+    std::unique_ptr<PendingCollective> gradients;
+    std::string error = "no luck";
+    if (me != 1) {
+      gradients = ranks.all_gather("gradients", lost, {1, 1, 1}, own);
+      error = error_of([&] { me == 0 ? gradients->wait() : ranks.barrier("metrics"); });
+      EXPECT_EQ(error.substr(0, error.find('\n')), "rank 1 of 3: before step 0: no luck");
+    }
+    EXPECT_EQ(ranks.stop_together(error), Stopped::kApart);
+    EXPECT_EQ(ranks.gather("the state", std::to_string(me))[2], "2");
+    weights->wait();  // all ranks had begun it
+    EXPECT_TRUE(at::equal(out, at::arange(3, at::kFloat)));
+    if (me == 2) {
+      EXPECT_EQ(error_of([&] { gradients->wait(); }),
+                "a collective was left when another rank had an error");
+    }
+    EXPECT_TRUE(ranks.fails_together());
+  }));
 }
 
 TEST(ProcessGroup, OtherBuildsAreRefusedByAll) {

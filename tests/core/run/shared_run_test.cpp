@@ -10,6 +10,7 @@
 #include "core/dist/agreement.h"
 #include "core/run/rank_check.h"
 #include "tests/core/run/toy_run.h"
+#include "tests/error_of.h"
 #include "tests/forked_ranks.h"
 #include "tests/scratch_folder.h"
 
@@ -160,9 +161,13 @@ class WeightsInRanges : public ToyWeights {
     const at::Tensor weight = ToyWeights::tensors()[0].tensor;
     return {{"weight", {weight.numel()}, 0, weight}};
   }
+  void abandon_shared() override { calls += "abandon "; }
+  void share_again() override { calls += "share "; }
+  std::string calls;
 };
 
-// Notes the latest checkpoint at each fails_together().
+// One rank that notes the latest checkpoint at each fails_together(). Another one, which is not
+// there, may have an error.
 class NotingRanks : public ForkedRanks {
  public:
   explicit NotingRanks(std::filesystem::path latest)
@@ -171,32 +176,85 @@ class NotingRanks : public ForkedRanks {
     seen_.push_back(std::filesystem::exists(latest_) ? text_of(latest_) : "");
     return true;
   }
+  Stopped stop_together(const std::string& message) override {
+    error = message;
+    fails_together();
+    return stopped;
+  }
+  std::vector<std::string> gather(std::string_view label, const std::string& text) override {
+    if (label == fails_at) {
+      fails_at = "";
+      throw Error("rank 1 of 2: no luck");
+    }
+    return ForkedRanks::gather(label, text);
+  }
   const std::vector<std::string>& seen() const { return seen_; }
+  Stopped stopped = Stopped::kTogether;
+  std::string error, fails_at;
 
  private:
   std::filesystem::path latest_;
   std::vector<std::string> seen_;
 };
 
+struct RunOfNotingRanks {
+  RunOfNotingRanks() : ranks(folder / "run/checkpoints/latest") {
+    RunSettings settings;
+    settings.save_every = 0;
+    settings.save_minutes = 0;
+    settings.ranks = &ranks;
+    RunDirOptions options;
+    options.dir = folder / "run";
+    options.ranks = &ranks;
+    run = std::make_unique<xrun::Run>(RunDir::open(toy_identity(), options), settings,
+                                      SavedObjects{{"weights", weights}});
+    run->begin_phase({3, Json::object()}, Json());
+    run->begin_body(Json());
+    run->mark_updated();
+    run->begin_body(Json());
+  }
+  ScratchFolder folder;
+  NotingRanks ranks;
+  std::shared_ptr<WeightsInRanges> weights = std::make_shared<WeightsInRanges>();
+  std::unique_ptr<xrun::Run> run;
+};
+
 // Otherwise the report of a rank that is done would end one that still writes.
 TEST(SharedRun, ARankThatFailedWaitsForTheOthersAfterTheSave) {
-  const ScratchFolder folder;
-  NotingRanks ranks(folder / "run/checkpoints/latest");
-  RunSettings settings;
-  settings.save_every = 0;
-  settings.save_minutes = 0;
-  settings.ranks = &ranks;
-  RunDirOptions options;
-  options.dir = folder / "run";
-  options.ranks = &ranks;
-  xrun::Run run(RunDir::open(toy_identity(), options), settings,
-                SavedObjects{{"weights", std::make_shared<WeightsInRanges>()}});
-  run.begin_phase({2, Json::object()}, Json());
-  run.begin_body(Json());
-  run.mark_updated();
-  run.begin_body(Json());
-  run.save_after_error(Json());
-  EXPECT_EQ(ranks.seen(), (std::vector<std::string>{"", "step_0000001\n"}));
+  RunOfNotingRanks one;
+  one.run->save_after_error(Json(), "no luck");
+  EXPECT_EQ(one.ranks.seen(), (std::vector<std::string>{"", "step_0000001\n"}));
+  EXPECT_EQ(one.ranks.error, "no luck");
+  EXPECT_EQ(one.weights->calls, "");
+}
+
+TEST(SharedRun, ObjectsGiveUpWhatRanksBeganTogetherIfTheyStoppedApart) {
+  RunOfNotingRanks one;
+  one.ranks.stopped = Stopped::kApart;
+  one.run->save_after_error(Json(), "no luck");
+  EXPECT_EQ(one.weights->calls, "abandon share ");
+  EXPECT_EQ(text_of(one.folder / "run/checkpoints/latest"), "step_0000001\n");
+}
+
+TEST(SharedRun, NothingIsSavedIfARankDoesNotStop) {
+  RunOfNotingRanks one;
+  one.ranks.stopped = Stopped::kAlone;
+  EXPECT_EQ(error_of([&] { one.run->save_after_error(Json(), "no luck"); }),
+            "the ranks hold the state in ranges, and not all of them could stop their step");
+  EXPECT_FALSE(std::filesystem::exists(one.folder / "run/checkpoints/latest"));
+}
+
+// Its line is written before the ranks agree that it is.
+TEST(SharedRun, AStepWhoseEndAnErrorStopsHasOneLineOfMetrics) {
+  RunOfNotingRanks one;
+  one.run->log(MetricList{{"train/loss", 2.0}});
+  one.run->mark_updated();
+  one.ranks.fails_at = "the metrics of a step";
+  EXPECT_EQ(error_of([&] { one.run->begin_body(Json()); }), "rank 1 of 2: no luck");
+  one.run->save_after_error(Json(), "no luck");
+  EXPECT_EQ(text_of(one.folder / "run/checkpoints/latest"), "step_0000002\n");
+  EXPECT_EQ(text_of(one.folder / "run/metrics.jsonl"),
+            "{\"step\":0}\n{\"step\":1,\"train/loss\":2.0}\n");
 }
 
 TEST(RankCheck, ADifferingFieldIsNamedWithTheRanks) {

@@ -16,6 +16,7 @@
 #include "core/base/json.h"
 #include "kernels/cpu/adamw.h"
 #include "tests/core/train/stub_trainable.h"
+#include "tests/error_of.h"
 #include "tests/parity.h"
 #include "tests/tree.h"
 
@@ -197,6 +198,27 @@ TEST(AdamW, RefusesSavedStateOfAnotherShape) {
                  "the saved tensor exp_avg.a has 2 elements, wanted 4: it belongs to "
                  "another model");
   }
+}
+
+class FailsToCount : public StubTrainable {
+ public:
+  void count_update() override {
+    if (updates == 1) throw Error("no luck");
+    ++updates;
+  }
+};
+
+TEST(AdamW, RefusesToSaveHalfAnUpdate) {
+  const auto weights = std::make_shared<FailsToCount>();
+  weights->add("weight", {1, 2}, {2});
+  AdamW adamw({weights}, {.lr = 0.1});
+  weights->parameters()[0].master.mutable_grad() = at::tensor({1.0f, 1.0f});
+  adamw.update(0.1, 1);
+  EXPECT_EQ(adamw.state().at("updates").as_int(), 1);
+  weights->parameters()[0].master.mutable_grad() = at::tensor({1.0f, 1.0f});
+  EXPECT_THROW(adamw.update(0.1, 1), Error);
+  EXPECT_EQ(error_of([&] { adamw.state(); }),
+            "an error stopped the optimizer within an update, which cannot be saved");
 }
 
 TEST(AdamW, NamesAnOptionOutOfRange) {

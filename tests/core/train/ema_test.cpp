@@ -118,6 +118,24 @@ TEST(Ema, AnUpdateOrACheckpointWhileItIsUsedIsAnError) {
             "cannot save a checkpoint inside ema:use, where the weights are the average");
 }
 
+TEST(Ema, GivesTheWeightsBackBeforeASaveAfterAnError) {
+  const TinyFolder folder;
+  const Trained t = open_trained(folder);
+  const auto ema = Ema::of(t.adamw, kDecay);
+  step(t, 0);
+  const auto trained = weights_of(*t.policy);
+  for (const bool in_use : {true, false}) {
+    if (in_use) ema->swap();
+    t.adamw->abandon_shared();
+    t.adamw->share_again();
+    EXPECT_FALSE(ema->in_use());
+    EXPECT_NO_THROW(ema->state());
+    for (size_t i = 0; i < trained.size(); ++i) {
+      EXPECT_TRUE(at::equal(weights_of(*t.policy)[i], trained[i])) << i;
+    }
+  }
+}
+
 TEST(Ema, RejectsADecayOutOfRange) {
   const TinyFolder folder;
   const Trained t = open_trained(folder);

@@ -165,12 +165,81 @@ TEST_F(Ranks3, AnErrorOfOneRankAloneIsFoundWhenAnotherWaits) {
 
 TEST_F(Ranks3, AnEarlierErrorDoesNotCount) {
   for (int64_t r : {0, 2}) {
-    ranks_[r].record.note_error();
+    ranks_[r].record.note_error(/*stops=*/false);
     ranks_[r].record.wait_for(ranks_[r].record.begin("metrics", 8), "metrics", 8);
     ranks_[r].record.wait_for(ranks_[r].record.begin("metrics", 8), "metrics", 8);
   }
   ranks_[1].record.begin("metrics", 8);
   EXPECT_FALSE(ranks_[1].watchdog->fails_together());
+}
+
+// Waits in a collective as a rank does, until another rank's error ends the wait.
+std::string error_in(Rank& rank, int64_t call) {
+  for (int i = 0; i < 300; ++i) {
+    if (const auto error = rank.watchdog->error_before(call)) {
+      rank.record.end();
+      return error->text.substr(0, error->text.find('\n'));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return "no error";
+}
+
+TEST_F(Ranks3, RanksThatWaitForOneWithAnErrorStopWithIt) {
+  for (Rank& rank : ranks_) rank.record.begin("weights", 8);  // which all of them make
+  std::vector<std::thread> threads;
+  for (int64_t r = 0; r < 3; ++r) {
+    threads.emplace_back([&, r] {
+      Rank& rank = ranks_[r];
+      // Rank 0 is two collectives ahead when it waits.
+      if (r == 0) rank.record.begin("gradients", 8);
+      if (r != 1) {
+        const int64_t call = rank.record.begin("metrics", 8);
+        rank.record.wait_for(call, "metrics", 8);
+        EXPECT_EQ(error_in(rank, call), "rank 1 of 3: before step 0: dpo.lua:9: no luck");
+      }
+      EXPECT_EQ(rank.watchdog->stop_together("dpo.lua:9: no luck"), Stopped::kApart);
+      EXPECT_EQ(rank.record.read().begun, 3);
+      EXPECT_FALSE(rank.watchdog->error_before(3));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (Rank& rank : ranks_) EXPECT_FALSE(rank.watchdog->verdict());
+}
+
+TEST_F(Ranks3, CollectivesThatAllRanksHaveBegunGoOnAfterAnError) {
+  for (Rank& rank : ranks_) rank.record.begin("weights", 8);
+  std::thread failed(
+      [&] { EXPECT_EQ(ranks_[1].watchdog->stop_together("no luck"), Stopped::kAlone); });
+  EXPECT_EQ(error_in(ranks_[0], 1), "rank 1 of 3: before step 0: no luck");
+  EXPECT_FALSE(ranks_[0].watchdog->error_before(0));
+  ranks_[2].watchdog.reset();  // it leaves, and will not stop
+  failed.join();
+}
+
+TEST_F(Ranks3, ErrorsOfAllAfterTheSameCollectivesLeaveThemTogether) {
+  std::vector<std::thread> threads;
+  for (Rank& rank : ranks_) {
+    threads.emplace_back(
+        [&] { EXPECT_EQ(rank.watchdog->stop_together("no luck"), Stopped::kTogether); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The error is the user's; the lost rank is why its state was not saved.
+TEST_F(Ranks3, ARankLostAfterAnErrorDoesNotHideIt) {
+  std::thread failed(
+      [&] { EXPECT_EQ(ranks_[1].watchdog->stop_together("no luck"), Stopped::kAlone); });
+  EXPECT_EQ(error_in(ranks_[0], 0), "rank 1 of 3: before step 0: no luck");
+  ranks_[0].record.wait_for(ranks_[0].record.begin("connect", 8), "connect", 8);
+  ranks_[2].watchdog.reset();
+  const auto verdict = ranks_[0].watchdog->await_verdict(3);
+  failed.join();
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->rank, 1);
+  EXPECT_TRUE(verdict->text.starts_with(
+      "rank 1 of 3: before step 0: no luck\n  the state was not saved: rank 2 of 3: "))
+      << verdict->text;
 }
 
 TEST_F(Ranks3, NewsOfRank0sOrderlyEndReachesTheOthers) {
