@@ -52,6 +52,9 @@ void check_head_inputs(const HeadInputs& inputs, const at::Tensor& hidden);
 // of inputs, whose sizes are right.
 void check_head_options(const HeadInputs& inputs, double temperature, int64_t top_k = 0);
 
+// Throws Error unless hidden [n, D] and weight [V, D] are floating, of one type and device.
+void check_head_logits(const at::Tensor& hidden, const at::Tensor& weight);
+
 // The tensors that a backward has from its forward.
 struct HeadSaved {
   const at::Tensor& grad;        // floating, sizes as target
