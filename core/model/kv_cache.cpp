@@ -1,19 +1,24 @@
 // New tokens are appended to the blocks of their slots and then meet all of them in one kernel, a
 // token's keys in the blocks of attention.h, so that a sampled token has the bits that it has in a
 // pack. Slots that were forked from one another share blocks and are computed together. Only full
-// blocks are shared, and full blocks are never written.
+// blocks are shared, and full blocks are never written. On other devices blocks are rows of a pool,
+// which library calls gather.
 
 #include "core/model/kv_cache.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/model/model.h"
 #include "core/model/ops/attention.h"
+#include "core/model/ops/cached_attention.h"
+#include "core/model/ops/device.h"
 #include "core/model/ops/op.h"
 
 namespace xrun {
@@ -29,13 +34,15 @@ int64_t blocks_of(int64_t tokens) { return (tokens + kKeyBlock - 1) / kKeyBlock;
 
 }  // namespace
 
-// fp16 has no kernel, so its keys and values are stored in fp32.
-KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots)
-    : type_(compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat),
+// On the CPU fp16 has no kernel, so its keys and values are stored in fp32.
+KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots,
+                 c10::Device device)
+    : device_(device),
+      type_(compute == at::kBFloat16 || !device.is_cpu() ? compute : at::kFloat),
       layers_(config.layers),
       groups_(config.kv_heads),
       head_dim_(config.head_dim),
-      width_(kernels::padded_head(config.head_dim)),
+      width_(device.is_cpu() ? kernels::padded_head(config.head_dim) : config.head_dim),
       slots_(static_cast<size_t>(slots)) {}
 
 void KvCache::open(int64_t slot, int64_t capacity, int64_t shared) {
@@ -64,8 +71,7 @@ void KvCache::truncate(int64_t slot, int64_t length) {
   held.blocks.resize(static_cast<size_t>(blocks_of(length)));
   // The next token goes into the last block, which was full and may be shared.
   if (length % kKeyBlock == 0 || held.blocks.back().use_count() == 1) return;
-  const KvBlock shared = std::exchange(held.blocks.back(), new_block());
-  held.blocks.back()->copy_(*shared);
+  held.blocks.back() = copy_of(held.blocks.back());
 }
 
 void KvCache::fork(int64_t from, int64_t to) {
@@ -78,19 +84,52 @@ void KvCache::fork(int64_t from, int64_t to) {
   target.blocks = source.blocks;
   // The last block is not full: both slots will write into it, so one gets a copy.
   if (source.length % kKeyBlock == 0) return;
-  target.blocks.back() = new_block();
-  target.blocks.back()->copy_(*source.blocks.back());
+  target.blocks.back() = copy_of(source.blocks.back());
 }
 
 KvCache::KvBlock KvCache::new_block() {
+  auto block = std::make_unique<Block>();
+  if (device_.is_cpu()) {
+    // Per head: keys as columns [K, kKeyBlock], values as rows [kKeyBlock, width_].
+    block->tensor = at::empty({layers_, 2, groups_, kKeyBlock * width_}, type_);
+  } else {
+    if (free_.empty()) grow_pools();
+    block->place = free_.back();
+    free_.pop_back();
+  }
   ++live_;
   // With the last slot that holds it.
-  const auto release = [this](at::Tensor* block) {
-    --live_;
-    delete block;
-  };
-  // Per head: keys as columns [K, kKeyBlock], values as rows [kKeyBlock, width_].
-  return {new at::Tensor(at::empty({layers_, 2, groups_, kKeyBlock * width_}, type_)), release};
+  return {block.release(), [this](Block* one) {
+            --live_;
+            if (one->place >= 0) free_.push_back(one->place);
+            delete one;
+          }};
+}
+
+KvCache::KvBlock KvCache::copy_of(const KvBlock& block) {
+  const KvBlock copy = new_block();
+  if (device_.is_cpu()) copy->tensor.copy_(block->tensor);
+  for (at::Tensor& pool : pools_) {
+    pool.select(2, copy->place).copy_(pool.select(2, block->place));
+  }
+  return copy;
+}
+
+// To all blocks that open slots may come to hold, so that decoding rarely copies a pool; the caller
+// limits these.
+void KvCache::grow_pools() {
+  constexpr int64_t kLeast = 8;  // more places each time
+  const int64_t had = pools_.empty() ? 0 : pools_.front().size(2);
+  const int64_t places = std::max(had + kLeast, bytes() / slot_bytes(kKeyBlock));
+  pools_.resize(static_cast<size_t>(layers_));
+  for (at::Tensor& pool : pools_) {
+    // Zeros: library calls multiply what is not written yet with probabilities of 0.
+    const at::Tensor grown = at::zeros({2, groups_, places, kKeyBlock, head_dim_},
+                                       at::TensorOptions(device_).dtype(type_));
+    if (had > 0) grown.narrow(2, 0, had).copy_(pool);
+    pool = grown;
+  }
+  for (int64_t place = places; place-- > had;) free_.push_back(place);
 }
 
 int64_t KvCache::slot_bytes(int64_t capacity, int64_t shared) const {
@@ -115,13 +154,15 @@ void KvCache::use_slots(std::vector<int64_t> slots) {
                "slot {} does not exist: the cache has {} slots", slot, slots_.size());
   }
   used_ = std::move(slots);
+  written_.reset();
+  calls_.reset();
 }
 
 // Keys (0) or values (1) of one head.
 template <class T>
 T* KvCache::head_of(const KvBlock& block, int64_t layer, int64_t keys_or_values,
                     int64_t head) const {
-  return kernel_data<T>(*block) +
+  return kernel_data<T>(block->tensor) +
          ((layer * 2 + keys_or_values) * groups_ + head) * kKeyBlock * width_;
 }
 
@@ -225,6 +266,40 @@ void KvCache::attend_slice(const LayerAttention& of, const Slice& slice, int64_t
       head_dim_, static_cast<float>(of.scale)});
 }
 
+std::vector<CachedSequence> KvCache::sequences(const std::vector<int64_t>& cu_seqlens) const {
+  std::vector<CachedSequence> all(used_.size());
+  for (size_t s = 0; s < all.size(); ++s) {
+    const SequenceSlot& slot = slots_[static_cast<size_t>(used_[s])];
+    all[s].tokens = cu_seqlens[s + 1] - cu_seqlens[s];
+    all[s].length = slot.length + all[s].tokens;
+    for (const KvBlock& block : slot.blocks) all[s].blocks.push_back(block->place);
+  }
+  return all;
+}
+
+// k, v [T, J, K] to the places of the new tokens.
+void KvCache::write_pool(int64_t layer, const at::Tensor& k, const at::Tensor& v,
+                         const std::vector<int64_t>& cu_seqlens) {
+  if (!written_.defined()) {
+    std::vector<int64_t> places;
+    for (const CachedSequence& s : sequences(cu_seqlens)) {
+      for (int64_t position = s.length - s.tokens; position < s.length; ++position) {
+        places.push_back(s.blocks[static_cast<size_t>(position / kKeyBlock)] * kKeyBlock +
+                         position % kKeyBlock);
+      }
+    }
+    written_ = on_device(int64_tensor(places), device_);
+  }
+  const at::Tensor& pool = pools_[static_cast<size_t>(layer)];
+  const auto write = [&](int64_t keys_or_values, const at::Tensor& x) {
+    pool.select(0, keys_or_values)
+        .view({groups_, -1, head_dim_})
+        .index_copy_(1, written_, x.transpose(0, 1));
+  };
+  write(0, k);
+  write(1, v);
+}
+
 at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const AttentionLayout& layout, double scale) {
   const std::vector<int64_t>& cu_seqlens = layout.cu_seqlens;
@@ -242,6 +317,16 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
       slot.blocks.push_back(new_block());
     }
     fresh &= slot.length == 0;
+  }
+  if (!device_.is_cpu()) {
+    write_pool(layer, k, v, cu_seqlens);
+    if (fresh) return varlen_attention(q, k, v, layout, scale);
+    if (!calls_) {
+      calls_ =
+          cached_calls(sequences(cu_seqlens), {q.size(1), groups_, head_dim_, kKeyBlock}, device_);
+    }
+    const at::Tensor& pool = pools_[static_cast<size_t>(layer)];
+    return cached_attention(q, pool.select(0, 0), pool.select(0, 1), *calls_, scale, layout.window);
   }
   const at::Tensor queries = q.to(type_).contiguous();
   const at::Tensor y = at::empty_like(queries);

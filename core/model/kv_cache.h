@@ -1,14 +1,17 @@
 #pragma once
 // Keys and values of the sequences being decoded, one slot each, in blocks of 64 tokens that forked
-// slots share.
+// slots share. They are on the device of the model, where attention is our kernel on the CPU and
+// library calls elsewhere (ops/cached_attention.h).
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/model/ops/attention_layout.h"
+#include "core/model/ops/cached_calls.h"
 #include "core/model/weights/hf_config.h"
 
 namespace xrun {
@@ -17,7 +20,8 @@ namespace xrun {
 class KvCache {
  public:
   // open() adds slots as they are needed.
-  KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots = 0);
+  KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slots = 0,
+          c10::Device device = c10::kCPU);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
 
@@ -47,8 +51,12 @@ class KvCache {
   void advance(const std::vector<int64_t>& cu_seqlens);
 
  private:
-  // [layers, 2, J, 64 width]: keys [width, 64], values [64, width]; fp32 or bf16
-  using KvBlock = std::shared_ptr<at::Tensor>;
+  struct Block {
+    // On the CPU: [layers, 2, J, 64 width]: keys [width, 64], values [64, width]; fp32 or bf16.
+    at::Tensor tensor;
+    int64_t place = -1;  // elsewhere: in the pools
+  };
+  using KvBlock = std::shared_ptr<Block>;
 
   struct SequenceSlot {
     std::vector<KvBlock> blocks;
@@ -61,6 +69,11 @@ class KvCache {
   };
 
   KvBlock new_block();
+  KvBlock copy_of(const KvBlock& block);
+  void grow_pools();
+  std::vector<CachedSequence> sequences(const std::vector<int64_t>& cu_seqlens) const;
+  void write_pool(int64_t layer, const at::Tensor& k, const at::Tensor& v,
+                  const std::vector<int64_t>& cu_seqlens);
   SequenceSlot& used_slot(size_t segment) { return slots_[static_cast<size_t>(used_[segment])]; }
   template <class T>
   T* head_of(const KvBlock& block, int64_t layer, int64_t keys_or_values, int64_t head) const;
@@ -79,9 +92,17 @@ class KvCache {
   template <class T>
   void attend_slice(const LayerAttention& of, const Slice& slice, int64_t head) const;
 
+  c10::Device device_;
   at::ScalarType type_;
-  int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width`
+  int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width` on the CPU
   int64_t live_ = 0;                            // blocks
+  // Elsewhere than on the CPU, by layer: [2, J, P, 64, K], and the places of P without a block.
+  // One tensor, since library calls gather blocks of one; they grow when no place is free.
+  std::vector<at::Tensor> pools_;
+  std::vector<int64_t> free_;
+  // Of the forward that use_slots() began, made by its first layer.
+  at::Tensor written_;  // [T] int64, the place of each new token among P 64
+  std::optional<CachedCalls> calls_;
   std::vector<SequenceSlot> slots_;
   std::vector<int64_t> used_;
 };

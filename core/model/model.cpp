@@ -224,6 +224,7 @@ at::Tensor Model::forward_cached(const PackInput& input, KvCache& cache,
 
 at::Tensor Model::decoding_logits(const at::Tensor& hidden) {
   const at::NoGradGuard no_grad;
+  if (!device().is_cpu()) return HostCopy(head_logits(hidden, head_weight())).wait();
   const at::Tensor rows = hidden.to(at::kFloat);
   const at::Tensor logits =
       scratch_floats(rows.size(0) * config_.vocab).view({rows.size(0), config_.vocab});
@@ -264,7 +265,7 @@ void Model::weights_replaced(int64_t count) {
 // transposed already.
 bool Model::pack() {
   if (is_packed()) return true;
-  if (ranged_) return false;  // its weights are not here
+  if (ranged_ || !device().is_cpu()) return false;  // not here, or not for our kernels
   const at::NoGradGuard no_grad;
   const std::vector<int64_t> parameters = decoder_->packable();
   if (packed_->empty()) {

@@ -197,13 +197,14 @@ class Model {
   //   routes  out: as ForwardOptions::replay has them; null: not wanted
   at::Tensor forward_cached(const PackInput& input, KvCache& cache,
                             std::vector<at::Tensor>* routes = nullptr);
-  // Returns hidden states [n, D] times the head, [n, V] fp32 in scratch memory (ops/scratch.h).
+  // Returns hidden states [n, D] times the head, [n, V] fp32 on the host: in scratch memory
+  // (ops/scratch.h), or copied from the device, which is waited for.
   at::Tensor decoding_logits(const at::Tensor& hidden);
   // Packs the head and the linear maps whose products are fp32, for faster products of few rows.
   // The copies take as much memory as these weights in fp32. All decoding at this update count
   // reads them. The next training forward releases them, since a step needs their memory. Does
-  // nothing if they are packed, or would take more than half of the available memory. Returns true
-  // if they are packed.
+  // nothing if they are packed, if they would take more than half of the available memory, or on a
+  // device other than the CPU. Returns true if they are packed.
   bool pack();
   bool is_packed() const;
 

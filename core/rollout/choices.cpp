@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/interrupt.h"
 #include "core/model/model.h"
+#include "core/model/ops/device.h"
 #include "core/model/ops/rope.h"
 #include "core/rollout/sampler.h"
 
@@ -73,8 +74,11 @@ class ChoicePack {
                     .cu_seqlens = boundaries_,
                     .parent = parents_,
                     .rope_length = lengths_};
+    const auto there = [&](const std::vector<int64_t>& values) {
+      return on_device(int64_tensor(values), model.device());
+    };
     const at::Tensor all =
-        model.token_logprob(input, int64_tensor(hidden_), int64_tensor(targets_)).contiguous();
+        model.token_logprob(input, there(hidden_), there(targets_)).cpu().contiguous();
     const float* const begin = all.const_data_ptr<float>();
     return {begin, begin + all.numel()};
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/model/model.h"
+#include "core/model/ops/device.h"
 #include "core/model/ops/rope.h"
 #include "core/rollout/sampler_limits.h"
 
@@ -142,8 +143,8 @@ std::vector<DrawnToken> Sampler::Decoding::draw(const at::Tensor& hidden,
                       s.request->spec.first_sample + static_cast<uint32_t>(s.sample),
                       static_cast<uint64_t>(draws[end].position)});
     }
-    const at::Tensor logits =
-        model_.decoding_logits(at::index_select(hidden, 0, int64_tensor(rows)));
+    const at::Tensor logits = model_.decoding_logits(
+        at::index_select(hidden, 0, on_device(int64_tensor(rows), hidden.device())));
     const std::vector<DrawnToken> some = draw_tokens(logits, keys, options);
     drawn.insert(drawn.end(), some.begin(), some.end());
   }

@@ -18,9 +18,7 @@ namespace xrun {
 Sampler::Decoding::Decoding(Model& model, const SamplerOptions& options)
     : model_(model),
       options_(options),
-      slots_(model.config(), model.compute_type(), options.cache_mb) {
-  XRUN_CHECK(model.device().is_cpu(), "a model on {} cannot decode; take its host_copy()",
-             model.device().str());
+      slots_(model.config(), model.compute_type(), model.device(), options.cache_mb) {
   XRUN_CHECK(options.batch >= 1, "batch is {}, wanted at least 1", options.batch);
   XRUN_CHECK(options.prefill_tokens >= 1, "prefill_tokens is {}, wanted at least 1",
              options.prefill_tokens);

@@ -12,8 +12,9 @@
 // before its next token. Both are counted. The packed weights belong to the model (Model::pack), so
 // all samplers of one update count share them.
 //
-// This class decodes on the CPU. Callers see requests and answers, never a cache, so a sampler
-// for another device can have the same interface.
+// It decodes on the model's device, where the keys are; logits come to the host, once for up to 256
+// draws, and nothing else waits for the device. Elsewhere than on the CPU the last bits of an
+// answer's log-probs may depend on the batch.
 
 #include <cstdint>
 #include <functional>
@@ -102,7 +103,7 @@ struct SamplerCounters {
 // only be destroyed.
 class Sampler {
  public:
-  // Throws Error if the model is not on the CPU, or batch or prefill_tokens is below 1.
+  // Throws Error if batch or prefill_tokens is below 1.
   explicit Sampler(Model& model, const SamplerOptions& options = {});
   ~Sampler();
   Sampler(const Sampler&) = delete;
@@ -132,7 +133,8 @@ class Sampler {
   // Drops the held keys of an answer that nothing will continue. Ignored if none are held.
   void release(Ticket ticket, int64_t sample);
 
-  // Memory of keys and values, including what sequences in progress will still allocate.
+  // Memory of keys and values on the model's device, including what sequences in progress will
+  // still allocate.
   int64_t bytes() const;
   SamplerCounters counters() const;
 

@@ -6,17 +6,19 @@
 #include <algorithm>
 
 #include "core/model/kv_cache.h"
+#include "core/model/ops/cached_calls.h"
 #include "core/model/weights/hf_config.h"
 #include "core/rollout/sampler_limits.h"
 
 namespace xrun {
 
 SamplingMemory sampling_memory(const ModelConfig& config, c10::ScalarType compute,
-                               const std::vector<int64_t>& prompts, int64_t samples,
-                               int64_t max_tokens, const SamplerOptions& options) {
-  const KvCache cache(config, compute);
+                               c10::Device device, const std::vector<int64_t>& prompts,
+                               int64_t samples, int64_t max_tokens, const SamplerOptions& options) {
+  const KvCache cache(config, compute, 0, device);
   SamplingMemory memory;
-  memory.packs = max_tokens > kUnpackedSteps + 1;  // the first token comes with the prompt
+  // The first token comes with the prompt; on a device nothing is packed.
+  memory.packs = device.is_cpu() && max_tokens > kUnpackedSteps + 1;
   const int64_t all = std::ssize(prompts) * samples;
   memory.rows = std::min({all, options.batch, kHeadRows});
   int64_t bytes = 0, tokens = 0, in_wave = 0;
@@ -33,6 +35,11 @@ SamplingMemory sampling_memory(const ModelConfig& config, c10::ScalarType comput
     memory.prompt_tokens = std::max(memory.prompt_tokens, tokens);
   }
   memory.cache = std::min(memory.cache, options.cache_mb << 20);
+  if (!device.is_cpu()) {
+    // A layer's keys and values in fp32, which library calls gather.
+    const auto element = static_cast<int64_t>(c10::elementSize(compute));
+    memory.cache += std::min(memory.cache / config.layers * 4 / element, 4 * kCachedCallElements);
+  }
   memory.prompt_tokens = std::min(memory.prompt_tokens, options.prefill_tokens);
   return memory;
 }

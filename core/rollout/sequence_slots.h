@@ -22,8 +22,9 @@ class SequenceSlots {
   using Held = std::list<HeldSequence>::iterator;
 
   // Refers to the config.
-  SequenceSlots(const ModelConfig& config, at::ScalarType compute, int64_t cache_mb)
-      : config_(config), cache_(config, compute), limit_(cache_mb << 20) {}
+  SequenceSlots(const ModelConfig& config, at::ScalarType compute, c10::Device device,
+                int64_t cache_mb)
+      : config_(config), cache_(config, compute, 0, device), limit_(cache_mb << 20) {}
 
   KvCache& cache() { return cache_; }
   const KvCache& cache() const { return cache_; }

@@ -30,7 +30,7 @@ struct BodyRollouts;
 struct SessionNotices {
   std::vector<std::string> lines;
   int64_t largest_logits = 0;       // elements of policy:logits
-  bool host_copy_reported = false;  // run:sample on a GPU decodes from a copy on the host
+  bool host_copy_reported = false;  // weights in ranges on a GPU are decoded on the CPU
   int64_t skipped_steps = 0;        // steps without an update; the first is reported at once
 
   void add(const std::string& line);  // each once; "" is ignored

@@ -118,16 +118,18 @@ TEST_F(DeviceTrain, ExportsItsWeights) {
   EXPECT_TRUE(at::allclose(adapted->logprob(*host.batch(2)), wanted, 1e-4, 1e-4));
 }
 
-TEST_F(DeviceTrain, SamplesThroughACopyOnTheHost) {
+TEST_F(DeviceTrain, SamplesOnTheDeviceAsACopyOnTheHostDoes) {
   PolicyOptions options;
   options.lora = AdapterOptions{.rank = 4};
   const Trained t = open(device_, options);
   t.step(0);
   t.step(1);
   Model& model = t.policy->model();
-  EXPECT_THROW(generate(model, {{1, 2, 3}}, {}), Error);
   const std::shared_ptr<Model> copy = model.host_copy();
-  EXPECT_EQ(generate(*copy, {{1, 2, 3}}, {.max_new_tokens = 4}).at(0).ids.size(), 4u);
+  const auto answer = [](Model& of) {
+    return generate(of, {{1, 2, 3}}, {.max_new_tokens = 4}).at(0).ids;
+  };
+  EXPECT_EQ(answer(model), answer(*copy));
   const at::NoGradGuard no_grad;
   const PackInput input = pack_sequences({{1, 2, 3, 4, 5}});
   EXPECT_TRUE(at::allclose(copy->forward(input), model.forward(input).cpu(), 1e-4, 1e-4));

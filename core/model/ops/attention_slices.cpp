@@ -91,6 +91,22 @@ std::shared_ptr<const std::vector<AttentionSlice>> attention_slices(const Layout
   return last->slices;
 }
 
+void merge_rows(at::Tensor& out, at::Tensor& lse, const at::Tensor& rows, const at::Tensor& y,
+                const at::Tensor& l) {
+  // The shares exp(lse_i - both) are at most 1: no overflow, whatever the scores are.
+  const at::Tensor before = rows_of(lse, rows, 1);
+  const at::Tensor both = at::logaddexp(before, l);
+  const auto share = [&](const at::Tensor& one) { return one.sub(both).exp_().t().unsqueeze(2); };
+  const at::Tensor merged =
+      rows_of(out, rows).mul_(share(before)).add_(y.to(out.scalar_type()).mul_(share(l)));
+  if (!rows.defined()) {
+    out = merged, lse = both;
+    return;
+  }
+  out.index_copy_(0, rows, merged);
+  lse.index_copy_(1, rows, both);
+}
+
 std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at::Tensor& k,
                                                   const at::Tensor& v,
                                                   const std::vector<AttentionSlice>& slices,
@@ -105,15 +121,7 @@ std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at:
       out = y.to(l.scalar_type()), lse = l;
       continue;
     }
-    // The shares exp(lse_i - both) are at most 1: no overflow, whatever the scores are.
-    const at::Tensor before = lse.index_select(1, slice.query_rows);
-    const at::Tensor both = at::logaddexp(before, l);
-    const auto share = [&](const at::Tensor& one) { return one.sub(both).exp_().t().unsqueeze(2); };
-    out.index_copy_(0, slice.query_rows,
-                    out.index_select(0, slice.query_rows)
-                        .mul_(share(before))
-                        .add_(y.to(out.scalar_type()).mul_(share(l))));
-    lse.index_copy_(1, slice.query_rows, both);
+    merge_rows(out, lse, slice.query_rows, y, l);
   }
   return {out.to(q.scalar_type()), lse};
 }

@@ -37,6 +37,12 @@ std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at:
                                                   const std::vector<AttentionSlice>& slices,
                                                   const SliceForward& forward);
 
+// Merges into rows of out [T, H, K] and lse [H, T], fp32, their attention over further keys, y
+// [n, H, K] and l [H, n]; l may be -inf where a row sees none of them. Undefined `rows` stands for
+// all, in order.
+void merge_rows(at::Tensor& out, at::Tensor& lse, const at::Tensor& rows, const at::Tensor& y,
+                const at::Tensor& l);
+
 // (grad, q, k, v, out, lse) of a slice's rows to dq, dk, dv.
 using SliceBackward = std::function<std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -224,9 +224,24 @@ HeadOutputs head_with_graph(const at::Tensor& hidden, const at::Tensor& weight,
                             head_mb, lse);
 }
 
+at::Tensor head_logits_composed(const at::Tensor& hidden, const at::Tensor& weight) {
+  check_head_logits(hidden, weight);
+  return at::linear(hidden.to(at::kFloat), weight.to(at::kFloat));
+}
+
 }  // namespace
 
+void check_head_logits(const at::Tensor& hidden, const at::Tensor& weight) {
+  constexpr const char* kOp = "head_logits";
+  check_floating(kOp, "hidden", hidden, hidden.device());
+  check_type(kOp, "weight", weight, hidden.scalar_type(), hidden.device());
+  XRUN_CHECK(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1),
+             "head_logits: hidden is [{}], weight [{}]; wanted [n, D] and [V, D]",
+             fmt::join(hidden.sizes(), ", "), fmt::join(weight.sizes(), ", "));
+}
+
 TORCH_LIBRARY_FRAGMENT(xrun, m) {
+  m.def("head_logits(Tensor hidden, Tensor weight) -> Tensor");
   m.def(
       "linear_head(Tensor hidden, Tensor weight, Tensor index, Tensor target, "
       "float temperature=1., int columns=0, bool entropy=False, int top_k=0, int head_mb=1024, "
@@ -245,9 +260,15 @@ TORCH_LIBRARY_FRAGMENT(xrun, m) {
 
 TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
   m.impl("linear_head", head_without_graph);
+  m.impl("head_logits", head_logits_composed);
 }
 
 TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("linear_head", head_with_graph); }
+
+at::Tensor head_logits(const at::Tensor& hidden, const at::Tensor& weight) {
+  static const auto op = find_op<decltype(head_logits_composed)>("xrun::head_logits");
+  return op.call(hidden, weight);
+}
 
 HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                        const at::Tensor& target, const HeadOptions& options) {

@@ -48,6 +48,11 @@ struct HeadResult {
 HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
                        const at::Tensor& target, const HeadOptions& options = {});
 
+// Returns the logits of hidden states alone, [n, V] fp32, without a graph: those of linear_head on
+// a GPU, for sampling there; the op xrun::head_logits.
+//   hidden  [n, D];  weight [V, D], of one type
+at::Tensor head_logits(const at::Tensor& hidden, const at::Tensor& weight);
+
 // The memory of a head on the CPU, in bytes.
 struct HeadMemory {
   double scratch = 0;   // saved softmax rows and one block of others; reused from step to step

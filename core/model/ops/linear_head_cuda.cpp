@@ -264,9 +264,16 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
 static_assert(std::is_same_v<decltype(linear_head_forward_cuda), LinearHeadForward>);
 static_assert(std::is_same_v<decltype(linear_head_backward_cuda), LinearHeadBackward>);
 
+// The logits of the head's own forward, so that a sampled token has its log-prob.
+at::Tensor head_logits_cuda(const at::Tensor& hidden, const at::Tensor& weight) {
+  check_head_logits(hidden, weight);
+  return product(hidden, weight.t());
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(xrun, CUDA, m) {
+  m.impl("head_logits", head_logits_cuda);
   m.impl("linear_head_forward", linear_head_forward_cuda);
   m.impl("linear_head_backward", linear_head_backward_cuda);
 }

@@ -57,6 +57,9 @@ void check_head_inputs(const HeadInputs& inputs, const at::Tensor& hidden);
 // columns of `inputs`, which have passed check_head_inputs.
 void check_head_options(const HeadInputs& inputs, double temperature, int64_t top_k = 0);
 
+// Throws Error unless hidden [n, D] and weight [V, D] are floating, of one type and device.
+void check_head_logits(const at::Tensor& hidden, const at::Tensor& weight);
+
 // Arguments of a backward besides HeadInputs: the gradient, and tensors that the forward saved.
 struct HeadSaved {
   const at::Tensor& grad;        // floating, sizes as target

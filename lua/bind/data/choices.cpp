@@ -23,7 +23,7 @@
 #include "core/run/checkpoint.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/models/policy.h"
-#include "lua/bind/host_model.h"
+#include "lua/bind/decoding_model.h"
 #include "lua/bind/session.h"
 #include "lua/state/error_report.h"
 #include "lua/state/lua_state.h"
@@ -178,9 +178,9 @@ Metrics measure_choices(lua_State* L, Policy& policy, const DataHandle& data,
   const DataSet& set = data.set;
   check_columns(data);
   if (set.size() == 0) return {};
-  const std::shared_ptr<Model> host = host_model(L, policy);
-  if (host == nullptr) return {};  // random tokens would measure nothing
-  Model& model = *host;
+  const std::shared_ptr<Model> decoding = decoding_model(L, policy);
+  if (decoding == nullptr) return {};  // random tokens would measure nothing
+  Model& model = *decoding;
   TaskProgress progress(*session_of(L).console, "choosing " + data.name, "questions");
   const ChoiceOptions options{.poll = [L] { check_stop(L); }};
   Ranks* const ranks = session_ranks(L);

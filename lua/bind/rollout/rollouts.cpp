@@ -18,7 +18,7 @@
 #include "core/rollout/rollout_sampler.h"
 #include "core/train/models/policy.h"
 #include "lua/bind/data/align.h"
-#include "lua/bind/host_model.h"
+#include "lua/bind/decoding_model.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/rollout/body_rollouts.h"
 #include "lua/bind/rollout/early_rewards.h"
@@ -68,7 +68,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   RolloutOptions options = read_rollout_options(L, prompts.info().seed);
   say_truncation(L, options.text.generate.sampling);
   Session& session = session_of(L);
-  const std::shared_ptr<Model> model = host_model(L, policy);
+  const std::shared_ptr<Model> model = decoding_model(L, policy);
   if (model == nullptr) {
     session.notices.add(
         "policy:sample gave random tokens, since no weights are loaded; rewards are of those");

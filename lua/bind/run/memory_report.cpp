@@ -78,13 +78,14 @@ std::optional<AdapterOptions> adapter_of(Policy& policy) {
 
 // The answers to the prompts of a step, and to held-out prompts, whichever takes more.
 void add_sampling(const Policy& policy, const StepSizes& sizes, MemoryShape& shape) {
-  // On a GPU answers are decoded from a copy on the host.
-  if (!policy.options().device.is_cpu()) return;
+  const c10::Device device = policy.options().device;
+  // Weights in ranges on a GPU are decoded from a copy on the host.
+  if (!device.is_cpu() && shape.level == 3) return;
   const auto add = [&](const std::vector<int64_t>& prompts, int64_t samples) {
     if (prompts.empty()) return;
     const SamplingMemory sampling =
-        sampling_memory(read_model_config(policy.dir()), policy.options().dtype, prompts, samples,
-                        sizes.answers.tokens());
+        sampling_memory(read_model_config(policy.dir()), policy.options().dtype, device, prompts,
+                        samples, sizes.answers.tokens());
     shape.sampling_cache = std::max(shape.sampling_cache, sampling.cache);
     shape.sampling_prompts = std::max(shape.sampling_prompts, sampling.prompt_tokens);
     shape.sampling_rows = std::max(shape.sampling_rows, sampling.rows);

@@ -11,7 +11,7 @@
 #include "core/model/model.h"
 #include "core/rollout/answer_text.h"
 #include "core/train/models/policy.h"
-#include "lua/bind/host_model.h"
+#include "lua/bind/decoding_model.h"
 #include "lua/bind/rollout/environments.h"
 #include "lua/bind/rollout/reward_call.h"
 #include "lua/bind/rollout/sample_table.h"
@@ -172,7 +172,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
                const SampleSettings& settings) {
   TextOptions text = settings.text;
   if (text.generate.max_new_tokens < 1) return {};
-  const std::shared_ptr<Model> model = host_model(L, policy);
+  const std::shared_ptr<Model> model = decoding_model(L, policy);
   if (model == nullptr) {
     score_stand_ins(run, L, policy, data, settings);
     return {};

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/model/weights/safetensors.h"
+#include "tests/lua/bind/rollout/rollout_fixture.h"
 #include "tests/lua/bind/session_fixture.h"
 #include "tests/pretend/pretend_device.h"
 #include "tests/pretend/pretend_memory.h"
@@ -105,13 +106,46 @@ TEST_F(DeviceRun, ReportsAndChecksTheMemoryOfItsDevice) {
   EXPECT_FALSE(std::filesystem::exists("c")) << "refused before it loads";
 }
 
-TEST_F(DeviceRun, DecodesThroughACopyThatIsReportedOnce) {
-  const std::string text = recipe("  run:sample(policy, valid, 1, { max_tokens = 2 })\n");
-  ASSERT_EQ(run(text, "a", false, 2), "");
-  const size_t said = output_.find("decodes on the CPU, from a copy");
-  ASSERT_NE(said, std::string::npos) << output_;
-  EXPECT_EQ(output_.find("decodes on the CPU", said + 1), std::string::npos) << output_;
-  has(output_, "products in ");
+TEST_F(DeviceRun, SamplesTheAnswersOfTheCpu) {
+  const std::string text = recipe("  run:sample(policy, valid, 1, { max_tokens = 8 })\n");
+  const auto answers = [&](const std::string& device) {
+    device_ = device;
+    EXPECT_EQ(run(text, device, false, 2, {"dtype=fp32"}), "");
+    EXPECT_EQ(output_.find("decodes on the CPU"), std::string::npos) << output_;
+    return read_file(device + "/samples/step_0000000.jsonl");
+  };
+  EXPECT_EQ(answers("pretend"), answers("cpu"));
+}
+
+class DeviceRollouts : public RolloutTest {
+ protected:
+  DeviceRollouts() { pretend_device(); }
+};
+
+TEST_F(DeviceRollouts, AreSampledOnTheDeviceAndAreTheAnswersOfTheCpu) {
+  const std::string text = objects("batch = { prompts = 2, max_tokens = 600 }, steps = 3") + R"(
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, prompts in run:steps(data, cfg.batch) do
+  local r = policy:sample(prompts, cfg.sampling):score(function(s) return s.ids[1] % 5 + s.digit end)
+  local difference = (policy:token_logprob(r) - r.old_logprob):abs():max():item()
+  assert(difference < 1e-4, difference)
+  r.advantage = xrun.group_advantage(r.reward, r.group)
+  local f = io.open(cfg.answers, "a")
+  f:write(table.concat(r.text, "\n"), "\n")
+  f:close()
+  run:log(adamw:step(r, grpo))
+end
+)";
+  const auto answers = [&](const std::string& device) {
+    device_ = device;
+    std::string named = text;
+    named.replace(named.find("cfg.answers"), 11, "\"" + device + ".txt\"");
+    EXPECT_EQ(run(named, device, false, {}, {"dtype=fp32"}), "");
+    return read_file(device + ".txt");
+  };
+  const std::string there = answers("pretend");
+  EXPECT_GT(there.size(), 20u);
+  EXPECT_EQ(there, answers("cpu"));
 }
 
 TEST_F(DeviceRun, ModelsWithWindowsAreFoldedOnlyIfAsked) {

@@ -1,6 +1,7 @@
-// Decoding is bound by memory and small products, so it runs on the host, whatever the device.
+// Weights in ranges are fetched block by block. Decoding reads them for every token, so on a GPU,
+// whose memory they may exceed, a whole copy on the host decodes.
 
-#include "lua/bind/host_model.h"
+#include "lua/bind/decoding_model.h"
 
 #include <algorithm>
 
@@ -27,10 +28,12 @@ void say_since(Session& session, size_t notices) {
 
 }  // namespace
 
-std::shared_ptr<Model> host_model(lua_State* L, Policy& policy) {
+std::shared_ptr<Model> decoding_model(lua_State* L, Policy& policy) {
   Model* const own = policy.find_model();
   // Without an owner: the policy keeps its model.
-  if (own == nullptr || own->device().is_cpu()) return {std::shared_ptr<void>(), own};
+  if (own == nullptr || own->device().is_cpu() || own->ranged_weights() == nullptr) {
+    return {std::shared_ptr<void>(), own};
+  }
   const Model& model = *own;
   Session& session = session_of(L);
   const c10::ScalarType dtype = model.compute_type();
