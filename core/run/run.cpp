@@ -264,7 +264,7 @@ std::filesystem::path Run::save_after_error(const Json& state, const std::string
     if (ranks != nullptr) ranks->fails_together();
   };
   try {
-    if (stopped == Stopped::kApart) share_again();
+    if (stopped == Stopped::kApart || (ranks != nullptr && average_in_use())) share_again();
     save_whole_steps(state);
   } catch (...) {
     await_others();
@@ -272,6 +272,17 @@ std::filesystem::path Run::save_after_error(const Json& state, const std::string
   }
   await_others();
   return last_checkpoint_;
+}
+
+// On some rank: the error of another may have kept it from giving the weights back.
+bool Run::average_in_use() {
+  const auto in_use = gather_results(settings_.ranks, "averages in use", [&] {
+    const bool own = std::any_of(saved_.begin(), saved_.end(), [](const auto& object) {
+      return object.second->average_in_use();
+    });
+    return std::string(own ? "yes" : "");
+  });
+  return std::any_of(in_use.begin(), in_use.end(), [](const auto& text) { return !text.empty(); });
 }
 
 // Every rank has what it holds after its last update; a checkpoint needs that of the same one.

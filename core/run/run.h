@@ -209,7 +209,8 @@ class Run {
   bool time_is_up() const;
   void save(const Json& state);
   void save_whole_steps(const Json& state);  // the open body is closed, or undone
-  void share_again();                        // after Stopped::kApart
+  bool average_in_use();
+  void share_again();  // after Stopped::kApart
   // Runs `work`; with ranks all fail if one does, unless only this rank is in save_after_error.
   void together(std::string_view what, const std::function<void()>& work);
 

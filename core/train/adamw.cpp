@@ -301,6 +301,11 @@ void AdamW::abandon_shared() {
   if (weights_) weights_->abandon_shared();
 }
 
+bool AdamW::average_in_use() const {
+  const auto all = averages();
+  return std::any_of(all.begin(), all.end(), [](const auto& average) { return average->in_use(); });
+}
+
 void AdamW::share_again() {
   // Before the first update every rank has read the same weights.
   if (weights_ && weights_->has_moments()) weights_->share_again();

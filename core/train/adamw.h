@@ -100,6 +100,7 @@ class AdamW : public Saveable {
   void restore(const TensorSource& tensor, const Json& state) override;
   // The averages that are in use give the weights back.
   void abandon_shared() override;
+  bool average_in_use() const override;
   void share_again() override;
 
  private:

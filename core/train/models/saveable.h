@@ -77,6 +77,8 @@ class Saveable {
   // share_again() gives every rank what tensors() needs of the others' ranges. Collective, if
   // update counts in state() are the same on all ranks.
   virtual void abandon_shared() {}
+  // True while an average stands in the place of the weights, as inside ema:use.
+  virtual bool average_in_use() const { return false; }
   virtual void share_again() {}
 };
 
