@@ -17,6 +17,7 @@
 #include "core/model/model_load.h"
 #include "core/model/weights/hf_config.h"
 #include "core/model/weights/weight_layout.h"
+#include "core/train/models/shared_reading.h"
 
 namespace xrun {
 
@@ -181,23 +182,24 @@ at::Tensor FetchedWeights::range(int64_t bucket) {
 
 namespace {
 
-// The weights [first, second) of a folder of which a rank computes the digests: about as many
-// elements on every rank.
-std::pair<size_t, size_t> digest_share(const std::vector<WeightSpec>& specs, const Ranks& ranks) {
+// The weights [first, second) of a folder whose digests a rank computes: about as many elements for
+// each rank of its group.
+std::pair<size_t, size_t> digest_share(const std::vector<WeightSpec>& specs,
+                                       const ReadingGroup& group) {
   std::vector<double> ends;  // elements up to and including each weight
   for (const WeightSpec& spec : specs) {
     const auto elements = static_cast<double>(c10::multiply_integers(spec.shape));
     ends.push_back((ends.empty() ? 0 : ends.back()) + elements);
   }
-  const auto first_of = [&](int64_t rank) {
+  const auto first_of = [&](size_t share) -> size_t {
+    if (share == 0) return 0;
+    if (share == group.size()) return specs.size();
     const double begin =
-        ends.back() * static_cast<double>(rank) / static_cast<double>(ranks.size());
-    // A weight belongs to the rank in whose share it ends.
+        ends.back() * static_cast<double>(share) / static_cast<double>(group.size());
+    // A weight belongs to the share in which it ends.
     return static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
   };
-  const bool last = ranks.rank() + 1 == ranks.size();
-  return {ranks.rank() == 0 ? 0 : first_of(ranks.rank()),
-          last ? specs.size() : first_of(ranks.rank() + 1)};
+  return {first_of(group.own), first_of(group.own + 1)};
 }
 
 // Each rank reads its share, and all throw if one finds a fault.
@@ -205,19 +207,21 @@ std::shared_ptr<const FolderDigests> shared_digests(FetchingRanks& ranks,
                                                     const std::filesystem::path& dir,
                                                     const LoadOptions& options) {
   auto digests = std::make_shared<FolderDigests>();
+  const ReadingGroup group = reading_group(ranks, weight_files(dir));
   const auto own_digests = [&] {
     digests->state = weight_files_state(dir);
     const ModelConfig config =
         options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
-    const auto [first, last] = digest_share(weight_specs(config), ranks);
+    const auto [first, last] = digest_share(weight_specs(config), group);
     std::string text;
     for (const WeightDigest& one : digest_weights(dir, options, first, last)) {
       text += one.master + " " + one.rounded + " ";
     }
     return text;
   };
-  for (const std::string& text : gather_results(&ranks, "digests of the weights", own_digests)) {
-    std::istringstream words(text);
+  const auto all = gather_results(&ranks, "digests of the weights", own_digests);
+  for (const size_t rank : group.ranks) {
+    std::istringstream words(all[rank]);
     for (WeightDigest one; words >> one.master >> one.rounded;) digests->weights.push_back(one);
   }
   return digests;

@@ -26,6 +26,7 @@
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batches/micro_batch.h"
 #include "core/train/models/fetched_weights.h"
+#include "core/train/models/shared_reading.h"
 #include "core/train/models/view_head.h"
 
 namespace xrun {
@@ -37,25 +38,23 @@ std::shared_ptr<const Tokenizer> tokenizer_in(const std::filesystem::path& dir) 
 
 // A hash over the names and bytes of files. Ranks (null: none) share the reading.
 std::string digest_of_files(const std::vector<std::filesystem::path>& files, Ranks* ranks) {
-  const auto count = static_cast<size_t>(ranks == nullptr ? 1 : ranks->size());
-  const auto first = static_cast<size_t>(ranks == nullptr ? 0 : ranks->rank());
+  const ReadingGroup group = ranks == nullptr ? ReadingGroup{{0}} : reading_group(*ranks, files);
   const FileDigests digests(cache_root() / kFileDigestsFolder);
   const auto own_digests = [&] {
     std::string text;
-    for (size_t i = first; i < files.size(); i += count) {
+    for (size_t i = group.own; i < files.size(); i += group.size()) {
       // Cached while the file is unchanged, so that a large model is hashed once.
       text += digests.digest(files[i], [](uint64_t) { check_interrupt(); }) + " ";
     }
     return text;
   };
-  std::vector<std::istringstream> by_rank;
-  for (const std::string& text : gather_results(ranks, "digests of a model's files", own_digests)) {
-    by_rank.emplace_back(text);
-  }
+  const auto all = gather_results(ranks, "digests of a model's files", own_digests);
+  std::vector<std::istringstream> shares;
+  for (const size_t rank : group.ranks) shares.emplace_back(all[rank]);
   Hasher hasher;
   for (size_t i = 0; i < files.size(); ++i) {
     std::string digest;
-    by_rank[i % count] >> digest;
+    shares[i % group.size()] >> digest;
     hasher.field(files[i].filename().string(), digest);
   }
   return hasher.hex();

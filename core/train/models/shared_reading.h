@@ -1,0 +1,25 @@
+#pragma once
+// Files that several ranks read in shares. Ranks that see different files, as copies on other
+// machines, read them for themselves, so that a copy that differs is found.
+
+#include <cstddef>
+#include <filesystem>
+#include <vector>
+
+#include "core/dist/ranks.h"
+
+namespace xrun {
+
+// The ranks of a run that read the same files, in rank order.
+struct ReadingGroup {
+  std::vector<size_t> ranks;
+  size_t own = 0;  // this rank's number among them
+
+  size_t size() const { return ranks.size(); }
+};
+
+// Returns the group of this rank: those of its machine to which the files are the same, unchanged.
+// Every rank makes the call.
+ReadingGroup reading_group(Ranks& ranks, const std::vector<std::filesystem::path>& files);
+
+}  // namespace xrun
