@@ -28,7 +28,13 @@ std::map<std::string, OpArguments> good_calls() {
   // four tokens of width 6, two of three experts of width 2 each
   const at::Tensor chosen = ids.narrow(0, 0, 2).expand({4, 2}).contiguous();
   const at::Tensor share = floats({4, 2}), gate_up = floats({3, 4, 6}), down = floats({3, 6, 2});
+  // two rows, each with a key in the first of its two blocks of four
+  const at::Tensor new_rows = floats({2, 1, 4, 8}), cache = floats({2, 3, 4, 8});
+  const at::Tensor blocks = at::zeros({2, 2}, at::kLong), none = at::zeros({2}, at::kLong);
+  const at::Tensor ends = none + 1, places = at::zeros({2, 1}, at::kLong);
   return {
+      {"xrun::cached_attention", {new_rows, cache, cache, blocks, none, ends, places, 0.5, 0}},
+      {"xrun::head_logits", {hidden, head}},
       {"xrun::dropout_mask", {hidden, 7, int64_t{1} << 31, 2.0}},
       {"xrun::linear", {hidden, head, floats({5})}},
       {"xrun::linear_forward", {hidden, head, floats({5})}},
@@ -142,7 +148,7 @@ TEST(OpCheck, HostileArgumentsNeverCrash) {
 TEST(OpCheck, SecondDerivativesAreRefused) {
   for (const auto& [op, good] : good_calls()) {
     if (op.ends_with("_forward") || op.ends_with("_backward") || op == "xrun::rope_rotate" ||
-        op == "xrun::dropout_mask") {
+        op == "xrun::dropout_mask" || op == "xrun::cached_attention" || op == "xrun::head_logits") {
       continue;
     }
     OpArguments arguments = good;

@@ -127,7 +127,7 @@ TEST_F(DeviceRollouts, AreSampledOnTheDeviceAndAreTheAnswersOfTheCpu) {
 local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 for step, prompts in run:steps(data, cfg.batch) do
   local r = policy:sample(prompts, cfg.sampling):score(function(s) return s.ids[1] % 5 + s.digit end)
-  local difference = (policy:token_logprob(r) - r.old_logprob):abs():max():item()
+  local difference = (policy:token_logprob(r):cpu() - r.old_logprob):abs():max():item()
   assert(difference < 1e-4, difference)
   r.advantage = xrun.group_advantage(r.reward, r.group)
   local f = io.open(cfg.answers, "a")
