@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs that change the number of ranks and the level at each of several kills.
 
-  dist_chains.py [--chains 3] [--first 0] [--seed 1]
+  dist_chains.py [--chains 3] [--first 0] [--seed 1] [--ranks 4]   (at most so many)
 
 Each link of a chain but the last is ended by kill -9 of a random rank or of the launcher, at a random
 step or moment; the next one resumes on another number of ranks at another level. The last runs to
@@ -17,8 +17,8 @@ EXACT = "dist.exact=true"
 
 
 class Chain:
-    def __init__(self, random_, number, counts):
-        self.random, self.counts = random_, counts
+    def __init__(self, random_, number, counts, most):
+        self.random, self.counts, self.most = random_, counts, most
         self.folder = f"chain{number}"
         self.name = random_.choice(NAMES)
         self.said = []
@@ -67,7 +67,7 @@ class Chain:
         return hit
 
     def run(self, wanted):
-        worlds = [self.random.randint(1, 4) for _ in range(self.random.randint(2, 4))]
+        worlds = [self.random.randint(1, self.most) for _ in range(self.random.randint(2, 4))]
         for i, ranks in enumerate(worlds):
             ranks = 0 if ranks == 1 and self.random.random() < 0.5 else ranks
             started = self.start(ranks)
@@ -85,11 +85,12 @@ def main():
     parser.add_argument("--chains", type=int, default=3)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ranks", type=int, default=4)
     options = parser.parse_args()
     work = runs.prepare("dist_chains")
     counts, failed = collections.Counter(), 0
     for number in range(options.first, options.first + options.chains):
-        chain = Chain(random.Random(f"{options.seed} {number}"), number, counts)
+        chain = Chain(random.Random(f"{options.seed} {number}"), number, counts, options.ranks)
         if not os.path.exists("whole-" + chain.name):
             runs.run(runs.command(0, chain.name, [f"steps={STEPS}", "save.every=2"],
                                   ["--run", "whole-" + chain.name]))
