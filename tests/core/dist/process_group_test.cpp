@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -236,7 +237,8 @@ TEST(ProcessGroup, OthersThrowWhenARankLeaves) {
 
 // Rank 1 of 3 fails while the others wait in calls of different numbers.
 TEST(ProcessGroup, RanksThatStopApartMakeCollectivesAgain) {
-  expect_ok(run_ranks(3, [](Ranks& ranks) {
+  std::atomic<int> begun = 0;
+  expect_ok(run_ranks(3, [&](Ranks& ranks) {
     const int64_t me = ranks.rank();
     const at::Tensor own = at::full({1}, static_cast<float>(me));
     const at::Tensor out = at::zeros({3}), lost = at::zeros({3});
@@ -245,9 +247,12 @@ TEST(ProcessGroup, RanksThatStopApartMakeCollectivesAgain) {
     std::string error = "no luck";
     if (me != 1) {
       gradients = ranks.all_gather("gradients", lost, {1, 1, 1}, own);
+      ++begun;
       error = error_of([&] { me == 0 ? gradients->wait() : ranks.barrier("metrics"); });
       EXPECT_EQ(error.substr(0, error.find('\n')), "rank 1 of 3: before step 0: no luck");
     }
+    // A call that begins after the error throws at once.
+    while (me == 1 && begun < 2) std::this_thread::yield();
     EXPECT_EQ(ranks.stop_together(error), Stopped::kApart);
     EXPECT_EQ(ranks.gather("the state", std::to_string(me))[2], "2");
     weights->wait();  // all ranks had begun it
