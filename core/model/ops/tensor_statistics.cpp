@@ -18,7 +18,8 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kSample = 65536;
+// Nearly every value of a sample is on a memory page of its own, which takes about 0.6 us.
+constexpr int64_t kSample = 16384;
 constexpr int64_t kPiece = 1 << 20;
 
 // Elements at a stride that shares no factor with the element count, so that no row or column is

@@ -22,7 +22,7 @@ struct TensorStatistics {
   std::array<int64_t, kBins> histogram{};
 };
 
-// Reads every element, or 65,536 evenly spread ones if the tensor has more than `sample_above`
+// Reads every element, or 16,384 evenly spread ones if the tensor has more than `sample_above`
 // bytes; copies at most a million at a time. Integers and booleans count as numbers. Throws Error
 // unless has_statistics.
 TensorStatistics tensor_statistics(const at::Tensor& tensor,
