@@ -42,17 +42,5 @@ same_run a c
 wants 2 "did you mean" dpo --run e --set betta=0.2
 printf '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a",' >broken.jsonl
 wants 1 "broken.jsonl:2:" dpo --run e --set data.1.path=broken.jsonl --set strict=true
-echo '{"question":"a","A":"b","B":"c"}' >columns.jsonl
-wants 1 "still missing: chosen, rejected; name them, for example --set 'data.1.fields={ prompt = " \
-  dpo --run e --set data.1.path=columns.jsonl --set data.1.keep={} \
-  --set 'data.1.fields={ prompt = "question" }'
 wants 1 "batch.max_tokens" dpo --run e --set batch.max_tokens=8
-# A setting that the recipe does not read is noted in the opening report.
-wants 0 'sampling has no effect' dpo --run unread --set sampling.temperature=0.3 --steps 1
-# A setting that only the data or the loop can refuse is a wrong configuration too.
-wants 2 '"nolaw" is not a template law' dpo --run e --set laws.nolaw=false
-wants 2 'batch has both pairs and sequences' dpo --run e --set batch.sequences=4
-wants 2 'mixture.stages[1].weights has 2 numbers, data has 1 source; give' dpo --run e \
-  --set 'mixture.stages={ { start = 0, weights = { 1, 2 } } }'
-wants 2 'quota of' dpo --run e --set 'data.1.quota={ rows = 3, tokens = 4 }'
 [ ! -e e ] || fail "a start that trained nothing left a folder"

@@ -60,3 +60,17 @@ mkdir shut && chmod 555 shut
 wants 1 "No space left" env XRUN_FILE_FAULT=write:30 "$xrun" "$root/recipes/dpo.lua" --run f \
   --set model=tiny --set answers=0 --set data.1.path="$root/tests/data/pairs.jsonl" \
   --set batch.pairs=2
+# Columns that the row does not have are named with a setting to copy.
+echo '{"question":"a","A":"b","B":"c"}' >columns.jsonl
+wants 1 "still missing: chosen, rejected; name them, for example --set 'data.1.fields={ prompt = " \
+  dpo --run none --set data.1.path=columns.jsonl --set data.1.keep={} \
+  --set 'data.1.fields={ prompt = "question" }'
+# A setting that the recipe does not read is noted in the opening report.
+wants 0 'sampling has no effect' dpo --run unread --set sampling.temperature=0.3 --steps 1
+# A setting that only the data or the loop can refuse is a wrong configuration too.
+wants 2 '"nolaw" is not a template law' dpo --run none --set laws.nolaw=false
+wants 2 'batch has both pairs and sequences' dpo --run none --set batch.sequences=4
+wants 2 'mixture.stages[1].weights has 2 numbers, data has 1 source; give' dpo --run none \
+  --set 'mixture.stages={ { start = 0, weights = { 1, 2 } } }'
+wants 2 'quota of' dpo --run none --set 'data.1.quota={ rows = 3, tokens = 4 }'
+[ ! -e none ] || fail "a start that trained nothing left a folder"
