@@ -3,19 +3,19 @@
 # terminal, by a full disk during a checkpoint.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 
+forever='print("endless") while true do end' # of which stop() waits for the print
 # NAME STEP: writes the shipped recipe with a body that never ends at the step.
 endless() {
-  sed "s|^  if step == 0 then run:log.*|  if step == $2 then while true do end end|" \
+  sed "s|^  if step == 0 then run:log.*|  if step == $2 then $forever end|" \
     "$root/recipes/dpo.lua" >"$1"
 }
-# SIGNAL STATUS RECIPE RUN TEXT...: sends the signal when the run has reached its loop.
+# SIGNAL STATUS RECIPE RUN TEXT...: sends the signal when the run has reached its endless loop.
 stop() {
   local status=0
   "$xrun" "$3" --set model=tiny --set answers=0 --set steps=9 --set batch.pairs=2 \
     --set data.1.path="$root/tests/data/pairs.jsonl" --run "$4" >"$4.txt" 2>&1 </dev/null &
   local pid=$!
-  for _ in $(seq 100); do grep -q "$4" "$4.txt" 2>/dev/null && break; sleep 0.1; done
-  sleep 1
+  for _ in $(seq 600); do grep -q endless "$4.txt" 2>/dev/null && break; sleep 0.1; done
   kill -"$1" $pid
   wait $pid || status=$?
   [ $status = "$2" ] || { cat "$4.txt"; fail "$1 ended with $status, wanted $2"; }
@@ -32,7 +32,7 @@ stop HUP 129 third.lua hup "stopped at third.lua:36; saved in hup/checkpoints/st
 stop TERM 143 third.lua term "saved in term/checkpoints/step_0000002" \
   "to continue: $xrun third.lua --run term --resume"
 # After the first update of the first body nobody knows whether another one follows.
-sed 's|^  run:log(adamw:step(batch, dpo))|&\n  if step == 0 then while true do end end|' \
+sed "s|^  run:log(adamw:step(batch, dpo))|&\n  if step == 0 then $forever end|" \
   "$root/recipes/dpo.lua" >half.lua
 stop INT 130 half.lua half "in step 0, the first one; only whole steps are saved, so nothing is saved yet"
 
