@@ -124,7 +124,7 @@ class Recipe {
   bool done() const { return done_; }  // it has ended, by itself or by an error
   // The error that ended it, or null.
   const std::exception_ptr& failure() const { return failure_; }
-  // True if it ended at xrun.run (end_recipe).
+  // Returns true if it ended at xrun.run (end_recipe).
   bool ended_early();
   // True for a preview that is suspended after its last line, where its names can still be read.
   bool at_end();

@@ -73,7 +73,7 @@ bool is_pair(const Json& row) {
   return chosen != nullptr && !chosen->is_null() && rejected != nullptr && !rejected->is_null();
 }
 
-// True if the row has messages and at most one further column that may be an answer.
+// Returns true if the row has messages and at most one further column that may be an answer.
 bool is_conversation(const Json& row) {
   static const std::vector<std::string> ours = {"messages", "system", "tools",
                                                 "chat_template_kwargs"};
@@ -294,7 +294,7 @@ std::string RowFields::naming(const Json& row, const ColumnNames& more) const {
   return "--set " + shell_word(fmt::format("{}.fields={{ {} }}", config_path_, table));
 }
 
-// True if nothing reads the column, so that a ledger can say that it is lost.
+// Returns true if nothing reads the column, so that a ledger can say that it is lost.
 bool RowFields::is_unread(const std::string& column) const {
   return std::none_of(ours_.begin(), ours_.end(),
                       [&](const std::string& ours) { return spelled(ours) == column; }) &&

@@ -133,8 +133,8 @@ MemoryShape shape_of(Policy& policy, const Training& training, const StepSizes& 
 
 constexpr int64_t kCompared = 200'000;  // units of a loop that are looked up in a sidecar
 
-// True if the sidecar holds values for the loop's units from step `first` on. Large loops are
-// sampled evenly.
+// Returns true if the sidecar holds values for the loop's units from step `first` on. Large loops
+// are sampled evenly.
 bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& source,
                int64_t first) {
   const DataSet& set = source.data->set;
@@ -153,8 +153,8 @@ bool has_steps(const Sidecar& sidecar, const StepLoop& loop, const StepSource& s
   return true;
 }
 
-// True if the loop will not load the frozen twin: for each set the sidecar holds all values or none
-// (the objective does not ask for them), and for at least one set it holds all.
+// Returns true if the loop will not load the frozen twin: for each set the sidecar holds all values
+// or none (the objective does not ask for them), and for at least one set it holds all.
 bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   // Step 0 needs no values while the policy and its reference are still equal.
   const int64_t first = reference.shares() ? 1 : 0;
@@ -172,12 +172,12 @@ bool needs_no_twin(Reference& reference, const StepLoop& loop) {
   return known > 0;
 }
 
-// True if a reference's twin counts.
+// Returns true if a reference's twin counts.
 using CountsTwin = std::function<bool(Reference&)>;
 
 bool is_loaded(Reference& reference) { return reference.loaded(); }
 
-// True if a frozen model counts.
+// Returns true if a frozen model counts.
 using CountsFrozen = std::function<bool(const FrozenModel&)>;
 
 bool counts_in_plan(const FrozenModel&) { return true; }
@@ -186,7 +186,7 @@ bool counts_in_check(const FrozenModel& frozen) {
   return frozen.loaded() || frozen.options().cache == FrozenCache::kNone;
 }
 
-// True if xrun.kd reads the teacher's whole distribution, or keeps a matrix of gradients.
+// Returns true if xrun.kd reads the teacher's whole distribution, or keeps a matrix of gradients.
 bool keeps_gradients(const RunModels& models, const FrozenModel& frozen) {
   if (!models.kd_loss) return false;
   if (frozen.options().cache != FrozenCache::kTopColumns) return true;

@@ -99,7 +99,7 @@ AttentionResult alone(const Tensors& x, const Numbers& path, int64_t window) {
                               x[2].index_select(0, rows), segment, kScale);
 }
 
-// True if every token has the bits that it has in its sequences alone.
+// Returns true if every token has the bits that it has in its sequences alone.
 bool has_unfolded_bits(const PackTree& tree, const Tensors& x, const AttentionResult& folded) {
   for (const Numbers& path : tree.paths) {
     const AttentionResult one = alone(x, path, tree.layout.window);
