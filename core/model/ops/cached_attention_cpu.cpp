@@ -62,7 +62,7 @@ std::vector<int64_t> first_rows(const std::vector<CachedSequence>& sequences) {
   return cu;
 }
 
-// A long sequence is cut. The end of a slice does not affect results (attention.h).
+// A long sequence is cut. The end of a slice does not affect results (tree_attention.h).
 std::vector<TokenSlice> token_slices(const std::vector<CachedSequence>& sequences,
                                      const std::vector<int64_t>& cu, int64_t heads) {
   const int64_t most = kernels::query_block(heads);

@@ -11,7 +11,8 @@
 
 namespace xrun {
 
-// One layer of a cache, in the blocks of kernels/cpu/attention.h: 64 tokens, heads padded to width.
+// One layer of a cache, in the blocks of kernels/cpu/tree_attention.h: 64 tokens, heads padded to
+// width.
 struct CpuBlocks {
   // fp32 or bf16 [layers, 2, J, 64 width]: keys [width, 64], values [64, width]. A sequence's
   // `blocks` are indices of this list.
