@@ -37,8 +37,8 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
-// True if the path is in the folder as it is written, but not after its links are resolved; a link
-// to nothing counts as one that leads out.
+// Returns true if the path is in the folder as it is written, but not after its links are resolved;
+// a link to nothing counts as one that leads out.
 bool leads_out_of(const fs::path& folder, const fs::path& path) {
   const auto below = [](const fs::path& top, const fs::path& one) {
     return std::mismatch(top.begin(), top.end(), one.begin(), one.end()).first == top.end();
@@ -54,7 +54,7 @@ bool leads_out_of(const fs::path& folder, const fs::path& path) {
                 fs::weakly_canonical(fs::absolute(path), code));
 }
 
-// True if the folder is a run's whose recipe had limits.
+// Returns true if the folder is a run's whose recipe had limits.
 bool is_untrusted_run(const fs::path& folder) {
   const fs::path record = folder / "run.json";
   if (!is_file(record)) return false;

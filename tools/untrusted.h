@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// True if an argument names a recipe or a bundle.
+// Returns true if an argument names a recipe or a bundle.
 bool is_recipe(std::string_view file);
 
 // The options of trust, taken out of a command line.

@@ -48,8 +48,8 @@ class Retokenizer {
   Retokenizer(std::shared_ptr<const Tokenizer> student, std::shared_ptr<const Tokenizer> teacher,
               const RetokenizerOptions& options = {});
 
-  // True if the teacher reads the student's ids as they are, so that no alignment is needed: both
-  // give the same ids to the same pieces, or the teacher has more pieces beyond them.
+  // Returns true if the teacher reads the student's ids as they are, so that no alignment is
+  // needed: both give the same ids to the same pieces, or the teacher has more pieces beyond them.
   bool same_vocabulary() const { return same_vocabulary_; }
   const std::string& teacher_fingerprint() const { return fingerprint_t_; }
   const Tokenizer& student() const { return *student_; }

@@ -46,8 +46,8 @@ class SuffixLengths {
   std::vector<int32_t> length_;
 };
 
-// True if a tie drops the student's token: the one whose role has the later name. The numbers of
-// roles depend on which tokenizer was opened first.
+// Returns true if a tie drops the student's token: the one whose role has the later name. The
+// numbers of roles depend on which tokenizer was opened first.
 bool drops_student(const SpecialRoles* a, const SpecialRoles* b) {
   return a == nullptr ||
          (b != nullptr && special_role_name(a->front()) > special_role_name(b->front()));

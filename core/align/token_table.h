@@ -37,13 +37,14 @@ class TokenTable {
   // and mask as the tokenizer's files name them, and last the token's spelling.
   const SpecialRoles* roles(int32_t id) const;
 
-  // True if the pieces spell the text's bytes; false if a stage of the tokenizer changes or drops
-  // characters (NFC, lower case). Then ids alone are exact only for texts that it leaves alone.
+  // Returns true if the pieces spell the text's bytes; false if a stage of the tokenizer changes or
+  // drops characters (NFC, lower case). Then ids alone are exact only for texts that it leaves
+  // alone.
   bool exact() const { return spelling_.exact; }
   const TextSpelling& spelling() const { return spelling_; }
   // True for a token before a text that the tokenizer itself adds (BOS).
   bool is_leading(int32_t id) const;
-  // True if the space before a text is added again after this token.
+  // Returns true if the space before a text is added again after this token.
   bool restarts(int32_t id) const { return (flags_[row_of(id)] & kRestarts) != 0; }
 
   // A token in the form that the walker reads: up to kShort bytes and their number. kOther stands

@@ -30,7 +30,8 @@ namespace {
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
 constexpr size_t kParserBytes = size_t{16} << 20;  // largest text whose parser memory is reused
 
-// True if a number as JSON spells it is an integer beyond int64 and within a double's range.
+// Returns true if a number as JSON spells it is an integer beyond int64 and within a double's
+// range.
 bool is_large_integer(std::string_view number) {
   const std::string_view size = number.substr(number.starts_with('-') ? 1 : 0);
   if (size.starts_with('0') || size.find_first_not_of("0123456789") != size.npos) return false;

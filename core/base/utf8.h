@@ -29,7 +29,8 @@ void append_utf8(std::string& out, uint32_t code_point);
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// True if a file with this start is UTF-16: by its byte order mark, or zeros in every other byte.
+// Returns true if a file with this start is UTF-16: by its byte order mark, or zeros in every other
+// byte.
 bool is_utf16(std::string_view beginning);
 constexpr const char* kUtf16Hint = "UTF-16, wanted UTF-8; convert it with iconv -f UTF-16 -t UTF-8";
 

@@ -51,8 +51,8 @@ std::string zip_header(const ZipEntry& entry);
 // beginning of the file.
 std::string zip_directory(std::span<const ZipEntry> entries);
 
-// True if the archive is exactly zip_header, data, zip_header, data, ..., zip_directory: nothing
-// before, between or after the members, no links, no headers that contradict the directory.
+// Returns true if the archive is exactly zip_header, data, zip_header, data, ..., zip_directory:
+// nothing before, between or after the members, no links, no headers that contradict the directory.
 bool is_plain_zip(std::string_view bytes, const std::vector<ZipMember>& members);
 
 }  // namespace xrun

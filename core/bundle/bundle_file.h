@@ -17,7 +17,7 @@ namespace xrun {
 
 constexpr const char* kBundleEnding = ".xrb";
 
-// True if a command line's file is a bundle by its name.
+// Returns true if a command line's file is a bundle by its name.
 bool is_bundle_name(std::string_view name);
 
 // An opened bundle. Its members view the mapped file, or the caller's bytes.

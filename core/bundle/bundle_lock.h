@@ -43,7 +43,7 @@ struct LockedInput {
 
   bool operator==(const LockedInput&) const = default;
   uint64_t bytes() const;
-  // True if the bundle has every file.
+  // Returns true if the bundle has every file.
   bool bundled() const;
 };
 

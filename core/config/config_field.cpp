@@ -43,7 +43,7 @@ bool number_fits(const ConfigField& field, const Json& value) {
   return field.above_least ? got > field.least : got >= field.least;
 }
 
-// True if a value of the field must be a table with named keys.
+// Returns true if a value of the field must be a table with named keys.
 bool is_table_of(const ConfigField& field, const Json& value) {
   switch (field.kind) {
     case K::kTable: return true;

@@ -77,7 +77,8 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path);
 // The keys of `batch` for the size of a step: a set has one, by the unit of its rows.
 const std::vector<std::string>& batch_counts();
 
-// True if the names inside the field are the user's: { bos = false }, { prompt = "question" }.
+// Returns true if the names inside the field are the user's: { bos = false } or
+// { prompt = "question" }.
 bool takes_free_names(const ConfigField& field);
 
 // The values that a field accepts: "a number above 0", "\"raise\", \"drop\" or \"cut\"".
@@ -91,7 +92,7 @@ std::string element_example(std::string_view path);
 // takes it: "valid.fraction" for 0.2, "save.every" for 100; "" if there is none.
 std::string meant_member(const ConfigField& table, const Json& value);
 
-// True if a value fits the field: type, range, choices.
+// Returns true if a value fits the field: type, range, choices.
 bool fits(const ConfigField& field, const Json& value);
 
 // Checks the value of `path` in a configuration ("data", "optim") and everything

@@ -18,7 +18,7 @@ struct LuaToken {
   bool unfinished = false;    // kBad: a string without its closing quote or bracket
 };
 
-// True if a token is this sign: "(".
+// Returns true if a token is this sign: "(".
 inline bool is_sign(const LuaToken& token, std::string_view sign) {
   return token.kind == LuaTokenKind::kSign && token.text == sign;
 }

@@ -18,7 +18,7 @@ inline constexpr std::string_view kLuaKeywords[] = {
     "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
     "repeat",   "return", "then", "true", "until",  "while"};
 
-// True if a string can be written as a field: t.text.
+// Returns true if a string can be written as a field: t.text.
 bool is_lua_name(std::string_view text);
 
 // Returns an input of the prompt as a chunk whose top-level locals outlive it: `local x, y` becomes
@@ -31,7 +31,7 @@ std::string with_lasting_locals(std::string_view chunk);
 // none.
 LuaToken open_bracket_before(std::string_view text, int line);
 
-// True if the lines after this one are inside a block, bracket or function that it opens.
+// Returns true if the lines after this one are inside a block, bracket or function that it opens.
 bool opens_block(std::string_view line);
 
 }  // namespace xrun

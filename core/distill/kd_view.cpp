@@ -32,8 +32,8 @@
 namespace xrun {
 namespace {
 
-// True if the loss needs one vocabulary. It then compares the tokens that both have, since one of
-// the two vocabularies may extend the other.
+// Returns true if the loss needs one vocabulary. It then compares the tokens that both have, since
+// one of the two vocabularies may extend the other.
 bool compares_common(const MicroBatch& micro, const KdPair& pair) {
   return support_form(pair.options).needs_one_vocabulary() && pair.teacher.reads_tokens_of(micro);
 }
@@ -172,7 +172,8 @@ std::vector<int64_t> unchunked_rows(const ChunkRows& rows, int64_t row_count) {
   return rest;
 }
 
-// True if one product with the head may serve the loss and the log-probs of the trained tokens.
+// Returns true if one product with the head may serve the loss and the log-probs of the trained
+// tokens.
 bool shares_head(MicroBatch& micro, Model& model, const KdSide& student) {
   return student.weight.is_cpu() && student.weight.scalar_type() != at::kDouble &&
          micro.takes_token_logprob(model);

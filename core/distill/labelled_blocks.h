@@ -60,6 +60,16 @@ class LabelledBlocks {
                                              bool want_hidden, bool want_weight);
 
  private:
+  static at::Tensor rows_of(const at::Tensor& matrix, const KdBlock& block) {
+    return matrix.narrow(0, block.student, block.student_end - block.student);
+  }
+  static float* row_of(const at::Tensor& matrix, int64_t row) {
+    return matrix.mutable_data_ptr<float>() + row * matrix.size(1);
+  }
+  // logprob [rows] of one target per row of z [rows, V] and, unless null, lse [rows]; with
+  // keep_softmax z becomes softmax z - e_target.
+  static void label_rows(float* z, int64_t rows, int64_t vocab, const int64_t* target,
+                         float* logprob, float* lse, bool keep_softmax);
   ChunkLoss<float>& worker();
   at::Tensor spare(at::Tensor& buffer, const KdBlock& block) const;
   at::Tensor saved_matrix(int64_t rows) const;

@@ -22,8 +22,8 @@ struct LabelledKd {
   at::Tensor logprob;  // [R + U] fp32: of student.target, then of the unchunked rows
 };
 
-// True if labelled_kd keeps the loss's gradient at the support of each chunk for the backward, not
-// rows of V: then head_mb holds logits alone. So do forms that reads_support_alone().
+// Returns true if labelled_kd keeps the loss's gradient at the support of each chunk for the
+// backward, not rows of V: then head_mb holds logits alone. So do forms that reads_support_alone().
 bool keeps_support(const KdOptions& options);
 
 // Returns the loss of kd_loss and the log-probabilities of linear_head for one target per row, over

@@ -1,7 +1,7 @@
 #pragma once
 // Keys and values of the sequences being decoded, one slot each, in blocks of 64 tokens that forked
-// slots share. They are on the device of the model, where attention is our kernel on the CPU and
-// library calls elsewhere (ops/cached_attention.h).
+// slots share. They are on the device of the model, where attention is our kernel on the CPU
+// (ops/cached_attention_cpu.h) and library calls elsewhere (ops/cached_attention.h).
 
 #include <ATen/core/Tensor.h>
 
@@ -51,55 +51,34 @@ class KvCache {
   void advance(const std::vector<int64_t>& cu_seqlens);
 
  private:
-  struct Block {
-    // On the CPU: [layers, 2, J, 64 width]: keys [width, 64], values [64, width]; fp32 or bf16.
-    at::Tensor tensor;
-    int64_t place = -1;  // elsewhere: in the pools
-  };
-  using KvBlock = std::shared_ptr<Block>;
+  // The place of a block among blocks_ or in the pools.
+  using KvBlock = std::shared_ptr<const int64_t>;
 
   struct SequenceSlot {
     std::vector<KvBlock> blocks;
     int64_t length = 0, capacity = 0, shared = 0;
   };
 
-  // The new tokens [first, last) of a forward that one call of the kernel takes.
-  struct Slice {
-    int64_t first, last;
-  };
-
   KvBlock new_block();
   KvBlock copy_of(const KvBlock& block);
+  void grow();
   void grow_pools();
+  bool make_blocks(const std::vector<int64_t>& cu_seqlens);
   std::vector<CachedSequence> sequences(const std::vector<int64_t>& cu_seqlens) const;
   void write_pool(int64_t layer, const at::Tensor& k, const at::Tensor& v,
                   const std::vector<int64_t>& cu_seqlens);
   SequenceSlot& used_slot(size_t segment) { return slots_[static_cast<size_t>(used_[segment])]; }
-  template <class T>
-  T* head_of(const KvBlock& block, int64_t layer, int64_t keys_or_values, int64_t head) const;
-  template <class T>
-  void append(int64_t layer, const at::Tensor& k, const at::Tensor& v,
-              const std::vector<int64_t>& cu_seqlens);
-  std::vector<Slice> slices(const std::vector<int64_t>& cu_seqlens, int64_t heads) const;
-  // One layer's attention: queries and results, [T, H, K] in the cache's type.
-  struct LayerAttention {
-    int64_t layer;
-    const at::Tensor& q;
-    const at::Tensor& y;
-    const AttentionLayout& layout;
-    double scale;
-  };
-  template <class T>
-  void attend_slice(const LayerAttention& of, const Slice& slice, int64_t head) const;
 
   c10::Device device_;
   at::ScalarType type_;
   int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width` on the CPU
   int64_t live_ = 0;                            // blocks
-  // Elsewhere than on the CPU, by layer: [2, J, P, 64, K], and the places of P without a block.
-  // One tensor, since library calls gather blocks of one; they grow when no place is free.
+  std::vector<int64_t> free_;                   // places without a block
+  // On the CPU: [layers, 2, J, 64 width], undefined at a free place.
+  std::vector<at::Tensor> blocks_;
+  // Elsewhere, by layer: [2, J, P, 64, K] for P places. One tensor, since library calls gather
+  // blocks of one; they grow when no place is free.
   std::vector<at::Tensor> pools_;
-  std::vector<int64_t> free_;
   // Of the forward that use_slots() began, made by its first layer.
   at::Tensor written_;  // [T] int64, the place of each new token among P 64
   std::optional<CachedCalls> calls_;

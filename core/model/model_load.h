@@ -12,7 +12,7 @@
 
 namespace xrun {
 
-// True if the base weights are trained, all or some of them; false under an adapter.
+// Returns true if the base weights are trained, all or some of them; false under an adapter.
 bool trains_base(const LoadOptions& options);
 
 // The type of base weights that are trained, and of one base weight by its name: fp32 if it is

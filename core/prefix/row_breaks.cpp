@@ -161,7 +161,7 @@ class BreakFinder {
     return prefix_trie(lengths, sort_lists(lists), 1);
   }
 
-  // True if a row that ends in a node shares min_run tokens with some other row.
+  // Returns true if a row that ends in a node shares min_run tokens with some other row.
   bool shares_enough(int32_t node) const {
     for (; node >= 0; node = trie_.parent[static_cast<size_t>(node)]) {
       const auto n = static_cast<size_t>(node);

@@ -133,8 +133,8 @@ class Conversations {
     asked_.push_back(conversation);
   }
 
-  // True if the id ends a turn in the template or for the model. A special token that is only a
-  // stop string of the user ends neither, and the template's own end then follows it.
+  // Returns true if the id ends a turn in the template or for the model. A special token that is
+  // only a stop string of the user ends neither, and the template's own end then follows it.
   bool ends_turn(const Rollout& one, int32_t id) const {
     const std::vector<int32_t>& ids = text_.generate.stop_ids;
     return id == rules_[static_cast<size_t>(one.prompt)].turn_end ||

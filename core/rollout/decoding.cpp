@@ -36,8 +36,8 @@ void Sampler::Decoding::pack_weights() {
   if (!pack_is_refused_) ++counters_.packed;
 }
 
-// True if the next token moves a sequence to the long frequencies (longrope). All of its keys are
-// then computed again, as in the training forward.
+// Returns true if the next token moves a sequence to the long frequencies (longrope). All of its
+// keys are then computed again, as in the training forward.
 bool Sampler::Decoding::crosses(const QueuedSequence& sequence) const {
   const RopeConfig& rope = model_.config().rope;
   return rope.type == RopeConfig::Type::kLongrope &&

@@ -108,7 +108,7 @@ class Rollouts : public Batch {
 
   const RolloutList& rollouts() const { return rollouts_; }  // in batch order
 
-  // True if the experts of some answers were recorded (Rollout::routes).
+  // Returns true if the experts of some answers were recorded (Rollout::routes).
   bool has_routes() const;
   // Returns the experts of rollout i, [tokens, layers, top_k] int64 over prompt and answer except
   // the last token; -1 where none is known. Undefined if they were not recorded.

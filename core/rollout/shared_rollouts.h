@@ -10,7 +10,8 @@ namespace xrun {
 
 class Ranks;
 
-// True if this rank samples and scores the answers to a prompt of a batch; null: one process.
+// Returns true if this rank samples and scores the answers to a prompt of a batch; null: one
+// process.
 bool owns_prompt(const Ranks* ranks, int64_t prompt);
 
 // Runs `sample`, which returns the answers to this rank's prompts in the order (prompt, sample),

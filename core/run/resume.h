@@ -46,7 +46,7 @@ std::vector<Difference> identity_differences(const RunIdentity& before, const Ru
 // export.dtype, fold_check).
 std::vector<Difference> free_differences(const RunIdentity& before, const RunIdentity& now);
 
-// True if steps, epochs, or a number that the recipe's text gives to such a name differ.
+// Returns true if steps, epochs, or a number that the recipe's text gives to such a name differ.
 bool lengths_differ(const RunIdentity& before, const RunIdentity& now);
 
 // Returns the differing fields of an input ({"digest", "keys"?}, see Run::check_input): those of

@@ -121,8 +121,8 @@ class Run {
   //     begins with. Without room for a copy the last checkpoint remains.
   void begin_update();
   void mark_updated();
-  // True if bodies ended and none of them began an update; false after a resume, which does not
-  // know the earlier bodies.
+  // Returns true if bodies ended and none of them began an update; false after a resume, which does
+  // not know the earlier bodies.
   bool never_updated() const { return !resumed() && step_ > 0 && !began_update_; }
   // Host memory of the copy; 0 if there is none.
   int64_t body_copy_bytes() const { return body_copy_.bytes(); }
@@ -146,8 +146,8 @@ class Run {
   // Ends the open body and, permanently, its loop: a `break` left it.
   void leave_loop(const Json& state);
 
-  // True if the last body can be taken back: no other one is open, and it was of this loop and of
-  // this process.
+  // Returns true if the last body can be taken back: no other one is open, and it was of this loop
+  // and of this process.
   bool can_take_back() const { return !in_body_ && ended_body_; }
   // Goes back before the last body: the next begin_body opens it again and its line of metrics is
   // replaced. The caller restores the objects and run.state (body_state()). Once per body. Throws
@@ -160,9 +160,9 @@ class Run {
   // Ends this loop after this body; no later loop starts. A stopped run is finished; a resume
   // with more steps or, under --force, with other settings trains it further.
   void stop(std::string reason);
-  // True if raising an interrupt right now loses nothing that end_body would have kept: no body is
-  // open or its update is not done. After 2 s of waiting it is true anyway, except with ranks,
-  // whose clocks differ.
+  // Returns true if raising an interrupt right now loses nothing that end_body would have kept: no
+  // body is open or its update is not done. After 2 s of waiting it is true anyway, except with
+  // ranks, whose clocks differ.
   bool may_interrupt_now();
 
   // After an error or an interrupt inside a body: saves the state before the body with run.state as

@@ -58,11 +58,11 @@ class RunDir {
 
   bool writes() const { return writes_; }      // false on ranks after the first
   bool resuming() const { return resuming_; }  // a begun run is being continued
-  // True if the run has done all its `steps` or `epochs`, or its recipe stopped it, and is not to
-  // be exported in another type.
+  // Returns true if the run has done all its `steps` or `epochs`, or its recipe stopped it, and is
+  // not to be exported in another type.
   bool finished() const;
-  // True if a run that its recipe stopped may go on: its length has changed since, or, under
-  // --force, its recipe or its settings have.
+  // Returns true if a run that its recipe stopped may go on: its length has changed since, or,
+  // under --force, its recipe or its settings have.
   bool may_continue() const { return longer_ || other_settings_; }
   // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }

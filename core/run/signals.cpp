@@ -43,7 +43,7 @@ void say(const char* text) {
   }
 }
 
-// True if the process survives this signal.
+// Returns true if the process survives this signal.
 bool stays(int signal_number) { return signal_number == SIGINT && manner == SignalManner::kPrompt; }
 
 void on_signal(int signal_number) {

@@ -202,7 +202,7 @@ FoundInput linked(const LockedInput& input, const fs::path& own, const std::vect
   return {.path = path_in(input, own), .where = std::move(where)};
 }
 
-// True if the input's name leads to the locked bytes; else `found` has the differences, and
+// Returns true if the input's name leads to the locked bytes; else `found` has the differences, and
 // `missing` is told.
 bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInput& found,
                   MissingInput& missing) {

@@ -36,7 +36,7 @@ struct LogprobCheck {
   int64_t unsure = 0;          // rows whose slope is too small to tell from rounding
   bool narrow = false;         // the loss was not float64, so differences are coarse
 
-  // True if rounding explains a row's error; false if the error is not finite.
+  // Returns true if rounding explains a row's error; false if the error is not finite.
   bool agrees(const RowSlope& row) const;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 // Attention of new tokens to cached keys and values, with the bits of the same rows in a pack: the
-// cache holds keys in the blocks of attention.h, transposed, so that the tiles read them in place.
-// Sequences that share a block meet it together.
+// cache holds keys in the blocks of tree_attention.h, transposed, so that the tiles read them in
+// place. Sequences that share a block meet it together.
 
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/tree_attention.h"
 
 namespace xrun::kernels {
 

@@ -8,7 +8,6 @@
 // alone fixes. Rows are contiguous. Arithmetic is fp32 (long sums fp64) whatever the storage type.
 
 #include "kernels/cpu/activation_rows.h"
-#include "kernels/cpu/attention.h"
 #include "kernels/cpu/cached_attention.h"
 #include "kernels/cpu/exp_row.h"
 #include "kernels/cpu/head_rows.h"
@@ -17,6 +16,7 @@
 #include "kernels/cpu/row_product.h"
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/swiglu.h"
+#include "kernels/cpu/tree_attention.h"
 
 namespace xrun::kernels {
 

@@ -17,6 +17,7 @@
 #include "core/train/batches/batch.h"
 #include "core/train/batches/micro_batch.h"
 #include "lua/bind/recipe.h"
+#include "lua/bind/recipe_seed.h"
 #include "lua/state/args.h"
 #include "lua/state/source_texts.h"
 #include "lua/tensor/tensor.h"

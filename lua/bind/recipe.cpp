@@ -5,19 +5,12 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/Generator.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <mutex>
 
 #include "core/base/activity.h"
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "core/base/file_access.h"
-#include "core/base/philox.h"
-#include "core/base/strings.h"
-#include "core/config/config_base.h"
 #include "core/config/config_field.h"
 #include "core/data/cache/data_files.h"
 #include "core/dist/fetching_ranks.h"
@@ -25,6 +18,8 @@
 #include "core/share/input_files.h"
 #include "core/train/models/gradient_exchange.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/recipe_seed.h"
+#include "lua/bind/recipe_text.h"
 #include "lua/bind/run_hooks.h"
 #include "lua/state/args.h"
 #include "lua/state/source_texts.h"
@@ -77,54 +72,6 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
 }
 
 }  // namespace
-
-std::string read_recipe(const RecipeOptions& options) {
-  namespace fs = std::filesystem;
-  const std::string& name = options.recipe;
-  if (options.bundle) return read_file(options.bundle->local_path(name), kMostRecipeBytes);
-  std::error_code code;
-  // An error here is reported by the read, with its reason.
-  if (fs::exists(name, code) || code) {
-    if (is_data_name(name)) throw UsageError(data_as_recipe_text(name));
-    std::string text = read_file(name, kMostRecipeBytes);
-    // No Lua text begins with these.
-    const size_t begin = text.find_first_not_of(" \t\r\n");
-    if (begin != std::string::npos && (text[begin] == '{' || text[begin] == '[')) {
-      throw UsageError(data_as_recipe_text(name));
-    }
-    return text;
-  }
-  const fs::path path = name;
-  std::string near;
-  for (const fs::path& folder : {path.parent_path(), fs::path("recipes")}) {
-    std::vector<std::string> names;
-    for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end;
-         at.increment(code)) {
-      const fs::path file = at->path().filename();
-      if (file.extension() == ".lua") names.push_back(file.stem().string());
-    }
-    const std::string stem = path.stem().string();
-    // The right name in the other folder is better than a similar one.
-    const bool same = std::find(names.begin(), names.end(), stem) != names.end();
-    const std::string found = same ? stem : nearest_name(stem, names);
-    if (near.empty() && !found.empty()) near = (folder / (found + ".lua")).string();
-  }
-  std::string hint;
-  if (!near.empty()) {
-    hint = "; did you mean " + near + "?";
-  } else if (path.is_relative()) {
-    hint = "; the current folder is " + fs::current_path(code).string();
-  }
-  throw UsageError(fmt::format("{}: cannot be opened: there is no such file{}", name, hint));
-}
-
-ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text) {
-  LocalPath local;
-  if (options.bundle) {
-    local = [&](const std::string& file) { return options.bundle->local_path(file); };
-  }
-  return scan_with_bases(options.recipe, std::move(text), local);
-}
 
 const OpenedBundle* bundle_of(lua_State* L) {
   const RecipeContext* const context = LuaState::of(L).service<ContextSlot>().context.get();
@@ -324,37 +271,6 @@ int64_t config_whole(lua_State* L, const char* path) {
 double config_number(lua_State* L, const char* path) {
   const Json number = config_value(L, path);
   return number.is_null() ? 0 : number.as_double();
-}
-
-void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream) {
-  at::manual_seed(philox_u64(seed, kStreamBody, static_cast<uint64_t>(position),
-                             static_cast<uint64_t>(stream)));
-  seed_lua_random(state, seed, position, stream);
-}
-
-namespace {
-
-void seed_math_random(LuaState& state, uint64_t bits) {
-  lua_State* L = state;
-  const StackGuard guard(L);
-  lua_getglobal(L, "math");
-  lua_getfield(L, -1, "randomseed");
-  // 53 bits: the precision of a Lua number.
-  push(L, static_cast<double>(bits >> 11));
-  protected_call(L, 1, 0);
-}
-
-}  // namespace
-
-void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream) {
-  seed_math_random(state, philox_u64(seed, kStreamLua, static_cast<uint64_t>(position),
-                                     static_cast<uint64_t>(stream)));
-}
-
-void seed_lua_as_aten(LuaState& state) {
-  at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
-  const std::lock_guard lock(generator.mutex());
-  seed_math_random(state, philox_u64(generator.current_seed(), kStreamLua, 0, 0));
 }
 
 }  // namespace xrun

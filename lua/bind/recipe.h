@@ -51,13 +51,6 @@ struct RecipeOptions {
   std::shared_ptr<const OpenedBundle> bundle = {};
 };
 
-// Returns the text of the options' recipe. Throws UsageError with the nearest file if there is
-// none, and for a file of rows.
-std::string read_recipe(const RecipeOptions& options);
-
-// The config of a text, with the bases that it extends.
-ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text);
-
 // A Lua file that a recipe loaded.
 struct LoadedModule {
   std::string name;  // as required
@@ -124,7 +117,7 @@ class Recipe {
   bool done() const { return done_; }  // it has ended, by itself or by an error
   // The error that ended it, or null.
   const std::exception_ptr& failure() const { return failure_; }
-  // True if it ended at xrun.run (end_recipe).
+  // Returns true if it ended at xrun.run (end_recipe).
   bool ended_early();
   // True for a preview that is suspended after its last line, where its names can still be read.
   bool at_end();
@@ -163,13 +156,5 @@ double config_number(lua_State* L, const char* path);
 void check_config_unchanged(lua_State* L);
 // Accepts what a prompt has changed in that table; returns the keys, of which none was before.
 std::vector<std::string> keep_config_changes(lua_State* L);
-
-// Seeds the generators that a recipe draws from itself, ATen's and math.random, from (seed,
-// position, stream). Position 0 is the recipe's first line.
-void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
-// math.random alone.
-void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
-// Seeds math.random from the seed that ATen's generator has, as in an objective.
-void seed_lua_as_aten(LuaState& state);
 
 }  // namespace xrun

@@ -44,7 +44,7 @@ class SessionModels {
     std::weak_ptr<Policy> policy;
     std::string name;
   };
-  // True if an optimizer trains it; in a recipe without optimizers, of every policy.
+  // Returns true if an optimizer trains it; in a recipe without optimizers, of every policy.
   bool is_trained(const Policy& policy) const;
   void attach_stand_in(Policy& policy);
   void attach_stand_in(Reference& reference);

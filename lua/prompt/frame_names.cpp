@@ -25,7 +25,7 @@ bool is_of_file(lua_State* L, lua_Debug& frame) {
 // have the name "".
 bool is_name(const char* name) { return name[0] != '\0' && name[0] != '('; }
 
-// True if the `for` of a frame iterates over the loop.
+// Returns true if the `for` of a frame iterates over the loop.
 bool walks_over(lua_State* L, lua_Debug& frame, const StepLoop* loop) {
   const StackGuard guard(L);
   // A `for` keeps its iterator in hidden slots of this name.

@@ -42,9 +42,9 @@ class PausedRun {
   MetricTable again(MetricTable* first = nullptr);
   // Runs n bodies, or as many as are left, and shows progress. Returns what the last one logged.
   MetricTable go_on(int64_t n);
-  // True if Ctrl-C ended the last verb before all of its bodies had run.
+  // Returns true if Ctrl-C ended the last verb before all of its bodies had run.
   bool stopped() const { return stopped_; }
-  // True if the recipe has ended, or waits after its last line.
+  // Returns true if the recipe has ended, or waits after its last line.
   bool done() { return recipe().done() || recipe().at_end(); }
 
   // Reads the recipe's file and modules again and restarts it. If its configuration is the same, it

@@ -8,6 +8,7 @@
 #include "core/run/signals.h"
 #include "core/train/models/policy.h"
 #include "lua/bind/modules.h"
+#include "lua/bind/recipe_text.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/state/class.h"
 

@@ -85,7 +85,7 @@ class Prompt {
   // script's input ("@file.lua", line 12); by default it is "input N".
   PromptAnswer evaluate(std::string_view input);
   PromptAnswer evaluate(std::string_view input, const std::string& chunk, int first_line);
-  // True if an input needs more lines: Lua's parser expects more at its end.
+  // Returns true if an input needs more lines: Lua's parser expects more at its end.
   bool wants_more(std::string_view input);
   // Candidates at the cursor, a byte offset. Calls no function.
   Completions complete(std::string_view text, size_t cursor);

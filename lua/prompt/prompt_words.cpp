@@ -124,7 +124,7 @@ std::string doc(Prompt& prompt, std::string_view rest) {
 
 // ---- :ops
 
-// True if a name matches a pattern, where * matches any text.
+// Returns true if a name matches a pattern, where * matches any text.
 bool matches(std::string_view name, std::string_view pattern) {
   // Greedy: on a mismatch the last star takes one more byte; the earlier ones keep their match.
   size_t at = 0, star = pattern.npos, again = 0, p = 0;

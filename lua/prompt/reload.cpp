@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "lua/bind/recipe_text.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/prompt/paused_run.h"
 

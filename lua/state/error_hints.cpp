@@ -60,7 +60,7 @@ constexpr std::array kHints = {
 
 using Tokens = std::vector<LuaToken>;
 
-// True if the signs stand side by side from `at` on; each is one byte.
+// Returns true if the signs stand side by side from `at` on; each is one byte.
 bool signs_at(const Tokens& tokens, size_t at, std::string_view signs) {
   for (size_t k = 0; k < signs.size(); ++k) {
     if (at + k >= tokens.size() || !is_sign(tokens[at + k], signs.substr(k, 1))) return false;

@@ -65,7 +65,7 @@ const OpPacket* find_op(std::string_view op_namespace, std::string_view name);
 // without set_ and resize.
 const OpPacket* find_public_op(std::string_view name);
 
-// True if the dispatcher has the operator, whether Lua may call it or not.
+// Returns true if the dispatcher has the operator, whether Lua may call it or not.
 bool has_op(std::string_view op_namespace, std::string_view name);
 
 // Public names of ATen, sorted, for did-you-mean.

@@ -86,7 +86,7 @@ c10::IValue to_ivalue(lua_State* L, int i, ValueKind got, ArgumentKind wanted, i
 // Pushes one result; `type` is the schema's real type of it. Undefined tensors and None are nil.
 void push_result(lua_State* L, const c10::IValue& value, const c10::Type& type);
 
-// True if the value at index i is xrun.none. Registered by open_values with xrun.f.
+// Returns true if the value at index i is xrun.none. Registered by open_values with xrun.f.
 bool is_none(lua_State* L, int i);
 class LuaState;
 void open_values(LuaState& state);

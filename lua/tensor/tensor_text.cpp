@@ -109,12 +109,12 @@ class NestedLists {
   std::string out_;
 };
 
-// True if the values can be read: dense, not on `meta`.
+// Returns true if the values can be read: dense, not on `meta`.
 bool has_values(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().type() != at::kMeta;
 }
 
-// True if some of its values are left out.
+// Returns true if some of its values are left out.
 bool is_cut(const at::Tensor& tensor, const ValueLayout& layout) {
   return tensor.numel() > 0 && std::any_of(tensor.sizes().begin(), tensor.sizes().end(),
                                            [&](int64_t size) { return size > layout.longest; });

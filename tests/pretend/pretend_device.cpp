@@ -114,7 +114,7 @@ at::Tensor host_view(const at::Tensor& x) {
   return at::from_blob(x.mutable_data_ptr(), x.sizes(), x.strides(), x.options().device(c10::kCPU));
 }
 
-// True if the host need not wait for a copy: as on a GPU, only if the host side is pinned.
+// Returns true if the host need not wait for a copy: as on a GPU, only if the host side is pinned.
 bool is_queued(const at::Tensor& host, bool non_blocking) {
   return non_blocking && is_pinned_tensor(host);
 }

@@ -16,7 +16,7 @@ void set_pretend_capacity(int64_t bytes);
 
 c10::Allocator& pinned_memory();
 bool is_pinned_address(const void* address);
-// True if a copy between this host tensor and a device need not be waited for.
+// Returns true if a copy between this host tensor and a device need not be waited for.
 bool is_pinned_tensor(const at::Tensor& x);
 
 }  // namespace xrun

@@ -27,7 +27,8 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// True if figures are printed as JSON (`xrun bench --json`); nothing else may then be printed.
+// Returns true if figures are printed as JSON (`xrun bench --json`); nothing else may then be
+// printed.
 inline bool prints_json() { return std::getenv("XRUN_BENCH_JSON") != nullptr; }
 
 // Median, lowest and highest of values, which must not be empty.

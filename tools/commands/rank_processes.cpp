@@ -259,7 +259,7 @@ bool RankProcesses::all_ended() const {
                      [](const RankProcess& process) { return process.status.has_value(); });
 }
 
-// True if a signal has stopped the process.
+// Returns true if a signal has stopped the process.
 bool is_stopped(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;

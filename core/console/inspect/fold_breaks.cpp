@@ -33,7 +33,7 @@ std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count
   return '"' + shown_text(bytes, Blanks::kMarked) + '"';
 }
 
-// True if the differing tokens spell the same text except for blanks.
+// Returns true if the differing tokens spell the same text except for blanks.
 bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
                          const RowBreak& found) {
   // Tokens may divide the same text differently, so texts are compared.

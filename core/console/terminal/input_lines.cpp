@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
-// True if standard input and output are a terminal that obeys cursor movements.
+// Returns true if standard input and output are a terminal that obeys cursor movements.
 bool can_edit() {
   const char* term = std::getenv("TERM");
   return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && term != nullptr &&

@@ -147,7 +147,7 @@ void LineEditor::dedent_closing_word() {
   buffer_.replace_before(begin, std::string(indent.substr(kIndent.size())) + std::string(word));
 }
 
-// True if the cursor is at the end of an input that wants more.
+// Returns true if the cursor is at the end of an input that wants more.
 bool LineEditor::is_unfinished() const {
   return buffer_.cursor() == buffer_.text().size() && settings_.wants_more &&
          settings_.wants_more(buffer_.text());

@@ -39,7 +39,7 @@ constexpr auto kProgressInterval = std::chrono::milliseconds(200);
 // A shard above 9/8 of shard_bytes contains a huge row.
 constexpr uint64_t kHugeRow = 8;
 
-// True if an error says nothing about the data, so that committed shards stay.
+// Returns true if an error says nothing about the data, so that committed shards stay.
 bool is_of_system(const Error& error) {
   const auto* data = dynamic_cast<const DataError*>(&error);
   return (data != nullptr && data->of_system()) ||

@@ -36,7 +36,7 @@ struct CacheSource {
   std::function<void(const std::string&)> notice;
 };
 
-// True if the source's cache is finished.
+// Returns true if the source's cache is finished.
 bool is_cached(const std::filesystem::path& data_root, const CacheSource& source);
 
 // Returns the folder of the finished cache under `data_root`, building it first if there is none.

@@ -56,7 +56,7 @@ std::filesystem::path sidecar_root();
 // next writer. Not thread-safe.
 class Sidecar {
  public:
-  // True if the sidecar of a key has at least one entry. Makes no folder.
+  // Returns true if the sidecar of a key has at least one entry. Makes no folder.
   static bool exists(const std::filesystem::path& root, const SidecarKey& key);
 
   // Opens or makes the sidecar of a key. Throws Error if the folder's key.json is that of a
@@ -75,7 +75,7 @@ class Sidecar {
     std::memcpy(values.data(), bytes->data(), bytes->size());
     return values;
   }
-  // True if there are values of a row and side, whatever their stamp.
+  // Returns true if there are values of a row and side, whatever their stamp.
   bool has(int64_t row, int32_t side) const;
 
   // Adds the values of an entry, which find() then returns; other processes see them after flush().

@@ -167,7 +167,7 @@ class DataSet {
   [[noreturn]] void fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const;
   // Tokens that the longest row takes in a pack, of all rows.
   int64_t longest_in_pack(const PackLimits& limits) const;
-  // True if the selection has a row whose streams all have at most `length` tokens.
+  // Returns true if the selection has a row whose streams all have at most `length` tokens.
   bool has_row_within(int64_t length) const;
 
   std::shared_ptr<const State> state_;

@@ -23,7 +23,7 @@ UnitTokens token_lists(const std::vector<TokenStream>& streams) {
   return lists;
 }
 
-// True if a piece of a document gives a loss; any other piece is left out.
+// Returns true if a piece of a document gives a loss; any other piece is left out.
 bool has_target(const TokenStream& tokens, float weight) {
   // Nothing in the piece predicts its first token.
   return weight > 0 &&

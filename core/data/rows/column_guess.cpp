@@ -70,7 +70,8 @@ bool has_meaning(const std::string& column, const std::string& ours) {
   return !tells_origin(column) && std::find(names.begin(), names.end(), ours) != names.end();
 }
 
-// True if the name of a column says that it is something else. Each side of a pair is an answer.
+// Returns true if the name of a column says that it is something else. Each side of a pair is an
+// answer.
 bool means_other(const std::string& column, const std::string& ours) {
   const bool answer = ours == "chosen" || ours == "rejected";
   const std::vector<std::string> names = meanings(column);

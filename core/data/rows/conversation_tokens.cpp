@@ -140,7 +140,7 @@ std::vector<std::string> template_inputs(const Json& messages, const Json& kwarg
   return inputs;
 }
 
-// True if the content of a message, or one of its parts, has the mark in its text.
+// Returns true if the content of a message, or one of its parts, has the mark in its text.
 bool any_text_has(const Json& messages, std::string_view mark) {
   const auto has = [&](const Json* text) {
     return text != nullptr && text->is_string() &&

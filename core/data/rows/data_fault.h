@@ -17,7 +17,7 @@ class DataError : public Error {
  public:
   explicit DataError(const std::string& message, bool of_system = false)
       : Error(message), of_system_(of_system) {}
-  // True if the system did not give the data, which says nothing about their content.
+  // Returns true if the system did not give the data, which says nothing about their content.
   bool of_system() const { return of_system_; }
 
  private:

@@ -90,8 +90,8 @@ bool is_most(const SourceLedger& ledger, const char* reason) {
   return lost != ledger.dropped.end() && 2 * lost->second > ledger.bad_total();
 }
 
-// True if most bad rows lose their tool calls or a turn in the template, which is not a fault of
-// the rows.
+// Returns true if most bad rows lose their tool calls or a turn in the template, which is not a
+// fault of the rows.
 bool loses_messages(const SourceLedger& ledger) {
   return is_most(ledger, kLostCallsReason) || is_most(ledger, kLostTurnReason);
 }
@@ -133,7 +133,8 @@ std::string first_bad_row(const SourceLedger& ledger) {
   return line_of_file(ledger.files[static_cast<size_t>(at.file)], at.line);
 }
 
-// True if most bytes above 127 come in pairs as GB 2312, GBK and GB 18030 write Chinese text.
+// Returns true if most bytes above 127 come in pairs as GB 2312, GBK and GB 18030 write Chinese
+// text.
 bool looks_like_gb18030(std::string_view text) {
   size_t paired = 0, alone = 0;
   for (size_t at = 0; at < text.size(); ++at) {

@@ -82,8 +82,8 @@ void add_note(std::vector<std::string>& notes, std::string note) {
   }
 }
 
-// True if all texts are found in their order. A lost text that happens to be part of a later one
-// takes that one's occurrence, so the later one is not found.
+// Returns true if all texts are found in their order. A lost text that happens to be part of a
+// later one takes that one's occurrence, so the later one is not found.
 bool are_found_in_order(const Json& messages, const Rendering& rendering) {
   size_t at = 0;
   for (const Json& message : messages.as_array()) {
@@ -122,7 +122,7 @@ std::string marked_rendering(Json messages, const Json& kwargs, const ChatTempla
   }
 }
 
-// True if the template refuses the messages, or leaves out one of `turns`.
+// Returns true if the template refuses the messages, or leaves out one of `turns`.
 bool loses(const std::vector<size_t>& turns, const Json& messages, const Json& kwargs,
            const ChatTemplate& chat_template) {
   try {

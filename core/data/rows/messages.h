@@ -30,7 +30,7 @@ void require_user_texts(const Json& messages);
 // user, tool".
 std::string other_speakers(const Json& messages);
 
-// True if an assistant message has text that is not blank, or a tool call.
+// Returns true if an assistant message has text that is not blank, or a tool call.
 bool says_something(const Json& message);
 
 // Returns a row's "tools": a list, or one as a JSON string, since columns of tables cannot hold

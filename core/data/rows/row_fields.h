@@ -59,6 +59,8 @@ class RowFields {
 
  private:
   bool is_named(const std::string& ours) const;  // by `fields`
+  // ', did you mean "score"?' with the row's column nearest to a name; "" if none is near.
+  static std::string suggestion(const std::string& name, const Json& row);
   // '; fields names messages = "conv", a column that the row lacks'; "" if the row has it.
   static std::string missing_field(const Json& row, const std::string& ours,
                                    const std::string& theirs);

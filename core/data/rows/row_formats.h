@@ -19,10 +19,11 @@ const std::vector<RowFormat>& known_row_formats();
 // Linear: a row's formats have a dozen names.
 bool has_name(const std::vector<std::string>& names, const std::string& name);
 
-// True if all of a format's columns are among those of a row, which the caller gives without nulls.
+// Returns true if all of a format's columns are among those of a row, which the caller gives
+// without nulls.
 bool has_format(const RowFormat& format, const std::vector<std::string>& columns);
 
-// True if the columns have any format of a kind.
+// Returns true if the columns have any format of a kind.
 bool has_any_format(RowKind kind, const std::vector<std::string>& columns);
 
 // Returns the share of a format's columns that the row has; a misspelt one counts half.

@@ -19,8 +19,8 @@ constexpr size_t kShownRow = 1024;  // bytes, more than data_error shows
 
 int64_t length_of(const TokenStream& stream) { return static_cast<int64_t>(stream.ids.size()); }
 
-// True if the tokens before `at` end inside a character that those after it complete. Bytes that
-// are part of no character may be cut anywhere.
+// Returns true if the tokens before `at` end inside a character that those after it complete. Bytes
+// that are part of no character may be cut anywhere.
 bool divides_character(const TokenBytes& bytes, const std::vector<int32_t>& ids, int64_t at) {
   constexpr int64_t kMostTokens = 4;  // of a character
   std::string text;
@@ -71,7 +71,7 @@ std::string lengths_text(const EncodedRow& row, std::initializer_list<std::strin
   return text + ", max_length is " + count_text(max_length);
 }
 
-// True if a cut would leave nothing that is trained in a stream that trains something.
+// Returns true if a cut would leave nothing that is trained in a stream that trains something.
 bool cut_takes_answer(const TokenBytes& bytes, const TokenStream& stream, int64_t max_length) {
   const auto cut = stream.trained.begin() + tokens_kept(bytes, stream, max_length);
   // Trained tokens beyond the cut and none before it.

@@ -40,7 +40,7 @@ bool is_whole_word(std::string_view text, size_t at, size_t size) {
   return (at == 0 || !is_part(at - 1)) && !is_part(at + size);
 }
 
-// True if the name at text[at] belongs to a longer one of `names`.
+// Returns true if the name at text[at] belongs to a longer one of `names`.
 bool is_in_longer_name(std::string_view text, size_t at, std::string_view name,
                        const std::set<std::string>& names) {
   for (const std::string& longer : names) {

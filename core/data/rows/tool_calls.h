@@ -10,8 +10,8 @@
 
 namespace xrun {
 
-// True if a message calls a tool: its "tool_calls" is a list with an element, or OpenAI's older
-// "function_call" is one.
+// Returns true if a message calls a tool: its "tool_calls" is a list with an element, or OpenAI's
+// older "function_call" is one.
 bool makes_calls(const Json& message);
 
 // A turn whose call is lost would teach the model to end the turn at once. Throws RowRefusal

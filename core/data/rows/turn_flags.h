@@ -22,7 +22,7 @@ inline bool is_untrained(const Json& message) { return untrained_by(message) != 
 // Returns the message without these flags, as a model reads it.
 Json without_flags(const Json& message);
 
-// True if two messages are equal apart from these flags.
+// Returns true if two messages are equal apart from these flags.
 bool is_same_turn(const Json& a, const Json& b);
 
 // Joins the flags of the first `count` messages of both lists, which are the same turns: a turn

@@ -44,15 +44,15 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
   return most;
 }
 
-// True if the main thread had or wanted a processor since its last sign of progress, which code
-// that waits does not. An eighth of the time is enough, for systems that report only the time it
-// had: on a machine full of other programs that is a small share.
+// Returns true if the main thread had or wanted a processor since its last sign of progress, which
+// code that waits does not. An eighth of the time is enough, for systems that report only the time
+// it had: on a machine full of other programs that is a small share.
 bool busy(const RankView& rank, int64_t now_ms) {
   return 8 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
 
-// True if nothing in its process runs and it waits for nothing outside: only another rank or itself
-// could end that, and no rank does.
+// Returns true if nothing in its process runs and it waits for nothing outside: only another rank
+// or itself could end that, and no rank does.
 bool is_idle(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
   return now_ms - rank.alive_ms >= limits.hang_ms;
 }
@@ -136,7 +136,7 @@ std::string deadlock(const std::vector<RankView>& ranks, const RankView& rank,
   return difference_text(ranks[0], rank);
 }
 
-// True if all ranks are in one collective for longer than its bytes explain.
+// Returns true if all ranks are in one collective for longer than its bytes explain.
 bool stalled(const std::vector<RankView>& ranks, int64_t now_ms) {
   return std::all_of(ranks.begin(), ranks.end(), [&](const RankView& rank) {
     return waited_ms(rank, now_ms) > kStallMs + rank.status.bytes / kStallBytesPerMs;

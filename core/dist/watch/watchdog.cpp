@@ -1,14 +1,12 @@
-// The thread owns the sockets and the views. It shares the verdict, this rank's failure and the end
-// with the main thread, under the mutex. watchdog_verdict.cpp judges the views.
+// The thread owns the connections and the views. It shares the verdict, this rank's failure and the
+// end with the main thread, under the mutex. watchdog_verdict.cpp judges the views.
 
 #include "core/dist/watch/watchdog.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,11 +29,10 @@ namespace {
 constexpr int kBeatMs = 250;
 constexpr int64_t kOwnPauseMs = 2000;  // a longer gap means that this process was stopped
 // Limits for a failing run: the verdict of rank 0, the answers of fails_together() and
-// stop_together(), the last words on sockets.
+// stop_together().
 constexpr double kReplyS = 3;
 constexpr std::chrono::seconds kTogether{10};
 constexpr std::chrono::seconds kStop{60};  // a rank may be computing
-constexpr int64_t kGoodbyeMs = 1000;
 // Asking for the line interrupts Lua, so only code without calls for this long is asked.
 constexpr int64_t kAskLineMs = 3000;
 // Checked only after this long without activity, since the check reads a file for each thread.
@@ -70,8 +67,8 @@ Watchdog::Watchdog(const RankEnvironment& env, FlightRecord& record, WatchConnec
       record_(record),
       hooks_(std::move(hooks)),
       limits_(limits),
-      run_id_(connection.run_id),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      peers_(env, std::move(connection.socket), connection.run_id),
       ranks_(env.world_size),
       last_ms_(monotonic_ms()) {
   ::pthread_getcpuclockid(::pthread_self(), &main_cpu_);
@@ -80,12 +77,9 @@ Watchdog::Watchdog(const RankEnvironment& env, FlightRecord& record, WatchConnec
     // Ranks join one after the other, so their limits count from here.
     rank.heard_ms = rank.active_ms = rank.alive_ms = rank.status.since_ms = last_ms_;
   }
-  if (env.rank == 0) {
-    listener_ = std::move(connection.socket);
-  } else {
-    peers_.push_back({FrameStream(std::move(connection.socket)), 0});
-    const WatchHello hello = {run_id_, env.rank, unix_ms()};
-    peers_[0].stream.send(FrameKind::kHello, message_bytes(hello));
+  if (env.rank != 0) {
+    peers_.send(FrameKind::kHello,
+                message_bytes(WatchHello{connection.run_id, env.rank, unix_ms()}));
   }
   // The main thread handles signals. The new thread inherits the mask, so the mask is set around
   // its start.
@@ -186,15 +180,9 @@ std::optional<RankVerdict> Watchdog::error_before(int64_t call) {
 
 void Watchdog::run() {
   while (true) {
-    std::vector<pollfd> waits = {{wake_.fd(), POLLIN, 0}};
-    if (listener_.open()) waits.push_back({listener_.fd(), POLLIN, 0});
-    for (const Peer& peer : peers_) {
-      const short events = peer.stream.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
-      waits.push_back({peer.stream.fd(), events, 0});
-    }
     // A frame or wake() ends the wait early; without either the next beat is on time.
     const int64_t due_ms = beat_ms_ + kBeatMs - monotonic_ms();
-    ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<int64_t>(due_ms, 0, kBeatMs)));
+    peers_.await(wake_.fd(), static_cast<int>(std::clamp<int64_t>(due_ms, 0, kBeatMs)));
     uint64_t count;
     // Drained, since a readable event would end every later poll at once.
     while (::read(wake_.fd(), &count, sizeof count) > 0) {
@@ -220,14 +208,8 @@ void Watchdog::beat() {
     }
   }
   last_ms_ = now_ms;
-  if (listener_.open()) listen();
-  for (Peer& peer : peers_) receive(peer);
-  peers_.erase(std::remove_if(peers_.begin(), peers_.end(),
-                              [&](const Peer& peer) {
-                                return peer.stream.fd() < 0 ||
-                                       (peer.rank >= 0 && ranks_[peer.rank].closed);
-                              }),
-               peers_.end());
+  peers_.receive([&](int64_t rank, const Frame& frame) { take(rank, frame); },
+                 [&](int64_t rank) { ranks_[rank].closed = true; });
   // This rank judges itself from the same record that it sends to the others.
   ranks_[env_.rank].update(own_status(), now_ms);
   if (now_ms - beat_ms_ >= kBeatMs) send_beat();
@@ -243,50 +225,10 @@ void Watchdog::beat() {
   }
 }
 
-void Watchdog::listen() {
-  while (true) {
-    pollfd ready = {listener_.fd(), POLLIN, 0};
-    if (::poll(&ready, 1, 0) <= 0) return;
-    Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket.open()) return;
-    // The hello will name the rank; frames before it are ignored.
-    peers_.push_back({FrameStream(std::move(socket)), -1});
-  }
-}
-
-void Watchdog::receive(Peer& peer) {
-  std::vector<Frame> frames;
-  const bool open = peer.stream.receive(frames);
-  peer.stream.flush();
-  for (const Frame& frame : frames) take(peer, frame);
-  if (open) return;
-  if (peer.rank >= 0) ranks_[peer.rank].closed = true;
-  peer.stream = FrameStream(Socket());
-}
-
-void Watchdog::take_hello(Peer& peer, const std::string& body) {
-  WatchHello hello{};
-  if (!read_message_bytes(body, 0, hello) || hello.run_id != run_id_) return;
-  // Rank 0 has no connection to itself, so a hello with its number is not of this run.
-  if (hello.rank <= 0 || hello.rank >= env_.world_size) return;
-  // A rank connects once: the end of a second connection must not count as the end of the rank.
-  const bool known = std::any_of(peers_.begin(), peers_.end(),
-                                 [&](const Peer& other) { return other.rank == hello.rank; });
-  if (known || ranks_[hello.rank].closed) return;
-  peer.rank = hello.rank;
-  const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
-  if (off_ms > kClockMs) {
-    ranks_[peer.rank].failure = fmt::format(
-        "its clock is {} s away from that of rank 0; set the clocks of the machines (NTP)",
-        off_ms / 1000);
-  }
-}
-
-void Watchdog::take(Peer& peer, const Frame& frame) {
+void Watchdog::take(int64_t rank, const Frame& frame) {
   const int64_t now_ms = monotonic_ms();
-  if (frame.kind == FrameKind::kHello && peer.rank < 0) return take_hello(peer, frame.body);
-  if (peer.rank < 0) return;  // not a rank of this run
-  RankView& sender = ranks_[peer.rank];
+  if (frame.kind == FrameKind::kHello) return take_hello(rank, frame.body);
+  RankView& sender = ranks_[rank];
   sender.heard_ms = now_ms;
   switch (frame.kind) {
     case FrameKind::kStatus: {
@@ -306,13 +248,23 @@ void Watchdog::take(Peer& peer, const Frame& frame) {
       return;
     }
     case FrameKind::kError: {
-      if (env_.rank == 0) return set_error(peer.rank, frame.body);
+      if (env_.rank == 0) return set_error(rank, frame.body);
       const std::lock_guard<std::mutex> lock(mutex_);
       error_ = read_verdict(frame.body);
       return;
     }
     case FrameKind::kHello: return;
   }
+}
+
+void Watchdog::take_hello(int64_t rank, const std::string& body) {
+  WatchHello hello{};
+  if (!read_message_bytes(body, 0, hello)) return;
+  const int64_t off_ms = std::abs(unix_ms() - hello.unix_ms);
+  if (off_ms <= kClockMs) return;
+  ranks_[rank].failure = fmt::format(
+      "its clock is {} s away from that of rank 0; set the clocks of the machines (NTP)",
+      off_ms / 1000);
 }
 
 void Watchdog::take_table(const std::string& body) {
@@ -347,6 +299,11 @@ RankStatus Watchdog::own_status() {
   return out;
 }
 
+// To rank 0: this rank as it was at the beginning of this beat.
+void Watchdog::send_status() {
+  peers_.send(FrameKind::kStatus, message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
+}
+
 // Sends the error that stops this rank once, with the status that says so.
 void Watchdog::send_error() {
   std::string message;
@@ -356,10 +313,8 @@ void Watchdog::send_error() {
     message = *std::exchange(own_error_, std::nullopt);
   }
   if (env_.rank == 0) return set_error(0, message);
-  if (peers_.empty()) return;
-  peers_[0].stream.send(FrameKind::kStatus,
-                        message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
-  peers_[0].stream.send(FrameKind::kError, message);
+  send_status();
+  peers_.send(FrameKind::kError, message);
 }
 
 // On rank 0: the first error of a rank becomes that of all.
@@ -370,11 +325,8 @@ void Watchdog::set_error(int64_t rank, const std::string& message) {
     if (error_) return;
     error_ = error;
   }
-  const std::string body = verdict_message(error);
-  for (Peer& peer : peers_) {
-    peer.stream.send(FrameKind::kError, body);
-    peer.stream.send(FrameKind::kTable, table());
-  }
+  peers_.send(FrameKind::kError, verdict_message(error));
+  peers_.send(FrameKind::kTable, table());
 }
 
 std::string Watchdog::table() const {
@@ -387,63 +339,38 @@ std::string Watchdog::table() const {
 
 // Sends this rank's own failure once; rank 0 reads its own in decide().
 void Watchdog::send_failure() {
-  if (env_.rank == 0 || peers_.empty()) return;
+  if (env_.rank == 0) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (own_failure_status_ == 0) return;
   // The report names the step of the error, not that of the last beat.
-  peers_[0].stream.send(FrameKind::kStatus,
-                        message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
-  peers_[0].stream.send(FrameKind::kFailure, message_bytes(own_failure_status_) + own_failure_);
+  send_status();
+  peers_.send(FrameKind::kFailure, message_bytes(own_failure_status_) + own_failure_);
   own_failure_status_ = 0;
 }
 
 void Watchdog::send_beat() {
   beat_ms_ = last_ms_;
-  if (env_.rank != 0) {
-    if (peers_.empty()) return;
-    peers_[0].stream.send(FrameKind::kStatus,
-                          message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
-    return;
-  }
+  if (env_.rank != 0) return send_status();
   // n ranks receive n rows each, so with many ranks the table goes out less often than the beat.
   const int64_t bytes =
       static_cast<int64_t>(sizeof(WatchTableRow)) * env_.world_size * env_.world_size;
   const bool due = last_ms_ - table_ms_ >= std::max<int64_t>(kBeatMs, bytes / kTableBytesPerMs);
-  const std::string body = due ? table() : "";
   if (due) table_ms_ = last_ms_;
   // An empty table still shows that rank 0 is alive.
-  for (Peer& peer : peers_) peer.stream.send(FrameKind::kTable, body);
+  peers_.send(FrameKind::kTable, due ? table() : "");
 }
 
 void Watchdog::leave() {
   record_.leave();
   ranks_[env_.rank].status = record_.read();
   last_ms_ = monotonic_ms();
-  for (Peer& peer : peers_) {
-    if (env_.rank != 0) {
-      peer.stream.send(FrameKind::kStatus, message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
-    } else {
-      peer.stream.send(FrameKind::kTable, table());
-    }
-    peer.stream.send(FrameKind::kLeave, "");
+  if (env_.rank != 0) {
+    send_status();
+  } else {
+    peers_.send(FrameKind::kTable, table());
   }
-  say_goodbye();
-}
-
-// Waits until the peers have read all and closed. A socket that is closed with unread bytes loses
-// those that it sent last.
-void Watchdog::say_goodbye() {
-  for (Peer& peer : peers_) ::shutdown(peer.stream.fd(), SHUT_WR);
-  const int64_t end_ms = monotonic_ms() + kGoodbyeMs;
-  while (!peers_.empty() && monotonic_ms() < end_ms) {
-    std::vector<pollfd> waits;
-    for (const Peer& peer : peers_) waits.push_back({peer.stream.fd(), POLLIN, 0});
-    ::poll(waits.data(), waits.size(), kBeatMs);
-    std::vector<Frame> ignored;
-    peers_.erase(std::remove_if(peers_.begin(), peers_.end(),
-                                [&](Peer& peer) { return !peer.stream.receive(ignored); }),
-                 peers_.end());
-  }
+  peers_.send(FrameKind::kLeave, "");
+  peers_.say_goodbye();
 }
 
 }  // namespace xrun

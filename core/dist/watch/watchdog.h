@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "core/dist/watch/flight_record.h"
-#include "core/dist/watch/frame_stream.h"
 #include "core/dist/watch/judge.h"
 #include "core/dist/watch/rank_environment.h"
 #include "core/dist/watch/socket.h"
 #include "core/dist/watch/stopped.h"
+#include "core/dist/watch/watch_peers.h"
 
 namespace xrun {
 
@@ -73,22 +73,16 @@ class Watchdog {
   std::optional<RankVerdict> error_before(int64_t call);
 
  private:
-  struct Peer {
-    FrameStream stream;
-    int64_t rank = -1;  // -1 before its hello
-  };
-
   Stopped await_errors(std::unique_lock<std::mutex>& lock, std::chrono::seconds limit);
   void run();
   void beat();
-  void listen();
-  void receive(Peer& peer);
-  void take(Peer& peer, const Frame& frame);
-  void take_hello(Peer& peer, const std::string& body);
+  void take(int64_t rank, const Frame& frame);
+  void take_hello(int64_t rank, const std::string& body);
   void take_table(const std::string& body);
   void send_beat();
   void send_failure();
   void send_error();
+  void send_status();
   void set_error(int64_t rank, const std::string& message);
   std::string table() const;
   RankStatus own_status();
@@ -102,18 +96,15 @@ class Watchdog {
   void settle(const RankVerdict& verdict, bool reports);
   bool ends_by_itself(const RankVerdict& verdict, bool reports);
   void leave();
-  void say_goodbye();
 
   const RankEnvironment env_;
   FlightRecord& record_;
   const WatchdogHooks hooks_;
   const WatchLimits limits_;
-  const uint64_t run_id_;
-  Socket listener_;  // on rank 0
-  Socket wake_;      // ends the thread's wait
+  Socket wake_;  // ends the thread's wait
   int64_t main_thread_ = 0;
   clockid_t main_cpu_{};
-  std::vector<Peer> peers_;
+  WatchPeers peers_;
   std::vector<RankView> ranks_;
   int64_t last_ms_ = 0;  // when the loop last ran
   int64_t beat_ms_ = 0;

@@ -93,8 +93,7 @@ void Watchdog::decide() {
   }
   if (const auto found = judge(ranks_, limits_, last_ms_)) {
     const RankVerdict verdict = with_error(*found);
-    const std::string body = verdict_message(verdict);
-    for (Peer& peer : peers_) peer.stream.send(FrameKind::kVerdict, body);
+    peers_.send(FrameKind::kVerdict, verdict_message(verdict));
     settle(verdict, /*reports=*/true);
     return;
   }
@@ -136,7 +135,7 @@ void Watchdog::settle(const RankVerdict& verdict, bool reports) {
   changed_.notify_all();
   const bool ends = !ends_by_itself(verdict, reports);
   // Rank 0 sends the verdict to all; the rank that reports the end of rank 0 has nobody to tell.
-  if (ends && env_.rank == 0) say_goodbye();
+  if (ends && env_.rank == 0) peers_.say_goodbye();
   if (ends && hooks_.end) hooks_.end(verdict, reports);
 }
 

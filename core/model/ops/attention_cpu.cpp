@@ -1,7 +1,7 @@
-// xrun::varlen_attention on the CPU: kernels/cpu/attention.h for fp32 and bf16; fp16 is computed in
-// fp32; fp64 takes the composed form. The items of work depend only on the
-// shape; threads take the next item as they become free, so neither their number nor their order
-// reaches a result.
+// xrun::varlen_attention on the CPU: kernels/cpu/tree_attention.h for fp32 and bf16; fp16 is
+// computed in fp32; fp64 takes the composed form. The items of work depend only on the shape;
+// threads take the next item as they become free, so neither their number nor their order reaches a
+// result.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -15,7 +15,7 @@
 
 #include "core/model/ops/attention_op.h"
 #include "core/model/ops/scratch.h"
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/tree_attention.h"
 
 namespace xrun {
 

@@ -25,7 +25,7 @@ using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& out, const at::Tensor& lse, at::IntArrayRef cu_seqlens, double scale,
     int64_t window, at::IntArrayRef parent);
 
-// The CPU's kernels for rows that see held keys (attention.h), in fp32 and bf16.
+// The CPU's kernels for rows that see held keys (tree_attention.h), in fp32 and bf16.
 std::tuple<at::Tensor, at::Tensor> held_attention_forward(const at::Tensor& q, const at::Tensor& k,
                                                           const at::Tensor& v, const HeldKeys& held,
                                                           at::IntArrayRef cu_seqlens, double scale,

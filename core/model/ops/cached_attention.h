@@ -1,7 +1,7 @@
 #pragma once
 // Attention of new tokens to the cached keys of their sequences by library calls, for devices
 // whose cache is a tensor of blocks (core/model/kv_cache.h); the CPU has a kernel of its own
-// (kernels/cpu/cached_attention.h). The op of one call is xrun::cached_attention.
+// (cached_attention_cpu.h). The op of one call is xrun::cached_attention.
 
 #include <ATen/core/Tensor.h>
 

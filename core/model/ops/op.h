@@ -20,7 +20,7 @@ auto find_op(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
 }
 
-// True if our CPU kernels take the type of x.
+// Returns true if our CPU kernels take the type of x.
 inline bool has_kernel_type(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
 }

@@ -28,7 +28,7 @@ struct RopeAngles {
   at::Tensor cos, sin;  // [T, K/2] fp32, rounded to `type` if that is narrower
 };
 
-// True if frequencies depend on the length of the segment: dynamic and longrope.
+// Returns true if frequencies depend on the length of the segment: dynamic and longrope.
 bool rope_by_length(const RopeConfig& rope);
 
 // Equal for lengths of equal frequencies: the length itself where dynamic frequencies stretch, 0 or

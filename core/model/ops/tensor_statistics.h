@@ -28,7 +28,7 @@ struct TensorStatistics {
 TensorStatistics tensor_statistics(const at::Tensor& tensor,
                                    int64_t sample_above = int64_t{64} << 20);
 
-// True if the tensor has real numbers to read: not complex, sparse, quantised or on `meta`.
+// Returns true if the tensor has real numbers to read: not complex, sparse, quantised or on `meta`.
 bool has_statistics(const at::Tensor& tensor);
 
 }  // namespace xrun

@@ -37,7 +37,7 @@ std::vector<LinearModule> linear_modules(const ModelConfig& config);
 // Returns the role of a module, the last part of its name: "q_proj".
 std::string module_role(const std::string& module);
 
-// True if the options adapt this linear map.
+// Returns true if the options adapt this linear map.
 bool is_adapter_target(const AdapterOptions& options, const LinearModule& module);
 
 // Returns the elements of an adapter's factors, as a double: a hostile config's product must not

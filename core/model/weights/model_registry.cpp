@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if a name can be ORG/NAME or NAME, and cannot leave a folder.
+// Returns true if a name can be ORG/NAME or NAME, and cannot leave a folder.
 bool is_repository_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';

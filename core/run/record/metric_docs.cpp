@@ -114,7 +114,7 @@ bool is_placeholder(std::string_view name) {
   return name == "..." || name.ends_with("/NAME") || name.ends_with("/SOURCE");
 }
 
-// True if the documented name `ours` stands for `name`.
+// Returns true if the documented name `ours` stands for `name`.
 bool stands_for(const std::string& ours, std::string_view name) {
   if (ours == name) return true;
   const bool valid = name.starts_with("valid/");

@@ -64,7 +64,7 @@ struct StepValues {
 std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSeries& b,
                                            const std::function<bool(const StepValues&)>& holds);
 
-// True if two values have the same bits, or both are NaN.
+// Returns true if two values have the same bits, or both are NaN.
 bool same_value(double a, double b);
 
 // True for a result of the run; false for its speed (perf/*).

@@ -50,8 +50,8 @@ Json digest_of_file(const fs::path& file) {
       Json::Object{{"bytes", static_cast<int64_t>(fs::file_size(file))}, {"sha256", digest}});
 }
 
-// True if a process holds the run's lock. A lock that cannot be tried, in a folder that can only be
-// read, counts as free.
+// Returns true if a process holds the run's lock. A lock that cannot be tried, in a folder that can
+// only be read, counts as free.
 bool is_running(const fs::path& run) {
   try {
     return is_file(run / "lock") && !FileLock(run / "lock", /*wait=*/false).held();

@@ -143,7 +143,7 @@ std::string render_call_probe(const ChatTemplate& chat_template, const Json& kwa
   return "";
 }
 
-// True if the form reads the probe's call from its rendering.
+// Returns true if the form reads the probe's call from its rendering.
 bool reads_probe(std::string_view text, const CallFormat& format) {
   if (format.open.empty()) {
     // The turn's head is in front of the call. Another family's JSON in tags of its own would also

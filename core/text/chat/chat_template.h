@@ -23,7 +23,7 @@ class ChatTemplate {
   // Throws Error with the template, the line and the cause, which may be the message of the
   // template's own raise_exception.
   virtual Rendering render(const Json& messages, const Json& kwargs) const = 0;
-  // True if the template has generation marks; without them nothing is trained.
+  // Returns true if the template has generation marks; without them nothing is trained.
   virtual bool marks_generation() const = 0;
   virtual const std::string& source() const = 0;
   // Returns the template that renders a row with these kwargs: itself, or one that it holds.

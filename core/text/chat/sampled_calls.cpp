@@ -100,7 +100,7 @@ SampledCall named_call(std::string_view text, const CallFormat& format) {
 
 // ---- tags
 
-// True if the prompt's tools say that a parameter is a text.
+// Returns true if the prompt's tools say that a parameter is a text.
 bool is_text_parameter(const Json& tools, std::string_view tool, std::string_view parameter) {
   if (!tools.is_array()) return false;
   for (const Json& one : tools.as_array()) {

@@ -8,8 +8,8 @@
 
 namespace xrun {
 
-// True if `marked` renders the text of `stock` for every probe that `stock` renders, and enough of
-// these hold an answer to decide.
+// Returns true if `marked` renders the text of `stock` for every probe that `stock` renders, and
+// enough of these hold an answer to decide.
 bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked);
 
 // Returns the error of the first probe if a template renders none of them; else nothing.

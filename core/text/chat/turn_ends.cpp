@@ -28,8 +28,8 @@ bool is_marker(const Tokenizer& tokenizer, int32_t id) {
   return tokenizer.is_special(id) || id == tokenizer.eos_id();
 }
 
-// True if the text has special tokens other than BOS. A template whose markers are plain text to
-// this tokenizer also ends its turns with plain text.
+// Returns true if the text has special tokens other than BOS. A template whose markers are plain
+// text to this tokenizer also ends its turns with plain text.
 bool writes_markers(const Tokenizer& tokenizer, const ChatTokens& side) {
   return std::any_of(side.ids.begin(), side.ids.end(), [&](int32_t id) {
     return id != tokenizer.bos_id() && is_marker(tokenizer, id);
@@ -55,7 +55,8 @@ TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
   return marker || !writes_markers(tokenizer, side) ? TurnEnd::kToken : TurnEnd::kText;
 }
 
-// True if a trained block is the head of a turn, not a turn: the template writes both its ends.
+// Returns true if a trained block is the head of a turn, not a turn: the template writes both its
+// ends.
 bool is_head(const ChatTokens& side, ByteRange turn) {
   const std::string_view text = std::string_view(side.rendering.text).substr(0, turn.end);
   const size_t last = text.find_last_not_of(" \t\r\n");

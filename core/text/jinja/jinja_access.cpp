@@ -38,7 +38,7 @@ Value no_attribute(const Value& object, std::string_view name) {
   return Value::no_attribute(object_name(object), name);
 }
 
-// True if dicts have a Python attribute of this name, which `.name` finds before the key.
+// Returns true if dicts have a Python attribute of this name, which `.name` finds before the key.
 // Chosen by the first letter: each attribute access of a message asks this.
 bool is_dict_attribute(std::string_view name) {
   switch (name.empty() ? 0 : name[0]) {

@@ -68,7 +68,7 @@ bool is_case_ignorable_point(uint32_t point) {
   }
 }
 
-// True if the sigma at `at` ends a word: a letter before it, none after it.
+// Returns true if the sigma at `at` ends a word: a letter before it, none after it.
 bool ends_word(std::string_view bytes, size_t at) {
   // The nearest character before it that is not ignored.
   uint32_t before = 0;

@@ -62,8 +62,8 @@ Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   return Value::list(std::move(pieces));
 }
 
-// True if bounds that slice() has checked are beyond the end of a string or cross each other. As in
-// Python not even "" is found between such bounds.
+// Returns true if bounds that slice() has checked are beyond the end of a string or cross each
+// other. As in Python not even "" is found between such bounds.
 bool bounds_cross(const Value& text, const Value* start, const Value* stop) {
   const int64_t length = text_length(text.text());
   const auto bound = [&](const Value* value, int64_t none) {

@@ -177,7 +177,8 @@ struct Function : SharedValue {
   virtual bool attribute(std::string_view, Value&) const { return false; }
 };
 
-// True if Python could use the value as a key: not a list, a dict, or a tuple that holds one.
+// Returns true if Python could use the value as a key: not a list, a dict, or a tuple that holds
+// one.
 bool is_hashable(const Value& value);
 // Returns the nesting depth of a value, 0 for scalars; require_depth throws Fault beyond
 // kMaxValueDepth.

@@ -20,15 +20,15 @@ bool is_space_at(std::string_view text, size_t at) {
   return char_kind(utf8_character(text, at)) == CharKind::kSpace;
 }
 
-// True if a word character is adjacent to [begin, end).
+// Returns true if a word character is adjacent to [begin, end).
 bool touches_word(std::string_view text, size_t begin, size_t end) {
   const bool before = begin > 0 && is_word(utf8_character(text, utf8_before(text, begin)));
   const bool after = end < text.size() && is_word(utf8_character(text, end));
   return before || after;
 }
 
-// True if the text has both spaces (or U+2581) and other characters: it may match across a split
-// point.
+// Returns true if the text has both spaces (or U+2581) and other characters: it may match across a
+// split point.
 bool mixes_spaces(std::string_view text) {
   bool spaces = false, others = false;
   for (size_t at = 0; at < text.size(); at += utf8_size(text[at])) {

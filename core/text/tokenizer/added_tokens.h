@@ -37,7 +37,7 @@ class SpecialRanges {
  public:
   explicit SpecialRanges(const EncodeOptions& options);
   bool none() const { return !all_ && runs_.empty(); }
-  // True if one run of touching ranges contains the whole range.
+  // Returns true if one run of touching ranges contains the whole range.
   bool allow(ByteRange range) const;
 
  private:

@@ -21,7 +21,7 @@ class Charsmap {
   // Returns the replacement of the shortest prefix of `part` in the trie, or nullopt. An index
   // outside the table counts as unknown.
   std::optional<std::string_view> find(std::string_view part) const;
-  // True if no search leaves the table, so that a library without bounds checks may use it.
+  // Returns true if no search leaves the table, so that a library without bounds checks may use it.
   bool is_sound() const;
 
  private:

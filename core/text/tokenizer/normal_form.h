@@ -10,7 +10,7 @@ namespace xrun {
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
-// True if the form may change a character, move it, or compose it with the one before it.
+// Returns true if the form may change a character, move it, or compose it with the one before it.
 bool is_unstable(uint32_t code_point, NormalForm form);
 
 // Returns the normal form of a stretch that begins at a stable character or at the start of the

@@ -35,7 +35,7 @@ SplitBehavior read_behavior(const ComponentSpec& spec) {
                   spec.where(), name));
 }
 
-// True if stretch `i` joins the one before it.
+// Returns true if stretch `i` joins the one before it.
 bool joins_previous(const std::vector<Stretch>& s, size_t i, SplitBehavior behavior) {
   if (i == 0) return false;
   switch (behavior) {

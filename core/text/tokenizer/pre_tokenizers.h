@@ -31,7 +31,7 @@ class PreTokenizer {
     (void)split;
     return SafeSplit::kNone;
   }
-  // True if the model reads the bytes of a piece through the byte alphabet.
+  // Returns true if the model reads the bytes of a piece through the byte alphabet.
   virtual bool maps_bytes() const { return false; }
   // Adds what this stage does to the spelling of a text; most only cut it.
   virtual void describe(TextSpelling& spelling) const { (void)spelling; }

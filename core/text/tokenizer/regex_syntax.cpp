@@ -186,7 +186,7 @@ class RegexTranslation {
     return true;
   }
 
-  // True if an interval begins at at_; sets `end` to its brace. "{,n}" is one.
+  // Returns true if an interval begins at at_; sets `end` to its brace. "{,n}" is one.
   bool find_interval(size_t& end) const {
     end = at_ + 1;
     size_t digits = 0;

@@ -200,7 +200,7 @@ class SentencePieceStage : public DecodeStage {
     at_begin_ = false;
     next_.push(text);
   }
-  // True if more bytes may complete the character of the run at `at`.
+  // Returns true if more bytes may complete the character of the run at `at`.
   bool may_continue(size_t at) const {
     const auto lead = static_cast<unsigned char>(run_[at]);
     // Lead bytes in UTF-8 (RFC 3629): C2 to DF of two bytes, E0 to EF of three, F0 to F4 of four.

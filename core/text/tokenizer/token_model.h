@@ -78,7 +78,7 @@ struct ModelSource {
   bool flag(std::string_view key) const;
   // Returns the "type"; a file older than that key is BPE.
   std::string type() const;
-  // True if the model may read bytes instead of their spelling.
+  // Returns true if the model may read bytes instead of their spelling.
   bool can_map_bytes() const;
 };
 

@@ -69,7 +69,7 @@ std::unique_ptr<const Component> make_stage(
   return make({*json, name + ": " + key});
 }
 
-// True if a normalizer or pre-tokenizer puts a space before the text.
+// Returns true if a normalizer or pre-tokenizer puts a space before the text.
 bool prefixes_space(const Json* stage) {
   // Also within sequences.
   if (stage == nullptr || !stage->is_object()) return false;

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxVocabularyBytes = 512 << 20;
 
-// True if the vocabulary spells every byte in the byte alphabet, as GPT-2's does.
+// Returns true if the vocabulary spells every byte in the byte alphabet, as GPT-2's does.
 bool spells_all_bytes(std::string_view vocab_json) {
   // U+0143 is the last character of the alphabet, the byte 0xAD; few other vocabularies have it.
   return vocab_json.find("\"\u0143\"") != std::string_view::npos ||

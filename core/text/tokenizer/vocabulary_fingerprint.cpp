@@ -25,7 +25,7 @@ bool same_token(const Tokenizer& a, const Tokenizer& b, int32_t id) {
   return a.piece(id) == b.piece(id) && a.is_special(id) == b.is_special(id);
 }
 
-// True if a token of `own` has another id in `other`, which has none at this one.
+// Returns true if a token of `own` has another id in `other`, which has none at this one.
 bool is_renumbered(const Tokenizer& own, const Tokenizer& other, int32_t id) {
   const std::string_view piece = own.piece(id);
   return !piece.empty() && other.id_of(piece).has_value();

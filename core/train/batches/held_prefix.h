@@ -32,8 +32,8 @@ class HeldPrefix {
   // Returns why no prefix is held for such a model: "" on a CPU without experts and dropout.
   static std::string obstacle(const ModelConfig& config, const AdapterOptions* adapter,
                               c10::Device device);
-  // True if a model uses the held prefix: it has no obstacle, is trained, and all sequences have
-  // equal rotary frequencies. Another model computes the prefix with every micro-batch.
+  // Returns true if a model uses the held prefix: it has no obstacle, is trained, and all sequences
+  // have equal rotary frequencies. Another model computes the prefix with every micro-batch.
   bool serves(const Model& model) const;
   // Returns why a trained model does not use it; "" if it does.
   std::string obstacle(const Model& model) const;

@@ -93,8 +93,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   void close();
   uint64_t generation() const { return generation_; }
 
-  // True if losses may be given in a unit: pairs if the data have them, groups if every segment has
-  // one that is whole in this micro-batch, chunks if the rows name them.
+  // Returns true if losses may be given in a unit: pairs if the data have them, groups if every
+  // segment has one that is whole in this micro-batch, chunks if the rows name them.
   bool has_unit(Unit unit) const;
   // Returns the weights of a unit's losses, float32 on the CPU: pair [P], sequence [n], token [R],
   // group (the mean over its segments) and chunk (its segment's, whatever its length) in the order

@@ -19,8 +19,8 @@
 namespace xrun {
 namespace {
 
-// True if every trained token is a unit: the batch has no chunks, or those of another teacher,
-// which say nothing about its own tokens.
+// Returns true if every trained token is a unit: the batch has no chunks, or those of another
+// teacher, which say nothing about its own tokens.
 bool is_by_row(const PackedBatch& pack, const CompanionPack& tokens) {
   return tokens.fingerprint.empty() && (pack.chunk.empty() || pack.companion != nullptr);
 }

@@ -76,8 +76,8 @@ class FrozenModel : public LogprobSource {
   // Hashes loaded weights again. Throws Error if they changed in memory.
   void check_digest();
 
-  // True if the tokens of a batch are of this model's vocabulary, one of the two extends the other,
-  // or the batch does not say. Throws Error if the model has no tokenizer to compare.
+  // Returns true if the tokens of a batch are of this model's vocabulary, one of the two extends
+  // the other, or the batch does not say. Throws Error if the model has no tokenizer to compare.
   bool reads_tokens_of(const MicroBatch& micro) const;
   // Throws Error that names both unless it reads the batch's own tokens; if one of them is a token
   // that only the batch's vocabulary has; and if one of the batch's sequences is longer than the

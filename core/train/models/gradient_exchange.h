@@ -70,7 +70,7 @@ class GradientExchange {
   // The sum over this rank's range of a bucket, [ranges.size(bucket, rank)] fp32; values of weights
   // without a gradient are unspecified.
   const at::Tensor& sum(int64_t bucket) const { return sums_[static_cast<size_t>(bucket)]; }
-  // True if a weight with a slice in this rank's range has a gradient.
+  // Returns true if a weight with a slice in this rank's range has a gradient.
   bool has_gradient(int64_t tensor) const { return seen_[static_cast<size_t>(tensor)]; }
 
   // The buffer that this rank's gradients of a bucket are sent from, [size of the bucket] fp32,

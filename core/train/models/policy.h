@@ -81,7 +81,7 @@ class Policy : public LogprobSource,
 
   int64_t vocab() const { return vocab_; }  // rows of the model's embedding
   bool loaded() const override { return model_ != nullptr; }
-  // True if answers need weights that are not loaded yet.
+  // Returns true if answers need weights that are not loaded yet.
   bool needs_weights() const { return !loaded() && !is_replaced(); }
   int64_t update_count() const;  // 0 before the weights are loaded
   // Returns the digest that a frozen model of the compute type has before any update. Loads the
@@ -98,7 +98,7 @@ class Policy : public LogprobSource,
                                      FetchedModel* fetched = nullptr);
   // Options of such a model, where the policy has no adapter.
   LoadOptions frozen_options() const;
-  // True if a training forward has dropout.
+  // Returns true if a training forward has dropout.
   bool has_noise() const;
   // Sets the folder for the weights of references taken after training began.
   void set_snapshot_dir(std::filesystem::path dir) { snapshot_dir_ = std::move(dir); }

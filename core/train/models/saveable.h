@@ -99,8 +99,8 @@ class Trainable {
   virtual at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) {
     return parameters()[parameter].master.detach().view({-1}).narrow(0, begin, size);
   }
-  // True if ranks hold only ranges of this master (core/model/ranged_weights.h). Such masters come
-  // before whole ones.
+  // Returns true if ranks hold only ranges of this master (core/model/ranged_weights.h). Such
+  // masters come before whole ones.
   virtual bool holds_ranges(size_t /*parameter*/) { return false; }
 
   // Returns true if the object awaits each master before it reads one, from now on; false if an

@@ -42,7 +42,7 @@ FoldSettings read_fold(const Json& batch);
 // The configuration's `batch`.
 BatchSizes config_sizes(lua_State* L);
 
-// True if rows of this kind are cut into windows: text and token rows under batch.tokens.
+// Returns true if rows of this kind are cut into windows: text and token rows under batch.tokens.
 bool cuts_windows(RowKind kind, const BatchSizes& sizes);
 
 // The set in windows of max_length, tokens or max_tokens, whichever is least: in training and in

@@ -60,7 +60,7 @@ std::vector<Reward> call_group_reward(lua_State* L, const LuaRef& function,
                                       const SampleTable& samples, const std::vector<int64_t>& group,
                                       const RewardSettings& settings);
 
-// True if the failure of a reward ends the run, so that no later one needs a call.
+// Returns true if the failure of a reward ends the run, so that no later one needs a call.
 bool ends_scoring(const std::vector<Reward>& rewards, const RewardSettings& settings);
 
 }  // namespace xrun

@@ -4,48 +4,18 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/json.h"
 #include "core/model/cost/memory_plan.h"
+#include "lua/bind/run/planned_models.h"
 
 namespace xrun {
-
-class AdamW;
-class FrozenModel;
-class Policy;
-class Reference;
-class SessionModels;
-struct StepLoop;
-
-// The models of a run.
-struct RunModels {
-  std::vector<std::shared_ptr<Policy>> policies;  // each once; first those it saves
-  std::vector<std::shared_ptr<AdamW>> optimizers;
-  std::vector<std::shared_ptr<Reference>> references = {};
-  std::vector<std::shared_ptr<FrozenModel>> frozen = {};
-  // The configuration's settings of xrun.kd; its loss is "" where they name none.
-  std::optional<std::string> kd_loss = {};
-  bool kd_support = false;  // it keeps gradients of the logits at a few columns alone
-};
-
-// Returns the models with all that the recipe has opened, saved by the run or not.
-RunModels with_session_models(RunModels models, const SessionModels& session);
-
-// The device of the first; the CPU without one. All models of a run are on one device.
-c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
 
 // Throws Error as check_memory does if weights, gradients and optimizers exceed the memory
 // for any batch size. Loads nothing.
 void check_before_load(const RunModels& models);
-
-// Returns the models of a loop with the shapes of its memory plan on a device, which need not be
-// theirs, the twin of every reference and every frozen model included. Loads and checks nothing.
-std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop,
-                                         c10::Device device);
 
 // The plan of a run's models over one loop. The largest micro-batch is found by the lengths of
 // rows: of every step, or of a sample if there are too many. Every optimizer counts, whichever loop

@@ -9,6 +9,7 @@
 #include "core/config/config_set.h"
 #include "core/run/resumed_run.h"
 #include "core/run/run_dir.h"
+#include "lua/bind/recipe_text.h"
 
 namespace xrun {
 

@@ -36,8 +36,8 @@ double adapter_dropout(const std::vector<std::shared_ptr<Policy>>& policies) {
   return most;
 }
 
-// True if a policy runs on a GPU and has layers with a window. The library calls of a tree know no
-// windows, so such a layer would compute the products of all pairs of tokens.
+// Returns true if a policy runs on a GPU and has layers with a window. The library calls of a tree
+// know no windows, so such a layer would compute the products of all pairs of tokens.
 bool windows_on_gpu(const std::vector<std::shared_ptr<Policy>>& policies) {
   return std::any_of(policies.begin(), policies.end(), [](const auto& policy) {
     const std::vector<int64_t> windows = read_model_config(policy->dir()).windows;

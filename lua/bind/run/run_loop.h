@@ -62,7 +62,7 @@ class RunLoop {
   void leave_loop(const Json& state);
   // Ends a loop between two bodies for good; the remaining bodies do not run.
   void end_early(StepLoop& loop);
-  // True if a resume passes over all bodies of a loop that has not begun.
+  // Returns true if a resume passes over all bodies of a loop that has not begun.
   bool is_replayed(const StepLoop& loop) const;
   void log(const Metrics& metrics);
   // Marks the open body's update as done and counts its tokens.

@@ -89,8 +89,8 @@ double score_of(lua_State* L, const SampleSettings& settings, const Sample& samp
   return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
 }
 
-// True if the set has the extra column. Without it the prompts are answered but not scored, which
-// is reported.
+// Returns true if the set has the extra column. Without it the prompts are answered but not scored,
+// which is reported.
 bool has_column(RunLoop& run, const DataHandle& data, const std::string& column) {
   std::vector<std::string> names;
   for (const ExtraColumn& column : data.set.extra_columns()) names.push_back(column.name);

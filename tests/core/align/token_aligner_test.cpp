@@ -41,7 +41,7 @@ double coverage_of(const TokenAligner& aligner, const AlignedTokens& aligned) {
   return quality.coverage();
 }
 
-// True if the ids alone say which bytes the text has.
+// Returns true if the ids alone say which bytes the text has.
 bool spelled_by_ids(const std::string& text) { return text[0] != 'x' && text[0] != 'H'; }
 
 void check_all_texts(const std::shared_ptr<const Tokenizer>& s,

@@ -130,7 +130,8 @@ class RandomCuts {
   std::map<std::string, int32_t> by_text_;
 };
 
-// True if every byte at which both sides end a token ends a pair; of equal texts without specials.
+// Returns true if every byte at which both sides end a token ends a pair; of equal texts without
+// specials.
 bool is_finest(const TokenTable& table, const std::vector<int32_t>& s,
                const std::vector<int32_t>& t, const Alignment& pairs) {
   const auto ends_of = [&](const std::vector<int32_t>& ids) {

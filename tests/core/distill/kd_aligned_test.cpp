@@ -23,6 +23,9 @@ namespace {
 
 constexpr double kCe = 0.3;  // weight of the cross entropy beside the chunks
 
+constexpr KdLoss kLosses[] = {KdLoss::kProjected, KdLoss::kGold, KdLoss::kRelaxed, KdLoss::kUld,
+                              KdLoss::kHybrid};
+
 // Either a student of bytes and a teacher of pieces, or the reverse.
 class KdAligned : public TwoTokenizers {
  protected:
@@ -178,6 +181,18 @@ class KdAligned : public TwoTokenizers {
     return out;
   }
 
+  void expect_oracle() {
+    const auto whole = batch(documents(texts()), 1000);
+    for (const KdLoss loss : kLosses) {
+      const KdPair given = pair(loss);
+      const Stepped want = oracle(texts(), given), got = step(*whole, objective(given));
+      EXPECT_EQ(whole->micros()[0]->unit_count(Unit::kChunk), chunks_);
+      EXPECT_NEAR(got.loss, want.loss, 1e-5 * std::abs(want.loss)) << kd_loss_name(loss);
+      EXPECT_LT(distance(got, want), 1e-5) << kd_loss_name(loss);
+    }
+    EXPECT_GT(chunks_, 20);
+  }
+
   // The norm of the difference over the norm.
   static double distance(const Stepped& a, const Stepped& b) {
     double difference = 0, size = 0;
@@ -205,32 +220,9 @@ class KdAlignedPieces : public KdAligned {
   KdAlignedPieces() : KdAligned(/*bytes_learn=*/false) {}
 };
 
-constexpr KdLoss kLosses[] = {KdLoss::kProjected, KdLoss::kGold, KdLoss::kRelaxed, KdLoss::kUld,
-                              KdLoss::kHybrid};
+TEST_F(KdAligned, TheStepMatchesADenseOracle) { expect_oracle(); }
 
-TEST_F(KdAligned, TheStepMatchesADenseOracle) {
-  const auto whole = batch(documents(texts()), 1000);
-  for (const KdLoss loss : kLosses) {
-    const KdPair given = pair(loss);
-    const Stepped want = oracle(texts(), given), got = step(*whole, objective(given));
-    EXPECT_EQ(whole->micros()[0]->unit_count(Unit::kChunk), chunks_);
-    EXPECT_NEAR(got.loss, want.loss, 1e-5 * std::abs(want.loss)) << kd_loss_name(loss);
-    EXPECT_LT(distance(got, want), 1e-5) << kd_loss_name(loss);
-  }
-  EXPECT_GT(chunks_, 20);
-}
-
-TEST_F(KdAlignedPieces, TheStepMatchesADenseOracle) {
-  const auto whole = batch(documents(texts()), 1000);
-  for (const KdLoss loss : kLosses) {
-    const KdPair given = pair(loss);
-    const Stepped want = oracle(texts(), given), got = step(*whole, objective(given));
-    EXPECT_EQ(whole->micros()[0]->unit_count(Unit::kChunk), chunks_);
-    EXPECT_NEAR(got.loss, want.loss, 1e-5 * std::abs(want.loss)) << kd_loss_name(loss);
-    EXPECT_LT(distance(got, want), 1e-5) << kd_loss_name(loss);
-  }
-  EXPECT_GT(chunks_, 20);
-}
+TEST_F(KdAlignedPieces, TheStepMatchesADenseOracle) { expect_oracle(); }
 
 TEST_F(KdAligned, ACachedTeacherGivesTheBitsOfTheOnlineOne) { expect_cached_is_online(); }
 

@@ -55,6 +55,11 @@ inline RunIdentity toy_identity(int64_t epochs = 1) {
   return identity;
 }
 
+inline RunDir open_dir(const std::filesystem::path& path, bool resume = false, bool force = false,
+                       const RunIdentity& identity = toy_identity()) {
+  return RunDir::open(identity, {path, resume, force});
+}
+
 struct ToyLoop {
   int64_t size = 4;
   std::vector<int64_t> phases = {10};

@@ -42,6 +42,18 @@ class StepTest : public testing::Test {
     return std::sqrt(difference / size);
   }
 
+  void expect_falling_loss() {
+    const std::vector<TinyPair> pairs = tiny_pairs(6);
+    double loss = 0;
+    for (int step = 0; step < 8; ++step) {
+      BatchInfo info;
+      info.step = step;
+      loss = value(train_step({{tiny_batch(pairs, 6, info).get(), dpo_objective()}}, adamw_.get()),
+                   "loss");
+    }
+    EXPECT_LT(loss, 0.3);
+  }
+
   TinyFolder folder_;
   std::shared_ptr<Policy> policy_;
   std::shared_ptr<Reference> reference_;

@@ -13,6 +13,7 @@
 #include "core/run/resume.h"
 #include "core/run/resumed_run.h"
 #include "core/share/bundle_maker.h"
+#include "lua/bind/recipe_text.h"
 #include "lua/bind/session.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/bundle_arguments.h"

@@ -245,8 +245,8 @@ Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   return finding;
 }
 
-// True if a line of the text may assign to the field: `.gap =`, `.gap, x.other =`, or its name as a
-// string.
+// Returns true if a line of the text may assign to the field: `.gap =`, `.gap, x.other =`, or its
+// name as a string.
 bool may_assign(std::string_view text, const std::string& field) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   for (size_t i = 1; i < tokens.size(); ++i) {
@@ -268,8 +268,8 @@ bool may_assign(std::string_view text, const std::string& field) {
   return false;
 }
 
-// True if the field may be made by what a dry step leaves out: rollouts, a module of the recipe, a
-// line that another step runs.
+// Returns true if the field may be made by what a dry step leaves out: rollouts, a module of the
+// recipe, a line that another step runs.
 bool may_be_made(const RecipeContext& context, const StepLoop& loop, const std::string& field) {
   const bool rollouts =
       std::any_of(loop.sources.begin(), loop.sources.end(), [](const StepSource& source) {

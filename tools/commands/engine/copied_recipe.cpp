@@ -16,6 +16,7 @@
 #include "core/share/input_files.h"
 #include "core/share/recipe_sources.h"
 #include "lua/bind/recipe.h"
+#include "lua/bind/recipe_text.h"
 
 namespace xrun {
 

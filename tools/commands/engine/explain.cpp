@@ -22,6 +22,7 @@
 #include "core/run/resumed_run.h"
 #include "core/text/chat/chat_template.h"
 #include "lua/api/api_text.h"
+#include "lua/bind/recipe_text.h"
 #include "lua/prompt/prompt_verbs.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/command_names.h"

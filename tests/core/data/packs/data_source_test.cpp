@@ -2,10 +2,8 @@
 
 #include "core/data/packs/data_source.h"
 
-#include <filesystem>
 #include <set>
 
-#include "core/data/rows/conversation_tokens.h"
 #include "core/data/rows/data_fault.h"
 #include "tests/core/data/rows/pair_fixture.h"
 #include "tests/tree.h"
@@ -166,65 +164,6 @@ TEST_F(DataSources, AVocabularyThatIsTooSmallIsNamedByItsRow) {
             std::string::npos);
 }
 
-TEST_F(DataSources, AnUnmarkedTemplateIsRefused) {
-  const auto unmarked = std::make_shared<HandChatml>(false);
-  const DataOptions some = options(pair_row("q", "yes", "no"));
-  EXPECT_NE(error_of([&] {
-              DataSet::open(some, tokenizer(), unmarked);
-            }).find("has no {% generation %} marks"),
-            std::string::npos);
-}
-
-// Above the limit of the renderer the number of tokens is unknown, and over_length still applies.
-TEST_F(DataSources, SlowRowsThatCannotBeRenderedRaiseOrAreDropped) {
-  const std::string long_answer(kMaxConversationBytes, 'y');
-  DataOptions some = options(pair_row("q", "yes", "no") + pair_row("q", long_answer, "no"));
-  const std::string message = error_of([&] { open(some); });
-  EXPECT_NE(message.find("pairs.jsonl:2: the conversation and its tools have 25,165,838 bytes of "
-                         "text, at most 25,165,824 are rendered\n  row  {\"prompt\":\"q\""),
-            std::string::npos)
-      << message;
-  EXPECT_TRUE(
-      message.ends_with("\n  continue with\n    --set over_length=drop  leave such rows out; "
-                        "with it xrun check counts them"))
-      << message;
-  some.settings.over_length = OverLength::kDrop;
-  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
-  some.settings.over_length = OverLength::kCut;
-  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1) << "it cannot be cut";
-}
-
-TEST_F(DataSources, AMaxLengthThatDropsEveryRowIsRefusedWithTheLongest) {
-  DataOptions some = options(pair_row("q", std::string(100, 'y'), "no") +
-                             pair_row("q", std::string(80, 'y'), "no"));
-  some.settings.max_length = 60;
-  some.settings.over_length = OverLength::kDrop;
-  const std::string message = error_of([&] { open(some); });
-  EXPECT_NE(message.find("none of its 2 rows can be used; the longest has 122 tokens"),
-            std::string::npos)
-      << message;
-  EXPECT_NE(message.find("--set max_length=122"), std::string::npos) << message;
-  // From the finished cache too.
-  EXPECT_EQ(error_of([&] { open(some); }), message);
-  some.settings.model_length = 100;
-  EXPECT_EQ(error_of([&] { open(some); }).find("max_length=122"), std::string::npos);
-  some.settings.model_length = 0;
-  some.settings.max_length = 122;
-  EXPECT_EQ(open(some).size(), 2);
-}
-
-TEST_F(DataSources, ARowWhosePromptFillsMaxLengthIsDroppedByACut) {
-  DataOptions some =
-      options(pair_row("q", "yes", "no") + pair_row(std::string(100, 'q'), "yes", "no") +
-              pair_row("q", "yes", "no, not"));
-  some.settings.max_length = 60;
-  some.settings.over_length = OverLength::kCut;
-  some.max_bad = 0;  // rows that over_length leaves out are not bad
-  const DataSet set = open(some);
-  EXPECT_EQ(set.size(), 2);
-  EXPECT_EQ(set.ledger().sources[0].dropped.at("no_answer_left"), 1);
-}
-
 TEST_F(DataSources, AnErrorOfTheDataShowsItsRowAndASettingThatHelps) {
   DataOptions some = options(numbered_pairs(3) + pair_row("q", "", "no"));
   some.max_bad = 0.1;
@@ -247,101 +186,6 @@ TEST_F(DataSources, RowsWithOneFaultAreListedOnce) {
   EXPECT_EQ(message.find("pairs.jsonl:2"), std::string::npos) << message;
   EXPECT_NE(message.find("pairs.jsonl:3:2  malformed_json: is not valid JSON"), std::string::npos)
       << message;
-}
-
-TEST_F(DataSources, OverLongRowsRaiseDropOrAreCut) {
-  DataOptions some =
-      options(pair_row("q", "yes", "no") + pair_row("q", std::string(100, 'y'), "no"));
-  some.settings.max_length = 60;
-  EXPECT_NE(error_of([&] { open(some); }).find("pairs.jsonl:2: the chosen side has 122 tokens"),
-            std::string::npos);
-  some.settings.over_length = OverLength::kDrop;
-  EXPECT_EQ(open(some).ledger().sources[0].dropped.at("too_long"), 1);
-  some.settings.over_length = OverLength::kCut;
-  const DataSet cut = open(some);
-  const SourceLedger& ledger = cut.ledger().sources[0];
-  EXPECT_EQ(ledger.cut_tokens, 62);
-  ASSERT_EQ(ledger.cut_at.size(), 1u);
-  EXPECT_TRUE(ledger.location(ledger.cut_at[0].at).ends_with("pairs.jsonl:2"));
-  EXPECT_EQ(ledger.cut_at[0].tokens - ledger.cut_at[0].cut_tokens,
-            60 + std::ssize(cut.stream(1, 1).ids));
-  EXPECT_EQ(ledger.cut_kept, std::string(12, 'y'));
-  EXPECT_EQ(ledger.cut_lost, std::string(12, 'y'));
-  EXPECT_EQ(std::ssize(cut.stream(1, kChosen).ids), 60);
-}
-
-// A template whose turns end outside of the trained span.
-class OpenEnded : public HandChatml {
- public:
-  Rendering render(const Json& messages, const Json& kwargs) const override {
-    Rendering out = HandChatml::render(messages, kwargs);
-    const uint32_t end = static_cast<uint32_t>(std::string("<|im_end|>").size());
-    for (ByteRange& turn : out.turns) turn.end -= end;
-    std::vector<RenderSpan> spans;
-    for (RenderSpan span : out.spans) {
-      const bool is_end = span.generation && span.origin == Origin::kTemplate;
-      span.generation = span.generation && !is_end;
-      if (!spans.empty() && spans.back().origin == span.origin &&
-          spans.back().generation == span.generation) {
-        spans.back().end = span.end;
-      } else {
-        spans.push_back(span);
-      }
-    }
-    out.spans = spans;
-    return out;
-  }
-};
-
-TEST_F(DataSources, ABrokenLawStopsBeforeAnythingIsBuiltUnlessItIsOff) {
-  const auto broken = std::make_shared<OpenEnded>();
-  DataOptions some = options(numbered_pairs(3));
-  const std::string message = error_of([&] { DataSet::open(some, tokenizer(), broken); });
-  EXPECT_NE(message.find("pairs.jsonl:1: the chat template \"hand\" breaks the law "
-                         "\"eot_trained\" in 3 of 3 rows"),
-            std::string::npos)
-      << message;
-  EXPECT_FALSE(std::filesystem::exists(some.cache_root / "data"));
-  some.disabled_laws = {"eot_trained"};
-  EXPECT_EQ(error_of([&] { DataSet::open(some, tokenizer(), broken); }), "");
-  some.disabled_laws = {"eot_trainde"};
-  EXPECT_NE(error_of([&] { DataSet::open(some, tokenizer(), broken); }).find("eot_trained"),
-            std::string::npos);
-}
-
-// A template whose blocks cover no answer.
-class Unmarked : public HandChatml {
- public:
-  Rendering render(const Json& messages, const Json& kwargs) const override {
-    Rendering out = HandChatml::render(messages, kwargs);
-    out.turns.clear();
-    for (RenderSpan& span : out.spans) span.generation = false;
-    return out;
-  }
-};
-
-TEST_F(DataSources, AMaskThatIsEmptyInEveryRowIsMendedByTheTemplateAlone) {
-  const auto unmarked = std::make_shared<Unmarked>();
-  DataOptions some = options(numbered_pairs(3));
-  const auto message = [&] {
-    return error_of([&] { DataSet::open(some, tokenizer(), unmarked); });
-  };
-  const std::string law = message();
-  EXPECT_NE(law.find("\"mask_not_empty\" in 3 of 3 rows"), std::string::npos) << law;
-  EXPECT_NE(law.find("\n  mark the text of assistant turns in the template"), std::string::npos)
-      << law;
-  EXPECT_NE(law.find("\n  continue with\n    --set template="), std::string::npos) << law;
-  EXPECT_EQ(law.find("laws."), std::string::npos) << law;
-  some.disabled_laws = {"mask_not_empty"};
-  const std::string rows = message();
-  EXPECT_NE(rows.find("empty_mask: no token of the chosen side is trained: no {% generation %} "
-                      "block of the template covers an answer"),
-            std::string::npos)
-      << rows;
-  // Every token around the answers is trained.
-  some.settings.train_on = TrainOn::kAll;
-  some.disabled_laws = {};
-  EXPECT_NE(message().find("laws.mask_not_empty=false"), std::string::npos) << message();
 }
 
 // Every spelling and every reason of tests/data, so that a change of either shows.
@@ -370,22 +214,6 @@ TEST_F(DataSources, TheSampleFilesAreAccountedFor) {
                                             {"wrong_type", 2}}));
   EXPECT_EQ(bad.size(), 2);
   EXPECT_EQ(bad.ledger().sources[0].lines, 16);
-}
-
-TEST_F(DataSources, TheErrorOfALongRowCountsTheLongRowsReadWithIt) {
-  const std::string fits = pair_row("q", "yes", "no");
-  const std::string longer = pair_row("q", std::string(100, 'y'), "no");
-  const auto error = [&](const std::string& rows) {
-    DataOptions raise = options(rows);
-    raise.settings.max_length = 60;
-    return error_of([&] { open(raise); });
-  };
-  const std::string many = error(fits + longer + fits + longer + longer + fits);
-  EXPECT_NE(many.find("pairs.jsonl:2: the chosen side has 122 tokens"), std::string::npos) << many;
-  EXPECT_NE(many.find("; 3 rows up to line 6 are too long\n"), std::string::npos) << many;
-  EXPECT_NE(error(longer + fits).find("; no other row up to line 2 is too long\n"),
-            std::string::npos);
-  EXPECT_EQ(error(fits + longer).find("up to line"), std::string::npos) << "nothing was counted";
 }
 
 }  // namespace

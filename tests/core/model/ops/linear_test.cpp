@@ -64,8 +64,8 @@ TEST(Linear, Fp32AgreesWithDoublePrecisionAndSoDoItsGradients) {
   }
 }
 
-// True if every row of x weight^T has the bits of the whole product when fewer rows are multiplied,
-// from the beginning, the middle and the end, by one thread and by two.
+// Returns true if every row of x weight^T has the bits of the whole product when fewer rows are
+// multiplied, from the beginning, the middle and the end, by one thread and by two.
 template <class Product>
 bool rows_see_only_themselves(int64_t in, int64_t out, const Product& product) {
   const int threads = at::get_num_threads();

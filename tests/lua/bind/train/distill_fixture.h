@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
+#include "tests/lua/bind/train/dry_run.h"
 #include "tests/tree.h"
 
 namespace xrun {
@@ -71,21 +71,6 @@ class Distillation : public FrozenRuns {
     return all;
   }
   static std::string recipe() { return read_file(source_path("recipes/distill.lua")); }
-  // The error of a dry run without weights, as of `xrun check`; "" if it would train.
-  static std::string dry_error(const std::string& text, const std::vector<std::string>& sets) {
-    write_file_atomic("test.lua", text);
-    RecipeOptions options;
-    options.recipe = "test.lua";
-    options.sets = sets;
-    options.threads = 1;
-    const auto preview = open_preview(
-        std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
-    if (preview->error() != nullptr) return preview->error()->text();
-    if (preview->pause() == nullptr) return preview->no_loop_text();
-    preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
-    preview->hooks().plan.bodies = 1;
-    return preview->resume() ? "" : preview->error()->text();
-  }
 };
 
 }  // namespace xrun

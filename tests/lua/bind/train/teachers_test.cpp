@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "lua/prompt/preview.h"
 #include "tests/lua/bind/session_fixture.h"
+#include "tests/lua/bind/train/dry_run.h"
 #include "tests/tree.h"
 
 namespace xrun::teachers_test {
@@ -142,18 +142,9 @@ TEST_F(Teachers, SlowOnPolicyATeacherOfAnotherTokenizerScoresTheAnswers) {
 
 TEST_F(Teachers, ADryRunOfAnswersInOtherTokensNeedsNoWeights) {
   std::filesystem::remove("other/model.safetensors");
-  write_file_atomic("test.lua", replaced(recipe("opd.lua"), ":align(teacher)",
-                                         ":align(teacher, { template = 'chatml' })"));
-  RecipeOptions options;
-  options.recipe = "test.lua";
-  options.sets = prompt_sets("other", 2);
-  options.threads = 1;
-  const auto preview = open_preview(
-      std::move(options), std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
-  ASSERT_NE(preview->pause(), nullptr) << preview->no_loop_text();
-  preview->session().models.stand_in(std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(7)));
-  preview->hooks().plan.bodies = 1;
-  EXPECT_TRUE(preview->resume()) << preview->error()->text();
+  const std::string text =
+      replaced(recipe("opd.lua"), ":align(teacher)", ":align(teacher, { template = 'chatml' })");
+  EXPECT_EQ(dry_error(text, prompt_sets("other", 2)), "");
 }
 
 TEST_F(Teachers, AlignedRolloutsKeepTheirFieldsInMinibatches) {

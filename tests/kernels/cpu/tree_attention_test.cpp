@@ -8,7 +8,7 @@
 
 #include "tests/kernels/cpu/kernel_case.h"
 
-namespace xrun::attention_test {
+namespace xrun::tree_attention_test {
 
 namespace {
 
@@ -306,4 +306,4 @@ TEST_P(AttentionTest, ADecodedTokenHasTheBitsOfItsRowInAPack) {
   }
 }
 
-}  // namespace xrun::attention_test
+}  // namespace xrun::tree_attention_test
