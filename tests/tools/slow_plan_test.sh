@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# xrun plan: every level, steps of all sizes of a schedule, and prefixes as on a GPU.
+# xrun plan: every level, steps of all sizes of a schedule, prefixes as on a GPU, and the rates of
+# this machine.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
 spoil_weights # nothing reads the values
 python3 - >rows.jsonl <<'PYTHON'
@@ -81,3 +82,28 @@ plan chats.lua --json --set batch.fold=false >plan.json
 whole=$(python3 -c "import json; print(json.load(open('plan.json'))['levels'][0]['memory']['total'])")
 plan chats.lua --json >plan.json
 is "p['levels'][0]['memory']['total'] >= $whole"
+
+# The rates of this machine, and processes that share its threads. A GPU would be used instead.
+here() { dpo --device this "$@"; }
+if ! nvidia-smi >/dev/null 2>&1; then
+  gpus=1 here --json >plan.json
+  is 'p["device"] == "this" and p["measured"] and [one["level"] for one in p["levels"]] == [0]'
+  is 'all(rate > 0 for name, rate in p["rates_per_s"].items() if name != "link_bytes")'
+  is '"measured here, in float32" in p["assumptions"][0]'
+  is '0 < p["levels"][0]["cached_step_s"] < p["levels"][0]["step_s"]'
+  gpus=1 plan "$root/recipes/dpo_lora.lua" --set data.1.path=rows.jsonl \
+    --device this --json >plan.json
+  is 'p["trained"] < p["weights"] and p["rates_per_s"]["block_backward_flops"] > 0'
+  if [ "$(nproc)" -gt 1 ]; then
+    here --json >plan.json
+    is "$levels == [0, 1, 2, 3] and p['rates_per_s']['link_bytes'] > 0"
+    is 'all(one["exposed_s"] == one["exchange_s"] > 0 for one in p["levels"])'
+    wants 0 '2 processes of' here
+    wants 0 'over loopback (measured)' here
+    wants 0 'over loopback (assumed' here --untrusted
+  fi
+  gpus=100000 wants 2 'wanted at most one process for each' here
+fi
+wants 2 '--utilisation is a share of a published rate; --device this measures the rate' \
+  here --utilisation 0.5
+wants 2 '--device tpu: wanted one of a100, h100, h200, this' dpo --device tpu

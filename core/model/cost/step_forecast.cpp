@@ -16,17 +16,6 @@ namespace {
 
 constexpr int64_t kGb = 1'000'000'000;
 
-// NVIDIA's data sheets: H100 and H200 SXM (989 TFLOP/s, NVLink 900 GB/s both ways, a 400 Gbit/s
-// adapter for each GPU of a DGX), A100 SXM (312, 600, 200).
-constexpr ClusterDevice kDevices[] = {
-    {"a100", 80 * kGb, 312e12, 2.04e12, 300e9, 25e9},
-    {"h100", 80 * kGb, 989e12, 3.35e12, 450e9, 50e9},
-    {"h200", 141 * kGb, 989e12, 4.8e12, 450e9, 50e9},
-};
-
-// AdamW reads and writes master and moments, reads the gradient, and writes the copy.
-constexpr double kUpdateBytes = 28;
-
 // Weights that are still under way at level 2 when a step begins: kGathersInFlight of
 // core/train/weight_gather.cpp, each of the least size that core/dist/flat_index.h gives a bucket.
 constexpr double kLateBytes = 4 * (16 << 20);
@@ -36,51 +25,94 @@ struct Round {
   double forward = 0, backward = 0, all = 0;
 };
 
-std::vector<Round> rounds_of(const StepWork& work, int64_t gpus, bool again, double rate) {
+Round round_of(const MicroWork& micro, const StepRates& rates, bool again) {
+  Round out;
+  const auto add = [&](const PassWork& work, const PassRates& rate) {
+    out.forward += work.forward / rate.forward;
+    out.backward += work.backward / rate.backward;
+    out.all += work.frozen / rate.forward;
+  };
+  add(micro.blocks, rates.blocks);
+  add(micro.head, rates.head);
+  if (again) out.backward += micro.blocks.forward / rates.blocks.forward;
+  out.all += out.forward + out.backward + rates.micro_s;
+  return out;
+}
+
+std::vector<Round> rounds_of(const StepWork& work, const StepRates& rates, int64_t ranks,
+                             bool again) {
   std::vector<Round> rounds;
   for (size_t m = 0; m < work.micros.size(); ++m) {
-    if (m % static_cast<size_t>(gpus) == 0) rounds.emplace_back();
-    const MicroWork& micro = work.micros[m];
-    const double backward = micro.backward + (again ? micro.forward : 0);
-    const double all = micro.forward + backward + micro.frozen;
-    if (all / rate <= rounds.back().all) continue;
-    rounds.back() = {micro.forward / rate, backward / rate, all / rate};
+    if (m % static_cast<size_t>(ranks) == 0) rounds.emplace_back();
+    const Round one = round_of(work.micros[m], rates, again);
+    if (one.all > rounds.back().all) rounds.back() = one;
   }
   return rounds;
 }
 
 }  // namespace
 
+// NVIDIA's data sheets: H100 and H200 SXM (989 TFLOP/s, NVLink 900 GB/s both ways, a 400 Gbit/s
+// adapter for each GPU of a DGX), A100 SXM (312, 600, 200).
+const std::vector<ClusterDevice>& cluster_devices() {
+  static const std::vector<ClusterDevice> all = {
+      {"a100", 80 * kGb, 312e12, 2.04e12, 300e9, 25e9},
+      {"h100", 80 * kGb, 989e12, 3.35e12, 450e9, 50e9},
+      {"h200", 141 * kGb, 989e12, 4.8e12, 450e9, 50e9},
+  };
+  return all;
+}
+
 const ClusterDevice& cluster_device(std::string_view name) {
   std::string known;
-  for (const ClusterDevice& device : kDevices) {
+  for (const ClusterDevice& device : cluster_devices()) {
     if (device.name == name) return device;
     add_item(known, device.name);
   }
-  throw UsageError(fmt::format("--device {}: wanted one of {}", name, known));
+  throw UsageError(fmt::format("--device {}: wanted one of {}, this", name, known));
 }
 
-StepForecast forecast_step(const StepWork& work, const ClusterDevice& device,
-                           const ForecastTerms& terms) {
-  const auto n = static_cast<double>(terms.gpus);
+double published_link(const ClusterDevice& device, int64_t gpus) {
+  return gpus > device.near ? device.far_link : device.near_link;
+}
+
+StepRates published_rates(const ClusterDevice& device, const RateShares& shares, int64_t gpus) {
+  const double products = device.flops * shares.utilisation;
+  return {.blocks = {products, products},
+          .head = {products, products},
+          .memory = device.bandwidth * shares.memory,
+          .link = published_link(device, gpus) * shares.link};
+}
+
+StepForecast forecast_step(const StepWork& work, const StepRates& rates, int64_t ranks,
+                           int64_t level) {
+  const auto n = static_cast<double>(ranks);
   const double share = (n - 1) / n;
-  const double rate = device.flops * terms.utilisation;
-  const double link =
-      terms.link_share * (terms.gpus > device.near ? device.far_link : device.near_link);
-  const bool again = work.recompute || (terms.level >= 3 && terms.gpus > 1);
-  const std::vector<Round> rounds = rounds_of(work, terms.gpus, again, rate);
+  const bool again = work.recompute || (level >= 3 && ranks > 1);
+  const std::vector<Round> rounds = rounds_of(work, rates, ranks, again);
   StepForecast out;
   for (const Round& round : rounds) out.compute_s += round.all;
-  const double held = terms.level >= 1 ? work.trained / n : work.trained;
-  out.update_s = kUpdateBytes * held / (device.bandwidth * terms.memory_share);
-  if (terms.gpus == 1 || rounds.empty()) return out;
+  if (rounds.size() > 1) {
+    // Gradients of further micro-batches are added to those of the first.
+    const auto sums = static_cast<double>(rounds.size() - 1);
+    out.compute_s += sums * kSumBytes * work.trained / rates.memory;
+  }
+  const double held = level >= 1 ? work.trained / n : work.trained;
+  out.update_s = kUpdateBytes * held / rates.memory;
+  if (ranks == 1 || rounds.empty()) return out;
   const double gradients = 4 * work.trained * share;
-  const double after = terms.level >= 3 ? 0 : 4 * work.trained * share;
-  const double fetched = terms.level >= 3 ? 2 * work.element * work.weights * share : 0;
+  const double after = level >= 3 ? 0 : 4 * work.trained * share;
+  double fetched = 0;
+  if (level >= 1) fetched += work.element * work.frozen * share;
+  if (level >= 3) fetched += 2 * work.element * work.weights * share;
   out.sent_bytes = (gradients + fetched) * static_cast<double>(rounds.size()) + after;
-  out.exchange_s = out.sent_bytes / link;
+  out.exchange_s = out.sent_bytes / rates.link;
+  if (!rates.overlaps) {
+    out.exposed_s = out.exchange_s;
+    return out;
+  }
   const auto exposed = [&](double bytes, double hidden_s) {
-    return std::max(0.0, bytes / link - hidden_s);
+    return std::max(0.0, bytes / rates.link - hidden_s);
   };
   for (size_t r = 0; r < rounds.size(); ++r) {
     const double next = r + 1 < rounds.size() ? rounds[r + 1].forward : 0;
@@ -89,9 +121,9 @@ StepForecast forecast_step(const StepWork& work, const ClusterDevice& device,
   }
   // Weights that the next step's first forward need not wait for before it begins.
   double late = 0;
-  if (terms.level == 1) late = after;
-  if (terms.level == 2) late = std::min(after, kLateBytes * share);
-  out.exposed_s += (after - late) / link + exposed(late, rounds.front().forward);
+  if (level == 1) late = after;
+  if (level == 2) late = std::min(after, kLateBytes * share);
+  out.exposed_s += (after - late) / rates.link + exposed(late, rounds.front().forward);
   return out;
 }
 

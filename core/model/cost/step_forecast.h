@@ -1,5 +1,5 @@
 #pragma once
-// The time of a training step on a cluster, predicted from shapes and published rates.
+// The time of a training step, predicted from shapes and the rates of a device.
 
 #include <cstdint>
 #include <string>
@@ -19,29 +19,60 @@ struct ClusterDevice {
   int64_t near = 8;      // GPUs of a machine
 };
 
+// The devices with a data sheet.
+const std::vector<ClusterDevice>& cluster_devices();
 // Returns the device of a name. Throws UsageError with the known ones.
 const ClusterDevice& cluster_device(std::string_view name);
 
-// FLOPs of a micro-batch.
-struct MicroWork {
+// Shares of the published rates that a step reaches.
+struct RateShares {
+  double utilisation = 0.4;  // of the peak rate, in products
+  double link = 0.8, memory = 0.8;
+};
+
+// Bytes of memory that AdamW moves for a weight: it reads and writes master and moments, reads the
+// gradient, and writes the copy.
+inline constexpr double kUpdateBytes = 28;
+// Bytes for a weight whose gradient is added to a sum: two reads and a write.
+inline constexpr double kSumBytes = 12;
+
+// FLOP/s of a forward, and of a backward without the blocks that it computes again.
+struct PassRates {
+  double forward = 0, backward = 0;
+};
+
+// The rates of one process in a step.
+struct StepRates {
+  PassRates blocks, head;
+  double micro_s = 0;    // of a micro-batch outside blocks and head: the embedding
+  double memory = 0;     // bytes/s of the update and of sums of gradients
+  double link = 0;       // bytes/s that it sends to the others
+  bool overlaps = true;  // computation hides exchanges; false: the same cores do both
+};
+
+// Returns the rates of one of so many GPUs by its data sheet: those of other machines are slower to
+// reach.
+StepRates published_rates(const ClusterDevice& device, const RateShares& shares, int64_t gpus);
+// Returns bytes/s between so many GPUs by the data sheet.
+double published_link(const ClusterDevice& device, int64_t gpus);
+
+// FLOPs of one part of a micro-batch.
+struct PassWork {
   double forward = 0, backward = 0;
   double frozen = 0;  // forwards of references and teachers
+};
+
+struct MicroWork {
+  PassWork blocks, head;
 };
 
 // One step of a run, whole.
 struct StepWork {
   std::vector<MicroWork> micros;
   double weights = 0, trained = 0;  // elements
+  double frozen = 0;                // elements of references and teachers
   double element = 2;               // bytes of a weight in the compute type
   bool recompute = false;           // blocks are computed again in the backward
-};
-
-struct ForecastTerms {
-  int64_t gpus = 1;
-  int64_t level = 0;  // dist.level
-  // Shares of the published rates that a step reaches.
-  double utilisation = 0.4;  // of the peak rate, in products
-  double link_share = 0.8, memory_share = 0.8;
 };
 
 struct StepForecast {
@@ -54,12 +85,13 @@ struct StepForecast {
   double step_s() const { return compute_s + update_s + exposed_s; }
 };
 
-// Returns the forecast for the rank with the most micro-batches. A rank sends
-// (docs/distributed.md): gradients after each of its micro-batches, while that backward and the
-// next forward run; after the update, in fp32, at level 0 the gradients, unhidden, and at levels 1
-// and 2 the weights, while the next forward runs (at level 2 only the last four buckets, of 16
-// MiB); at level 3 the weights in the compute type, twice for each micro-batch, while it computes.
-StepForecast forecast_step(const StepWork& work, const ClusterDevice& device,
-                           const ForecastTerms& terms);
+// Returns the forecast of `ranks` processes at a dist.level, for the one with the most
+// micro-batches. It sends (docs/distributed.md): gradients after each of its micro-batches, while
+// that backward and the next forward run; after the update, in fp32, at level 0 the gradients,
+// unhidden, and at levels 1 and 2 the weights, while the next forward runs (at level 2 only the
+// last four buckets, of 16 MiB); from level 1 on the weights of frozen models once for each
+// micro-batch, and at level 3 its own twice, in the compute type, while it computes.
+StepForecast forecast_step(const StepWork& work, const StepRates& rates, int64_t ranks,
+                           int64_t level);
 
 }  // namespace xrun
