@@ -106,4 +106,9 @@ wants 1 '2 passed, 1 failed, 0 skipped' docs/page.md
 says 'docs/page.md                          0 passed, 1 FAILED'
 sed -i '6s/mkdir/mkdir -p/' "$tree/docs/page.md"
 wants 0 '3 passed, 0 failed, 0 skipped' docs/page.md
+# What a user made in a checkout is not seen: blocks make models and runs of these names.
+mkdir "$tree/one"
+wants 1 '1 passed, 2 failed, 0 skipped' docs/page.md # no checkout
+git -C "$tree" init -q && git -C "$tree" add docs tools
+wants 0 '3 passed, 0 failed, 0 skipped' docs/page.md
 wants 2 "run_tests: unknown option --fast; usage: tools/run_tests [--quick] [FILTER]" --fast

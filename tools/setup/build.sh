@@ -51,8 +51,9 @@ install_packages() {
 unpack_wheels() { # LIST FOLDER
   local platforms=(--platform manylinux2014_x86_64) n wheel
   for n in 28 27 26 25 24 18 17; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
-  local quiet=(-q); [ -t 2 ] && quiet=()
-  python3 -m pip download "${quiet[@]}" --disable-pip-version-check --no-deps --require-hashes \
+  # Elsewhere than on a terminal a line for each wheel, which has its size.
+  local bar=(--progress-bar off); [ -t 2 ] && bar=()
+  python3 -m pip download "${bar[@]}" --disable-pip-version-check --no-deps --require-hashes \
     --only-binary=:all: --implementation cp --python-version 3.11 "${platforms[@]}" \
     -d "$2.wheels" -r "$1" >&2 || return 1
   for wheel in "$2.wheels"/*.whl; do
@@ -187,7 +188,9 @@ configure() {
 # The CUDA plug-in is built where nvcc is, and never needed.
 build_cuda() {
   grep -q '^build xrun_cuda:' "$build/build.ninja" || return 0
-  ninja -C "$build" -j "$(jobs)" xrun_cuda >"$build/cuda.log" 2>&1 ||
+  : >"$build/cuda.log"
+  NINJA_STATUS='[%f/%t] ' ninja -C "$build" -j "$(jobs)" xrun_cuda 2>&1 |
+    show_progress "the CUDA plug-in" "$build/cuda.log" ||
     say "the CUDA plug-in did not build ($build/cuda.log); everything runs without it"
 }
 
@@ -228,11 +231,14 @@ main() {
   exec 9>"$build/lock"
   flock -n 9 || wait_for_build
   : >"$build/build.log" # that of an earlier build would tell a waiting xrun that this one is done
-  local cpu_s=0
+  local cpu_s=0 first="first use: compiles"
   [ -e "$build/built-run" ] || cpu_s=$program_cpu_s
-  [ "$goal" = run ] || [ -e "$build/built-test" ] || cpu_s=$((cpu_s + tests_cpu_s))
+  if [ "$goal" = test ] && [ ! -e "$build/built-test" ]; then
+    [ $cpu_s != 0 ] || first="first use of the tests: compiles them"
+    cpu_s=$((cpu_s + tests_cpu_s))
+  fi
   [ $cpu_s = 0 ] ||
-    say "first use: compiles in $build, about $(((cpu_s / $(jobs) + 59) / 60)) minutes with $(jobs) jobs at a time, once"
+    say "$first in $build, about $(((cpu_s / $(jobs) + 59) / 60)) minutes with $(jobs) jobs at a time, once"
   packages=$(missing_packages)
   if [ -n "${XRUN_TORCH:-}" ]; then
     torch_dir=$(cd "$XRUN_TORCH" 2>/dev/null && pwd) || fail "XRUN_TORCH=$XRUN_TORCH: no such folder"
