@@ -78,9 +78,10 @@ class RunDir {
   // keep what they are given.
   void begin();
 
-  // After an error or interruption before the first body: takes begin() back, so that the
-  // destructor removes the folder. Does nothing if opening did not make the folder, or if it holds
-  // more than the description of the run.
+  // After an error or interruption before the end of the first body: removes what a start writes
+  // until then (the run's description, empty metrics, answers of run:sample and run:choices) and
+  // takes begin() back, so that the destructor removes the folder. Does nothing if opening did not
+  // make the folder, or if it holds anything else.
   void undo_begin();
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
