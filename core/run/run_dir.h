@@ -87,8 +87,8 @@ class RunDir {
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
   // "steps", "steps_limit" (of a run that --steps cut), "interactive", "untrusted" (the
-  // process had limits), "folder" (the working folder), "model_folder"}. Changes reach the disk by
-  // write_record.
+  // process had limits), "folder" (the working folder), "recipe_file", "model_folder"}. Changes
+  // reach the disk by write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();

@@ -34,6 +34,15 @@ wants 0 "finished" dpo --run a --set save.every=3 --resume
 dpo --run c --set save.every=3 --steps 4 >/dev/null
 [ "$(cat c/checkpoints/latest)" = step_0000004 ] ||
   fail "--steps 4 saved $(cat c/checkpoints/latest)"
+# An interrupted run has no model yet: the command that is named exports it, from another folder too.
+rm -r c/hf
+wants 2 "no model was exported yet" "$xrun" sample --model c/hf
+wants 1 "to export the last save, of 4 steps, without training: " "$xrun" sample --model c
+(cd / && XRUN_CALLED_AS=$xrun "$xrun" sample --model "$work/c" 2>&1 </dev/null || true) >out.txt
+(cd / && eval "$(sed -n 's/.*without training: //p' "$work/out.txt")" >/dev/null) ||
+  fail "the command does not work: $(cat out.txt)"
+[ "$(wc -l <c/metrics.jsonl)" = 5 ] && [ -f c/hf/config.json ] ||
+  fail "trained $(wc -l <c/metrics.jsonl) steps, exported $(ls c/hf)"
 wants 1 "config.beta: 0.1 -> 0.5" dpo --run c --set save.every=3 --resume --set beta=0.5
 "$xrun" "$root/recipes/dpo.lua" --run c --resume >/dev/null
 same_run a c
