@@ -278,10 +278,11 @@ void RunDir::write_identity() {
 
 void RunDir::add_resume() {
   Json fields = Json::array();
-  for (const auto& difference : changed_) fields.push_back(difference.path);
+  for (const std::string& change : changes_) fields.push_back(change);
   Json resume = Json::object();
   resume.set("at", time_text(kDateTime));
   resume.set("step", newest_checkpoint(checkpoints()).value_or(0));
+  resume.set("forced", forced_);
   resume.set("changed", std::move(fields));
   Json resumes = Json::array();
   if (const Json* earlier = record_.find("resumes")) resumes = *earlier;

@@ -127,12 +127,13 @@ class RunDir {
   Json record_;
   Json ledger_;  // written when a resume begins; null: none was given
   std::vector<std::string> notices_;
-  std::vector<Difference> changed_;  // under --force
+  std::vector<std::string> changes_;  // of this resume: "config.steps", "recipe.lua:12", ...
+  bool forced_ = false;               // one of them without --force refuses it
   bool writes_ = true;
   bool resuming_ = false;
   bool force_ = false;
   bool longer_ = false;          // steps or epochs have changed
-  bool other_settings_ = false;  // changed_ is not empty
+  bool other_settings_ = false;  // the recipe, its configuration or xrun
   bool exports_again_ = false;   // the run is finished, and export.dtype has changed
   bool begun_ = false;           // run.json exists
   bool recorded_ = false;        // by this object

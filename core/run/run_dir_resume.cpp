@@ -121,13 +121,13 @@ void RunDir::read_run(const RunDirOptions& options) {
     return;
   }
   // Nothing was saved there, so another recipe may start over, unless it would replace metrics.
-  changed_ = identity_differences(before, identity_);
+  const auto changed = identity_differences(before, identity_);
   // Its metrics would be set aside for another recipe's: that needs --force.
-  if (!changed_.empty() && logged) {
-    note_difference(ResumeItem::kIdentity, "", changed_);
-  } else if (!changed_.empty()) {
+  if (!changed.empty() && logged) {
+    note_difference(ResumeItem::kIdentity, "", changed);
+  } else if (!changed.empty()) {
     notices_.push_back(
-        fmt::format("starting over with changes:\n{}", describe_differences(changed_)));
+        fmt::format("starting over with changes:\n{}", describe_differences(changed)));
   }
   if (logged) {
     metrics_aside_ = unused_metrics_name(path_);
@@ -166,10 +166,13 @@ void RunDir::forget_inputs() {
 }
 
 void RunDir::compare(const RunIdentity& before) {
-  changed_ = identity_differences(before, identity_);
-  longer_ = lengths_differ(before, identity_);
-  other_settings_ = !changed_.empty();
-  if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
+  const auto changed = identity_differences(before, identity_);
+  const auto lengths = length_differences(before, identity_);
+  longer_ = !lengths.empty();
+  other_settings_ = !changed.empty();
+  if (!changed.empty()) note_difference(ResumeItem::kIdentity, "", changed);
+  // Reported by the loop, with its new schedule.
+  for (const Difference& length : lengths) changes_.push_back(length.path);
   // Reported, since a changed save.every surprises less when it is seen.
   const auto free = free_differences(before, identity_);
   if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
@@ -214,6 +217,11 @@ void RunDir::note_difference(ResumeItem item, const std::string& subject,
     notices_.push_back(resume_notice(item, subject, differences, path_, force_));
   } catch (const Error& error) {
     try {
+  forced_ = forced_ || resume_is_refused(item);
+  // The fields of data are digests and settings of its cache; its name says more.
+  if (!subject.empty() && !differences.empty()) changes_.push_back(subject);
+  if (!subject.empty()) return;
+  for (const Difference& one : differences) changes_.push_back(one.path);
       log_line(fmt::format("refused: {}", error.what()));
     } catch (const Error&) {
       // The folder cannot be written; the caller reports the refusal.
