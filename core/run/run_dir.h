@@ -64,6 +64,9 @@ class RunDir {
   // Returns true if a run that its recipe stopped may go on: its length has changed since, or,
   // under --force, its recipe or its settings have.
   bool may_continue() const { return longer_ || other_settings_; }
+  // Steps of metrics.jsonl after the newest checkpoint, which a kill lost. 0 on ranks after the
+  // first.
+  int64_t unsaved_steps() const { return unsaved_steps_; }
   // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
@@ -111,7 +114,7 @@ class RunDir {
   void leave() noexcept;
   // run_dir_resume.cpp
   void read_run(const RunDirOptions& options);
-  void note_repeated_steps();
+  int64_t count_unsaved_steps() const;
   void compare(const RunIdentity& before);
   void export_again();
   void forget_inputs();
@@ -138,6 +141,7 @@ class RunDir {
   bool begun_ = false;           // run.json exists
   bool recorded_ = false;        // by this object
   bool made_folder_ = false;
+  int64_t unsaved_steps_ = 0;
   std::filesystem::path metrics_aside_;  // for the metrics of a start that left no checkpoint
 };
 

@@ -52,7 +52,7 @@ wants 2 "did you mean" dpo --run e --set betta=0.2
 printf '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a",' >broken.jsonl
 wants 1 "broken.jsonl:2:" dpo --run e --set data.1.path=broken.jsonl --set strict=true
 wants 1 "batch.max_tokens" dpo --run e --set batch.max_tokens=8
-[ ! -e e ] || fail "a start that trained nothing left a folder"
 sed 's/p.chosen)/p.chosenn)/' "$root/recipes/dpo.lua" >typo.lua
 wants 1 "chosenn" "$xrun" typo.lua --run e --set model=tiny --set answers=2 --set steps=11 \
   --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2
+[ ! -e e ] || fail "a start that trained nothing left a folder"
