@@ -64,11 +64,17 @@ std::string missing_metrics(const std::filesystem::path& path, int64_t step) {
   return missing.text();
 }
 
-int64_t last_logged_step(const std::filesystem::path& path) {
-  int64_t last = -1;
+LastLine last_logged_line(const std::filesystem::path& path) {
+  LastLine last;
   if (!std::filesystem::exists(path)) return last;
-  count_valid_bytes(read_file(path), std::numeric_limits<int64_t>::max(),
-                    [&](int64_t step) { last = step; });
+  const std::string bytes = read_file(path);
+  const size_t valid_bytes = count_valid_bytes(bytes, std::numeric_limits<int64_t>::max(),
+                                               [&](int64_t step) { last.step = step; });
+  const std::string_view lines = std::string_view(bytes).substr(0, valid_bytes);
+  if (lines.empty()) return last;
+  // 0 if it is the only line: npos + 1.
+  last.trained = lines.substr(lines.rfind('\n', lines.size() - 2) + 1).find("\"train/") !=
+                 std::string_view::npos;
   return last;
 }
 

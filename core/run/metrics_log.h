@@ -63,8 +63,12 @@ class MetricsLog {
   std::vector<std::string> last_nulls_;  // of the object written last
 };
 
-// Returns the step of the last whole line of a metrics.jsonl, -1 if there is none.
-int64_t last_logged_step(const std::filesystem::path& path);
+// The last whole line of a metrics.jsonl.
+struct LastLine {
+  int64_t step = -1;     // -1: there is none
+  bool trained = false;  // it has a metric train/...
+};
+LastLine last_logged_line(const std::filesystem::path& path);
 
 // Cuts a metrics file to its leading whole objects of steps below `step`, and returns how many
 // stay. A missing file stays missing. Throws Error if the file cannot be changed.

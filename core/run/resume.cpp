@@ -69,13 +69,12 @@ std::string quoted(const RecipeLine& line) {
   return line.exists ? fmt::format("`{}`", trimmed(line.text).substr(0, 80)) : "absent";
 }
 
-// Requires that the sources differ without their lengths.
-Difference first_differing_line(std::string_view before, std::string_view now) {
-  // Taking out lengths keeps the lines, so that both forms are walked together.
-  const std::string compared_before = without_lengths(before), compared_now = without_lengths(now);
-  std::string_view a_rest = compared_before, b_rest = compared_now;
+// Requires that the compared texts differ. They have the lines of the sources, which are shown, so
+// that both forms are walked together.
+Difference first_differing_line(std::string_view before, std::string_view now,
+                                std::string_view compared_before, std::string_view compared_now) {
   for (int number = 1;; ++number) {
-    const RecipeLine a = take_line(a_rest), b = take_line(b_rest);
+    const RecipeLine a = take_line(compared_before), b = take_line(compared_now);
     const RecipeLine shown_a = take_line(before), shown_b = take_line(now);
     // The caller knows that they differ, so the loop ends.
     if (a.exists != b.exists || a.text != b.text || !a.exists) {
@@ -111,7 +110,14 @@ constexpr ResumeRule kResumeRules[] = {
      "{}, and a later loop has begun since: a loop that is done cannot grow"},
 };
 
+const ResumeRule& rule_of(ResumeItem item) {
+  return *std::find_if(std::begin(kResumeRules), std::end(kResumeRules),
+                       [&](const ResumeRule& one) { return one.item == item; });
+}
+
 }  // namespace
+
+bool resume_is_refused(ResumeItem item) { return rule_of(item).refuses; }
 
 std::string without_lengths(std::string_view text) {
   const std::vector<LuaToken> tokens = lex_lua(text);
@@ -150,8 +156,12 @@ std::string recipe_name(const std::filesystem::path& recipe) { return recipe.ste
 
 std::vector<Difference> identity_differences(const RunIdentity& before, const RunIdentity& now) {
   std::vector<Difference> out;
-  if (without_lengths(before.recipe_text) != without_lengths(now.recipe_text)) {
-    out.push_back(first_differing_line(before.recipe_text, now.recipe_text));
+  // Taking out lengths keeps the lines.
+  const std::string compared_before = without_lengths(before.recipe_text);
+  const std::string compared_now = without_lengths(now.recipe_text);
+  if (compared_before != compared_now) {
+    out.push_back(
+        first_differing_line(before.recipe_text, now.recipe_text, compared_before, compared_now));
   }
   const auto add = [&](const Json& a, const Json& b, const char* name) {
     for (auto& difference : find_differences(a, b, name)) out.push_back(std::move(difference));
@@ -165,12 +175,19 @@ std::vector<Difference> free_differences(const RunIdentity& before, const RunIde
   return find_differences(members(before.config, true), members(now.config, true), "config");
 }
 
-bool lengths_differ(const RunIdentity& before, const RunIdentity& now) {
+std::vector<Difference> length_differences(const RunIdentity& before, const RunIdentity& now) {
+  std::vector<Difference> out;
   for (const char* key : {"steps", "epochs"}) {
-    if (!(length_of(before.config, key) == length_of(now.config, key))) return true;
+    const auto differing = find_differences(
+        length_of(before.config, key), length_of(now.config, key), fmt::format("config.{}", key));
+    out.insert(out.end(), differing.begin(), differing.end());
   }
-  return before.recipe_text != now.recipe_text &&
-         without_lengths(before.recipe_text) == without_lengths(now.recipe_text);
+  const std::string_view a = before.recipe_text, b = now.recipe_text;
+  // run:steps(data, { steps = 40 }) has a length that no setting has.
+  if (out.empty() && a != b && without_lengths(a) == without_lengths(b)) {
+    out.push_back(first_differing_line(a, b, a, b));
+  }
+  return out;
 }
 
 std::vector<Difference> input_differences(const Json& before, const Json& now) {
@@ -194,8 +211,7 @@ std::vector<Difference> input_differences(const Json& before, const Json& now) {
 std::string resume_notice(ResumeItem item, const std::string& subject,
                           const std::vector<Difference>& differences,
                           const std::filesystem::path& dir, bool force) {
-  const ResumeRule& rule = *std::find_if(std::begin(kResumeRules), std::end(kResumeRules),
-                                         [&](const ResumeRule& one) { return one.item == item; });
+  const ResumeRule& rule = rule_of(item);
   const std::string text = fmt::format(fmt::runtime(rule.text), subject) +
                            (differences.empty() ? "" : ":") + "\n" +
                            describe_differences(differences);

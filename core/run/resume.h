@@ -46,8 +46,9 @@ std::vector<Difference> identity_differences(const RunIdentity& before, const Ru
 // export.dtype, fold_check).
 std::vector<Difference> free_differences(const RunIdentity& before, const RunIdentity& now);
 
-// Returns true if steps, epochs, or a number that the recipe's text gives to such a name differ.
-bool lengths_differ(const RunIdentity& before, const RunIdentity& now);
+// Returns the differing lengths: steps and epochs of the configuration or, where these are equal,
+// the first line of the recipe that gives another number to such a name.
+std::vector<Difference> length_differences(const RunIdentity& before, const RunIdentity& now);
 
 // Returns the differing fields of an input ({"digest", "keys"?}, see Run::check_input): those of
 // the cache keys, or the digest where the keys do not tell.
@@ -75,6 +76,9 @@ enum class ResumeItem {
   kLoopShrank,   // its number of steps
   kLoopRegrown,  // the number of steps of a loop that a later one follows
 };
+
+// Returns true if such a difference refuses the resume without --force.
+bool resume_is_refused(ResumeItem item);
 
 // Returns the report of a difference. Throws Error with the same text if the difference
 // refuses the resume and `force` is false.

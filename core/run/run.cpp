@@ -251,9 +251,12 @@ void Run::finish(const Json& state) {
   // For a resumed recipe with fewer loops than before.
   together("the run's folder", [&] { dir_.begin(); });
   if (in_body_) leave_loop(state);
-  if (metrics_ != nullptr && !metrics_->empty()) {
-    together("the last metrics", [&] { write_metrics(); });
-  }
+  together("the last metrics", [&] {
+    // A resume without a step, by --steps: what was logged after its checkpoint is cut all the
+    // same.
+    if (resumed() && !replaying()) metrics();
+    if (metrics_ != nullptr && !metrics_->empty()) write_metrics();
+  });
   if (step_ > 0 && !replaying()) save(state);
   if (metrics_ != nullptr) together("the last metrics", [&] { metrics_->sync(); });
   // A run that --steps cut has steps left, so a resume must not call it finished.

@@ -108,6 +108,10 @@ class Run {
   // The number of bodies that the phase begun last had when it was saved, if it has another number
   // now; 0 otherwise.
   int64_t earlier_phase_steps() const { return earlier_phase_steps_; }
+  // After begin_phase of the last saved loop: of the steps that were logged after the checkpoint
+  // (RunDir::unsaved_steps), those that this resume does again. It may end before them, at --steps
+  // or in a loop that has become shorter.
+  int64_t repeated_steps() const;
   // Counts a phase as done without its bodies, in place of begin_phase; for previews.
   void pass_phase(const PhasePlan& plan);
   // Counts bodies of the phase begun last as done; for previews.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <optional>
 #include <thread>
@@ -54,6 +55,40 @@ bool is_temporary(std::string_view name) {
 bool is_from_before_begin(std::string_view name) {
   return std::find(kBeforeBegin.begin(), kBeforeBegin.end(), name) != kBeforeBegin.end() ||
          is_temporary(name);
+}
+
+// The folders that a start may fill before the end of its first body, and the names of their files.
+constexpr std::pair<std::string_view, std::string_view> kStartFolders[] = {
+    {"checkpoints", ""},
+    {"tb", "events.out.tfevents."},
+    {"samples", "step_"},
+    {"choices", "step_"}};
+
+// Returns true if an entry of a run's folder is one that a start makes before the end of its first
+// body, and adds those that leave() does not know to `made`, files before their folder.
+bool add_start_files(const std::filesystem::path& path, std::vector<std::filesystem::path>& made) {
+  const std::string name = path.filename().string();
+  std::error_code code;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, code);
+  if (name == "run.json" || is_from_before_begin(name)) return true;
+  const auto folder = std::find_if(std::begin(kStartFolders), std::end(kStartFolders),
+                                   [&](const auto& one) { return one.first == name; });
+  if (folder != std::end(kStartFolders) && std::filesystem::is_directory(status)) {
+    for (const std::filesystem::path& file : list_folder(path)) {
+      const bool known = !folder->second.empty() &&
+                         file.filename().string().starts_with(folder->second) &&
+                         std::filesystem::is_regular_file(symlink_status(file, code));
+      if (!known) return false;
+      made.push_back(file);
+    }
+  } else {
+    // With a line it has a step.
+    const bool unlogged = name == "metrics.jsonl" && std::filesystem::is_regular_file(status) &&
+                          std::filesystem::is_empty(path, code);
+    if (!unlogged) return false;
+  }
+  made.push_back(path);
+  return true;
 }
 
 std::string time_text(const char* format) {
@@ -202,15 +237,15 @@ void RunDir::begin() {
 
 void RunDir::undo_begin() {
   if (!begun_ || !made_folder_) return;
-  std::error_code code;
-  for (std::filesystem::directory_iterator at(path_, code), end; !code && at != end;
-       at.increment(code)) {
-    const std::string name = at->path().filename().string();
-    const bool empty = name == "checkpoints" && std::filesystem::is_empty(at->path(), code);
-    if (!empty && name != "run.json" && !is_from_before_begin(name)) return;
+  try {
+    std::vector<std::filesystem::path> made;
+    for (const std::filesystem::path& path : list_folder(path_)) {
+      if (!add_start_files(path, made)) return;
+    }
+    for (const std::filesystem::path& path : made) ::remove(path.c_str());
+  } catch (const Error&) {
+    return;  // a folder that cannot be listed stays
   }
-  if (code) return;
-  ::rmdir(checkpoints().c_str());
   begun_ = ::unlink(file("run.json").c_str()) != 0;
 }
 
@@ -243,10 +278,11 @@ void RunDir::write_identity() {
 
 void RunDir::add_resume() {
   Json fields = Json::array();
-  for (const auto& difference : changed_) fields.push_back(difference.path);
+  for (const std::string& change : changes_) fields.push_back(change);
   Json resume = Json::object();
   resume.set("at", time_text(kDateTime));
   resume.set("step", newest_checkpoint(checkpoints()).value_or(0));
+  resume.set("forced", forced_);
   resume.set("changed", std::move(fields));
   Json resumes = Json::array();
   if (const Json* earlier = record_.find("resumes")) resumes = *earlier;

@@ -64,6 +64,9 @@ class RunDir {
   // Returns true if a run that its recipe stopped may go on: its length has changed since, or,
   // under --force, its recipe or its settings have.
   bool may_continue() const { return longer_ || other_settings_; }
+  // Steps of metrics.jsonl after the newest checkpoint, which a kill lost. 0 on ranks after the
+  // first.
+  int64_t unsaved_steps() const { return unsaved_steps_; }
   // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
   void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
@@ -78,16 +81,17 @@ class RunDir {
   // keep what they are given.
   void begin();
 
-  // After an error or interruption before the first body: takes begin() back, so that the
-  // destructor removes the folder. Does nothing if opening did not make the folder, or if it holds
-  // more than the description of the run.
+  // After an error or interruption before the end of the first body: removes what a start writes
+  // until then (the run's description, empty metrics, answers of run:sample and run:choices) and
+  // takes begin() back, so that the destructor removes the folder. Does nothing if opening did not
+  // make the folder, or if it holds anything else.
   void undo_begin();
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
   // "started", "date", "inputs", "data", "measured", "memory", "resumes", "finished", "stopped",
   // "steps", "steps_limit" (of a run that --steps cut), "interactive", "untrusted" (the
-  // process had limits), "folder" (the working folder), "model_folder"}. Changes reach the disk by
-  // write_record.
+  // process had limits), "folder" (the working folder), "recipe_file", "model_folder"}. Changes
+  // reach the disk by write_record.
   Json& record() { return record_; }
   const Json& record() const { return record_; }
   void write_record();
@@ -110,7 +114,7 @@ class RunDir {
   void leave() noexcept;
   // run_dir_resume.cpp
   void read_run(const RunDirOptions& options);
-  void note_repeated_steps();
+  int64_t count_unsaved_steps() const;
   void compare(const RunIdentity& before);
   void export_again();
   void forget_inputs();
@@ -126,16 +130,18 @@ class RunDir {
   Json record_;
   Json ledger_;  // written when a resume begins; null: none was given
   std::vector<std::string> notices_;
-  std::vector<Difference> changed_;  // under --force
+  std::vector<std::string> changes_;  // of this resume: "config.steps", "recipe.lua:12", ...
+  bool forced_ = false;               // one of them without --force refuses it
   bool writes_ = true;
   bool resuming_ = false;
   bool force_ = false;
   bool longer_ = false;          // steps or epochs have changed
-  bool other_settings_ = false;  // changed_ is not empty
+  bool other_settings_ = false;  // the recipe, its configuration or xrun
   bool exports_again_ = false;   // the run is finished, and export.dtype has changed
   bool begun_ = false;           // run.json exists
   bool recorded_ = false;        // by this object
   bool made_folder_ = false;
+  int64_t unsaved_steps_ = 0;
   std::filesystem::path metrics_aside_;  // for the metrics of a start that left no checkpoint
 };
 

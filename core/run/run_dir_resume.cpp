@@ -117,17 +117,17 @@ void RunDir::read_run(const RunDirOptions& options) {
     const std::string missing = missing_metrics(
         file("metrics.jsonl"), finished() ? 0 : newest_checkpoint(checkpoints()).value_or(0));
     if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
-    note_repeated_steps();
+    unsaved_steps_ = count_unsaved_steps();
     return;
   }
   // Nothing was saved there, so another recipe may start over, unless it would replace metrics.
-  changed_ = identity_differences(before, identity_);
+  const auto changed = identity_differences(before, identity_);
   // Its metrics would be set aside for another recipe's: that needs --force.
-  if (!changed_.empty() && logged) {
-    note_difference(ResumeItem::kIdentity, "", changed_);
-  } else if (!changed_.empty()) {
+  if (!changed.empty() && logged) {
+    note_difference(ResumeItem::kIdentity, "", changed);
+  } else if (!changed.empty()) {
     notices_.push_back(
-        fmt::format("starting over with changes:\n{}", describe_differences(changed_)));
+        fmt::format("starting over with changes:\n{}", describe_differences(changed)));
   }
   if (logged) {
     metrics_aside_ = unused_metrics_name(path_);
@@ -138,21 +138,15 @@ void RunDir::read_run(const RunDirOptions& options) {
   forget_inputs();
 }
 
-// Steps after the last save, which a kill lost, are cut from metrics.jsonl and repeated.
-void RunDir::note_repeated_steps() {
+// Steps after the last save are cut from metrics.jsonl.
+int64_t RunDir::count_unsaved_steps() const {
   const Json* done = record_.find("finished");
-  if (done != nullptr && done->is_bool() && done->as_bool()) return;
-  const int64_t first = newest_checkpoint(checkpoints()).value_or(0);
-  const int64_t last = last_logged_step(file("metrics.jsonl"));
-  // After --steps every step is saved; what the end logged, an evaluation say, has the next step.
-  const Json *limit = record_.find("steps_limit"), *steps = record_.find("steps");
-  const bool all_saved = limit != nullptr && limit->is_int() && steps != nullptr &&
-                         steps->is_int() && steps->as_int() == first;
-  if (last < first || (all_saved && last == first)) return;
-  notices_.push_back(fmt::format("{} logged after the last save and {} repeated",
-                                 last == first ? fmt::format("step {} was", first)
-                                               : fmt::format("steps {} to {} were", first, last),
-                                 last == first ? "is" : "are"));
+  if (done != nullptr && done->is_bool() && done->as_bool()) return 0;
+  const int64_t saved = newest_checkpoint(checkpoints()).value_or(0);
+  const LastLine last = last_logged_line(file("metrics.jsonl"));
+  // What follows a loop, an evaluation say, is logged under the next step, which was not done.
+  if (last.step == saved && !last.trained) return 0;
+  return std::max<int64_t>(last.step + 1 - saved, 0);
 }
 
 // A run that starts over takes a new date and new fingerprints.
@@ -166,10 +160,13 @@ void RunDir::forget_inputs() {
 }
 
 void RunDir::compare(const RunIdentity& before) {
-  changed_ = identity_differences(before, identity_);
-  longer_ = lengths_differ(before, identity_);
-  other_settings_ = !changed_.empty();
-  if (!changed_.empty()) note_difference(ResumeItem::kIdentity, "", changed_);
+  const auto changed = identity_differences(before, identity_);
+  const auto lengths = length_differences(before, identity_);
+  longer_ = !lengths.empty();
+  other_settings_ = !changed.empty();
+  if (!changed.empty()) note_difference(ResumeItem::kIdentity, "", changed);
+  // Reported by the loop, with its new schedule.
+  for (const Difference& length : lengths) changes_.push_back(length.path);
   // Reported, since a changed save.every surprises less when it is seen.
   const auto free = free_differences(before, identity_);
   if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
@@ -220,6 +217,11 @@ void RunDir::note_difference(ResumeItem item, const std::string& subject,
     }
     throw;
   }
+  forced_ = forced_ || resume_is_refused(item);
+  // The fields of data are digests and settings of its cache; its name says more.
+  if (!subject.empty() && !differences.empty()) changes_.push_back(subject);
+  if (!subject.empty()) return;
+  for (const Difference& one : differences) changes_.push_back(one.path);
 }
 
 }  // namespace xrun

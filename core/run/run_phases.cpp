@@ -64,6 +64,21 @@ bool Run::cut_by_limit() const {
                      [](const RunPhase& phase) { return !phase.left && phase.done < phase.total; });
 }
 
+int64_t Run::repeated_steps() const {
+  const RunPhase& phase = at_.phases[phases_begun_ - 1];
+  const int64_t logged = dir_.unsaved_steps();
+  int64_t repeated = logged;
+  if (earlier_phase_steps_ > phase.total && !phase.left) {
+    // Those of this loop that are beyond its new end.
+    const int64_t of_loop = std::min(logged, earlier_phase_steps_ - phase.done);
+    repeated -= std::max<int64_t>(of_loop - (phase.total - phase.done), 0);
+  }
+  if (settings_.steps_limit >= 0) {
+    repeated = std::min(repeated, settings_.steps_limit - resume_step_);
+  }
+  return at_.stopped.empty() ? std::max<int64_t>(repeated, 0) : 0;
+}
+
 int64_t Run::phase_step() const {
   return phases_begun_ == 0 ? 0 : at_.phases[phases_begun_ - 1].done;
 }

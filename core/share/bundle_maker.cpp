@@ -94,6 +94,14 @@ void add_operators(const BundleRequest& request, const RecipeSources& sources, B
 void add_run(const BundleRequest& request, const std::string& text, BundleLock& lock,
              std::vector<std::string>& notices) {
   if (request.run.empty()) return;
+  const std::string changed = settings_changed_later(request.run);
+  if (!changed.empty()) {
+    notices.push_back(fmt::format(
+        "{}: was resumed with other settings ({}), so a run of the bundle could not repeat its "
+        "steps; run it from the start with its settings of now to record first steps",
+        request.run.string(), changed));
+    return;
+  }
   try {
     lock.run = record_first_steps(request.run, lock, text, request.run_binary, kFirstSteps);
   } catch (const Error& error) {

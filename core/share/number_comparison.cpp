@@ -139,7 +139,7 @@ RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& noti
 
 // ---- cutting down
 
-// Reduces a run to its sources (names and digests) and modules (names).
+// Reduces a run to its sources (names and digests), modules (names) and resumes.
 RunFiles reduced(RunFiles run) {
   Json keys = Json::array(), modules = Json::object();
   const Json* inputs = run.record.find("inputs");
@@ -160,7 +160,10 @@ RunFiles reduced(RunFiles run) {
       modules.set(path, module.is_object() ? text_member(module, "digest") : module);
     }
   }
-  run.record = record_of(std::move(keys), std::move(modules));
+  const Json* const resumes = run.record.find("resumes");
+  Json record = record_of(std::move(keys), std::move(modules));
+  if (resumes != nullptr) record.set("resumes", *resumes);
+  run.record = std::move(record);
   // A bundle has neither, and an absent one would count as a difference.
   run.ledger = run.checkpoint = Json();
   return run;

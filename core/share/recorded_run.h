@@ -14,8 +14,14 @@ namespace xrun {
 // Returns the settings that decide the numbers of steps: all but save, stop and export.
 Json deciding_settings(const Json& config);
 
+// Returns what resumes of the run have changed and may change numbers ("config.steps,
+// recipe.lua:12"), or "". The steps before them had other values, and those after them follow from
+// these, so a new run repeats none of them. Throws Error if run.json is damaged.
+std::string settings_changed_later(const std::filesystem::path& run);
+
 // Takes the first `most` steps of a run, without the speed of steps (perf/*). `lock` has the
 // recipe, the settings and the inputs that the run must have had; `recipe_text` is the recipe's.
+// settings_changed_later(run) must be "".
 // Throws Error that says what differs, or why the run proves nothing (a prompt was opened in it).
 LockedRun record_first_steps(const std::filesystem::path& run, const BundleLock& lock,
                              const std::string& recipe_text, const Json& run_binary, int64_t most);

@@ -13,6 +13,16 @@ cmp maker/dpo.xrb maker/again.xrb || fail "two bundles of one recipe differ"
 (cd maker && wants 2 'verify takes a bundle, or the folder of a run' "$xrun" verify dpo.lua) ||
   fail "verify takes a recipe"
 
+# A run that was lengthened follows another schedule than a fresh one, so its steps are not recorded.
+(
+  cd maker && cp -r run longer
+  "$xrun" dpo.lua --run longer --resume --set steps=6 >/dev/null
+  wants 0 "first steps: none, see the note" "$xrun" bundle dpo.lua --run longer -o longer.xrb
+  grep -qF "longer: was resumed with other settings (config.steps)" out.txt || fail "no reason: $(cat out.txt)"
+  wants 0 "recorded no first steps" "$xrun" longer.xrb --trusted --run fresh
+  wants 1 "longer was resumed at step 4" "$xrun" diff longer fresh
+) || fail "the bundle of a lengthened run"
+
 # In another folder, with nothing but the file: the same bits, and the run says so.
 mkdir other && cp maker/whole.xrb other/dpo.xrb && cp maker/dpo.xrb other/lean.xrb && cd other
 export XRUN_CACHE=$work/other_cache

@@ -34,6 +34,15 @@ wants 0 "finished" dpo --run a --set save.every=3 --resume
 dpo --run c --set save.every=3 --steps 4 >/dev/null
 [ "$(cat c/checkpoints/latest)" = step_0000004 ] ||
   fail "--steps 4 saved $(cat c/checkpoints/latest)"
+# An interrupted run has no model yet: the command that is named exports it, from another folder too.
+rm -r c/hf
+wants 2 "no model was exported yet" "$xrun" sample --model c/hf
+wants 1 "to export the last save, of 4 steps, without training: " "$xrun" sample --model c
+(cd / && XRUN_CALLED_AS=$xrun "$xrun" sample --model "$work/c" 2>&1 </dev/null || true) >out.txt
+(cd / && eval "$(sed -n 's/.*without training: //p' "$work/out.txt")" >/dev/null) ||
+  fail "the command does not work: $(cat out.txt)"
+[ "$(wc -l <c/metrics.jsonl)" = 5 ] && [ -f c/hf/config.json ] ||
+  fail "trained $(wc -l <c/metrics.jsonl) steps, exported $(ls c/hf)"
 wants 1 "config.beta: 0.1 -> 0.5" dpo --run c --set save.every=3 --resume --set beta=0.5
 "$xrun" "$root/recipes/dpo.lua" --run c --resume >/dev/null
 same_run a c
@@ -43,4 +52,7 @@ wants 2 "did you mean" dpo --run e --set betta=0.2
 printf '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a",' >broken.jsonl
 wants 1 "broken.jsonl:2:" dpo --run e --set data.1.path=broken.jsonl --set strict=true
 wants 1 "batch.max_tokens" dpo --run e --set batch.max_tokens=8
+sed 's/p.chosen)/p.chosenn)/' "$root/recipes/dpo.lua" >typo.lua
+wants 1 "chosenn" "$xrun" typo.lua --run e --set model=tiny --set answers=2 --set steps=11 \
+  --set data.1.path="$root/tests/data/pairs.jsonl" --set batch.pairs=2
 [ ! -e e ] || fail "a start that trained nothing left a folder"

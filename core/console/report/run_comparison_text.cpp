@@ -213,12 +213,13 @@ class ComparisonText {
 
   // "a was resumed with --force at step 8 (2026-11-28T18:00:00+0000); changed: config.beta"
   void history() {
-    if (one_.forced.empty()) return;
+    if (one_.resumes.empty()) return;
     section("history", "");
-    for (const ForcedResume& one : one_.forced) {
+    for (const ChangedResume& one : one_.resumes) {
       std::vector<std::string> changed;
       for (const std::string& field : one.changed) changed.push_back(shown(field));
-      prose(fmt::format("{} was resumed with --force{} ({}); changed: {}", shown(one.run),
+      prose(fmt::format("{} was resumed{}{} ({}); changed: {}", shown(one.run),
+                        one.forced ? " with --force" : "",
                         one.step < 0 ? "" : " at step " + count_text(one.step), shown(one.at),
                         listed(changed, kListedNames)));
     }

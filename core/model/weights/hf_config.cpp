@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/model/weights/families.h"
+#include "core/model/weights/run_folder.h"
 
 namespace xrun {
 
@@ -90,15 +91,15 @@ ModelConfig read_config(const std::filesystem::path& dir, bool classifiers) {
   std::error_code code;  // without permission, reading below gives the error
   XRUN_CHECK(std::filesystem::is_directory(dir, code) || code == std::errc::permission_denied,
              "{}: there is no such model folder", dir.string());
-  XRUN_CHECK(std::filesystem::exists(path, code) || code == std::errc::permission_denied,
-             "{}: has no config.json, so it is not a model folder", dir.string());
+  const bool has_config =
+      std::filesystem::exists(path, code) || code == std::errc::permission_denied;
   // A run also has a config.json: its settings.
-  if (std::filesystem::exists(dir / "run.json", code)) {
-    const bool exported = std::filesystem::exists(dir / "hf/config.json", code);
-    throw Error(fmt::format(
-        "{}: is the folder of a run; {}", dir.string(),
-        exported ? "its model is " + (dir / "hf").string() : "no model was exported yet"));
+  if (!has_config || std::filesystem::exists(dir / "run.json", code)) {
+    const std::string of_run = run_folder_text(dir);
+    XRUN_CHECK(of_run.empty(), "{}: is {} of a run; {}", dir.string(),
+               has_config ? "the folder" : "a folder", of_run);
   }
+  XRUN_CHECK(has_config, "{}: has no config.json, so it is not a model folder", dir.string());
   const std::filesystem::path generation = dir / "generation_config.json";
   const Json stops =
       std::filesystem::exists(generation, code) ? read_json(generation.string()) : Json::object();

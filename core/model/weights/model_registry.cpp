@@ -14,6 +14,7 @@
 #include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/model/weights/adapter_files.h"
+#include "core/model/weights/run_folder.h"
 
 namespace xrun {
 
@@ -95,6 +96,9 @@ std::string nearest_folder(const fs::path& missing) {
     const bool gguf = fs::path(name).extension() == ".gguf";
     throw UsageError(fmt::format("{} \"{}\" is a file, wanted a Hugging Face folder{}", what, name,
                                  gguf ? "; make one: xrun import " + name + " OUT" : ""));
+  }
+  if (const std::string of_run = run_folder_text(name); !of_run.empty()) {
+    throw UsageError(fmt::format("{} \"{}\": there is no such folder; {}", what, name, of_run));
   }
   std::string near = nearest_model_name(name);
   if (near.empty()) near = nearest_folder(name);

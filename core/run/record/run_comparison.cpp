@@ -14,7 +14,6 @@
 #include "core/config/lua_source.h"
 #include "core/run/record/difference.h"
 #include "core/run/record/metrics_file.h"
-#include "core/run/record/run_record.h"
 
 namespace xrun {
 
@@ -261,19 +260,10 @@ void compare_results(const RunFiles& a, const RunFiles& b, RunComparison& out) {
   }
 }
 
-// Until a resume with --force the run had settings that config.json and recipe.lua no longer show.
-void add_forced(const RunFiles& run, std::vector<ForcedResume>& out) {
-  const Json* resumes = run.record.find("resumes");
-  if (resumes == nullptr || !resumes->is_array()) return;
-  for (const Json& resume : resumes->as_array()) {
-    const Json* changed = resume.is_object() ? resume.find("changed") : nullptr;
-    if (changed == nullptr || !changed->is_array() || changed->size() == 0) continue;
-    const Json* step = resume.find("step");
-    if (step != nullptr && step->is_int() && step->as_int() == 0) continue;  // started over
-    ForcedResume forced{.run = run.name, .at = value_of(resume.find("at")), .changed = {}};
-    if (step != nullptr && step->is_int()) forced.step = step->as_int();
-    for (const Json& field : changed->as_array()) forced.changed.push_back(value_of(&field));
-    out.push_back(std::move(forced));
+void add_resumes(const RunFiles& run, std::vector<ChangedResume>& out) {
+  for (ChangedResume& one : changed_resumes(run.record)) {
+    one.run = run.name;
+    out.push_back(std::move(one));
   }
 }
 
@@ -322,8 +312,8 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b) {
     add_differences(object_at(a.record, {name}), object_at(b.record, {name}), name, out.machine);
   }
   compare_results(a, b, out);
-  add_forced(a, out.forced);
-  add_forced(b, out.forced);
+  add_resumes(a, out.resumes);
+  add_resumes(b, out.resumes);
   return out;
 }
 

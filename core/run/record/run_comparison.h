@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "core/base/line_diff.h"
 #include "core/run/record/run_files.h"
+#include "core/run/record/run_record.h"
 
 namespace xrun {
 
@@ -33,14 +34,6 @@ struct FinalDifference {
   double a, b;
 };
 
-// A resume with --force: from its step on the settings of the run are different.
-struct ForcedResume {
-  std::string run;                   // its name
-  std::string at;                    // date and time
-  int64_t step = -1;                 // bodies done before; -1: unknown
-  std::vector<std::string> changed;  // "config.beta", "recipe.lua:12", ...
-};
-
 struct RunComparison {
   std::string name_a, name_b;
   std::vector<SettingDifference> settings;
@@ -53,7 +46,7 @@ struct RunComparison {
   std::vector<FactDifference> data;     // digests, and the fields and rows they cover
   bool machine_known = true;            // both ran
   std::vector<FactDifference> machine;  // shown only: same() ignores them
-  std::vector<ForcedResume> forced;     // of both runs, in order; shown only
+  std::vector<ChangedResume> resumes;   // of both runs, in order; shown only
   // Results, speed (perf/*) aside. Values are compared bit by bit.
   bool results_known = true;                // false: one of them is a recipe, or has no step
   int64_t steps_a = 0, steps_b = 0;         // bodies done
@@ -79,9 +72,10 @@ RunComparison compare_runs(const RunFiles& a, const RunFiles& b);
 // {"runs", "same", "config": [{"key", "a", "b", "origin_a", "origin_b", "excuse"?}], "code":
 // {"recipe_same", "recipe": [lines], "program": [{"name", "a", "b"}]}, "data": [...], "machine":
 // [...], "results": {"steps", "common_lines", "first_apart" (null: nowhere), "apart", "only_a",
-// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}, "forced": [{"run",
-// "at", "step", "changed"}]}. The names "excuse", "first_apart" and "apart" belong to the format;
-// in code they are note, first_divergence and diverging.
+// "only_b", "final": [{"metric", "step_a", "a", "step_b", "b"}], "weights"}, "resumes": [{"run",
+// "at", "step", "forced", "changed"}], "forced": those by --force, without "forced"}. The names
+// "excuse", "first_apart" and "apart" belong to the format; in code they are note, first_divergence
+// and diverging.
 Json comparison_json(const RunComparison& comparison);
 
 }  // namespace xrun

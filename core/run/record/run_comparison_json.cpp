@@ -43,9 +43,23 @@ Json final_json(const FinalDifference& last) {
                            {"b", last.b}});
 }
 
-Json forced_json(const std::vector<ForcedResume>& forced) {
+Json resumes_json(const std::vector<ChangedResume>& resumes) {
   Json out = Json::array();
-  for (const ForcedResume& one : forced) {
+  for (const ChangedResume& one : resumes) {
+    out.push_back(Json(Json::Object{{"run", one.run},
+                                    {"at", one.at},
+                                    {"step", one.step < 0 ? Json() : Json(one.step)},
+                                    {"forced", one.forced},
+                                    {"changed", texts_json(one.changed)}}));
+  }
+  return out;
+}
+
+// An older list, of fewer resumes and without "forced", kept because scripts read it.
+Json forced_json(const std::vector<ChangedResume>& resumes) {
+  Json out = Json::array();
+  for (const ChangedResume& one : resumes) {
+    if (!one.forced) continue;
     out.push_back(Json(Json::Object{{"run", one.run},
                                     {"at", one.at},
                                     {"step", one.step < 0 ? Json() : Json(one.step)},
@@ -89,7 +103,8 @@ Json comparison_json(const RunComparison& one) {
   out.set("data", facts_json(one.data));
   out.set("machine", facts_json(one.machine));
   out.set("results", results_json(one));
-  out.set("forced", forced_json(one.forced));
+  out.set("resumes", resumes_json(one.resumes));
+  out.set("forced", forced_json(one.resumes));
   return out;
 }
 

@@ -21,12 +21,19 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMostSampleBytes = uint64_t{64} << 20;  // of one step's answers
 constexpr size_t kListedRuns = 5;
 
+// False for a run that was killed before its first step ended.
+bool has_step(const fs::path& run) {
+  std::error_code code;
+  return fs::file_size(run / "metrics.jsonl", code) > 0 && !code;
+}
+
 // "; it holds the runs a, b" for a folder of runs.
 std::string runs_below(const fs::path& dir) {
   std::vector<std::string> names;
   std::error_code code;
   for (fs::directory_iterator at(dir, code), end; !code && at != end; at.increment(code)) {
-    if (is_file(at->path() / "run.json")) names.push_back(at->path().string());
+    if (is_file(at->path() / "run.json") && has_step(at->path()))
+      names.push_back(at->path().string());
   }
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());

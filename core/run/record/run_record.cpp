@@ -112,6 +112,31 @@ bool is_interactive(const Json& record) {
   return mark != nullptr && mark->is_bool() && mark->as_bool();
 }
 
+std::vector<ChangedResume> changed_resumes(const Json& record) {
+  std::vector<ChangedResume> out;
+  const Json* resumes = record.find("resumes");
+  if (resumes == nullptr || !resumes->is_array()) return out;
+  for (const Json& resume : resumes->as_array()) {
+    if (!resume.is_object()) continue;
+    const Json *step = resume.find("step"), *changed = resume.find("changed");
+    ChangedResume one{.at = text_member(resume, "at")};
+    if (step != nullptr && step->is_int()) one.step = step->as_int();
+    if (one.step == 0) {  // started over
+      out.clear();
+      continue;
+    }
+    if (changed == nullptr || !changed->is_array() || changed->size() == 0) continue;
+    for (const Json& field : changed->as_array()) {
+      one.changed.push_back(field.is_string() ? field.as_string() : dump_json(field));
+    }
+    // Runs from before "forced" listed only what needs --force.
+    const Json* forced = resume.find("forced");
+    one.forced = forced == nullptr || !forced->is_bool() || forced->as_bool();
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 Json add_profiles(const Json& before, const Json& now) {
   std::map<LineKey, Json> lines;
   // A line that only one profile has is added to zeros.

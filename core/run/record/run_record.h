@@ -1,7 +1,8 @@
 #pragma once
-// A run's files, decoded: its settings one by one, whether a prompt was opened, the sum of its
-// profiles.
+// A run's files, decoded: its settings one by one, whether a prompt was opened, the resumes that
+// changed something, the sum of its profiles.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,19 @@ std::vector<Setting> flat_settings(const Json& config, const Json& origins);
 // Returns true if run.json says that a prompt was opened. Input typed there is in log.txt and
 // not in the recipe.
 bool is_interactive(const Json& record);
+
+// A resume from whose step on the run has other settings than before.
+struct ChangedResume {
+  std::string run;                   // the run's name; "" until compare_runs sets it
+  std::string at;                    // date and time
+  int64_t step = -1;                 // bodies done before; -1: unknown
+  bool forced = false;               // by --force
+  std::vector<std::string> changed;  // "config.steps", "recipe.lua:12", "machine.threads", ...
+};
+
+// Returns those of run.json, in order: config.json and recipe.lua show only what holds since the
+// last one. Without those before a start from the beginning, which left nothing of them.
+std::vector<ChangedResume> changed_resumes(const Json& record);
 
 // Returns the sum of two profiles, objects as LineProfile::to_json makes them, in the order of
 // files and lines: a resumed run adds to its earlier processes. Lines are equal if file, number and

@@ -71,6 +71,23 @@ int64_t count_elements(const std::vector<Parameter>& parameters) {
   return sum;
 }
 
+// "17 steps were logged after the last save; 1 is repeated, the lines of the other 16 are cut from
+// metrics.jsonl", or "".
+std::string unsaved_steps_text(int64_t logged, int64_t repeated) {
+  if (logged == 0) return "";
+  const bool one = logged == 1;
+  const std::string steps = fmt::format("{} {} logged after the last save", counted(logged, "step"),
+                                        one ? "was" : "were");
+  if (repeated == logged) return fmt::format("{} and {} repeated\n", steps, one ? "is" : "are");
+  if (repeated == 0) {
+    return fmt::format("{}; this resume does not repeat {} and cuts {} from metrics.jsonl\n", steps,
+                       one ? "it" : "them", one ? "its line" : "their lines");
+  }
+  return fmt::format(
+      "{}; this resume repeats {} of them and cuts the lines of the other {} from metrics.jsonl\n",
+      steps, count_text(repeated), count_text(logged - repeated));
+}
+
 }  // namespace
 
 void RunReport::open(const StepLoop& loop, const RunMemory& memory, const std::string& output,
@@ -130,6 +147,10 @@ void RunReport::report_resume(const StepLoop& loop) {
   std::string text;
   if (loop.phase == 0 && run_.dir().resuming()) {
     text = resume_line(run_.dir().path().string(), run_.resume_step(), run_.dir().notices());
+  }
+  if (run_.resumed() && run_.step() == run_.resume_step() && !unsaved_reported_) {
+    unsaved_reported_ = true;
+    text += unsaved_steps_text(run_.dir().unsaved_steps(), run_.repeated_steps());
   }
   if (const int64_t before = run_.earlier_phase_steps(); before > 0) {
     const int64_t step = run_.phase_step();

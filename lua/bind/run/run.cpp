@@ -110,10 +110,13 @@ int make_run(lua_State* L) {
     dir.record().set("model_folder",
                      std::filesystem::absolute(models.policies.front()->dir()).string());
   }
+  // For the command that exports the model of a run that was interrupted.
+  const std::string recipe_file = options.bundle ? options.bundle->file : options.recipe;
+  dir.record().set("recipe_file", std::filesystem::absolute(recipe_file).string());
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(
-      session, options.bundle ? options.bundle->file : options.recipe, config_whole(L, "seed"),
+      session, recipe_file, config_whole(L, "seed"),
       std::make_unique<Run>(std::move(dir), settings, std::move(saved)), std::move(models));
   // Before anything of the recipe may run: a checkpoint reads run.state.
   tie_state(L, *loop);

@@ -77,6 +77,7 @@ class RunReport {
   double peak_flops_ = 0;  // of this machine, a second; 0: not measured
   bool measures_peak_ = false;
   bool copy_reported_ = false, has_scores_ = false, coverage_reported_ = false;
+  bool unsaved_reported_ = false;
   RolloutNotices rollout_notices_;
   Ledger earlier_ledger_;      // of a run that is resumed
   size_t ledger_sources_ = 0;  // sources of this process in ledger.json

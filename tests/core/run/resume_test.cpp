@@ -31,8 +31,18 @@ TEST(RunIdentity, ALongerRunHasTheSameHashAndNoDifference) {
   EXPECT_EQ(short_hash(toy_identity(1)), short_hash(toy_identity(5)));
   EXPECT_EQ(short_hash(toy_identity()).size(), 8u);
   EXPECT_EQ(described(toy_identity(1), toy_identity(5)), "");
-  EXPECT_TRUE(lengths_differ(toy_identity(1), toy_identity(5)));
-  EXPECT_FALSE(lengths_differ(toy_identity(1), toy_identity(1)));
+  EXPECT_TRUE(length_differences(toy_identity(1), toy_identity(1)).empty());
+  const auto longer = length_differences(toy_identity(1), toy_identity(5));
+  ASSERT_EQ(longer.size(), 1u);
+  EXPECT_EQ(longer[0].path, "config.epochs");
+  // A length that is no setting: run:steps(data, { steps = 40 }).
+  RunIdentity before = toy_identity(), now = toy_identity();
+  before.recipe_text += "f { steps = 4 }\n";
+  now.recipe_text += "f { steps = 40 }\n";
+  const auto line = length_differences(before, now);
+  ASSERT_EQ(line.size(), 1u);
+  EXPECT_EQ(line[0].path, "recipe.lua:5");
+  EXPECT_EQ(line[0].now, "`f { steps = 40 }`");
 }
 
 TEST(RunIdentity, SettingsThatDoNotAffectTrainingAreFree) {

@@ -47,6 +47,38 @@ TEST(RunDir, ResumeRefusesAnotherRecipeFieldByField) {
   const Json record = read_json((folder / "run/run.json").string());
   EXPECT_EQ(dump_json(record.at("resumes").as_array().at(0).at("changed")),
             "[\"config.beta\",\"binary.build\"]");
+  EXPECT_TRUE(record.at("resumes").as_array().at(0).at("forced").as_bool());
+}
+
+// Its later steps follow another schedule, which config.json alone would not show.
+TEST(RunDir, AResumeRecordsWhatChangesWithoutForce) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  put_checkpoint(folder / "run", 4);
+  RunIdentity longer = toy_identity(5);
+  longer.config.set("save", parse_json(R"({"every":3})", "save"));
+  longer.machine.set("threads", 3);
+  open_dir(folder / "run", true, false, longer).begin();
+  const Json record = read_json((folder / "run/run.json").string());
+  const Json& resume = record.at("resumes").as_array().at(0);
+  EXPECT_EQ(dump_json(resume.at("changed")),
+            "[\"config.epochs\",\"config.save\",\"machine.threads\"]");
+  EXPECT_FALSE(resume.at("forced").as_bool());
+}
+
+TEST(RunDir, CountsTheStepsThatWereLoggedAfterTheLastSave) {
+  const ScratchFolder folder;
+  open_dir(folder / "run").begin();
+  put_checkpoint(folder / "run", 2);
+  const auto unsaved = [&](const char* lines) {
+    put_text(folder / "run/metrics.jsonl", std::string("{\"step\":0}\n{\"step\":1}\n") + lines);
+    return open_dir(folder / "run", true).unsaved_steps();
+  };
+  EXPECT_EQ(unsaved(""), 0);
+  EXPECT_EQ(unsaved("{\"step\":2,\"train/loss\":1}\n"), 1);
+  EXPECT_EQ(unsaved("{\"step\":2}\n{\"step\":3}\n{\"ste"), 2);
+  // An evaluation after the loop.
+  EXPECT_EQ(unsaved("{\"step\":2,\"valid/loss\":1}\n"), 0);
 }
 
 // The recipe lacks what was typed at a prompt, so a resumed run trains without it.

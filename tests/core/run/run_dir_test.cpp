@@ -119,23 +119,31 @@ TEST(RunDir, ARunThatNeverBeganLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
-TEST(RunDir, AStartThatFailedBeforeItsFirstBodyLeavesNothing) {
+TEST(RunDir, AStartThatFailedInItsFirstBodyLeavesNothing) {
   const ScratchFolder folder;
   const auto fail_in = [&](const char* name, const char* more) {
     RunDir dir = open_dir(folder / name);
     dir.begin();
     dir.log_line("x");
     std::filesystem::create_directory(dir.checkpoints());
-    if (*more != 0) put_text(folder / name / more, "");
+    for (const char* made : {"tb", "samples"}) std::filesystem::create_directory(dir.file(made));
+    put_text(dir.file("tb/events.out.tfevents.1.xrun"), "x");
+    put_text(dir.file("samples/step_0000000.jsonl"), "{}");
+    put_text(dir.file("metrics.jsonl"), "");
+    if (*more != 0) put_text(folder / name / more, "{}");
     dir.undo_begin();
   };
   fail_in("run", "");
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
-  // The output of a body stays with the run, and a folder of the user's stays.
-  fail_in("logged", "metrics.jsonl");
-  EXPECT_TRUE(std::filesystem::exists(folder / "logged/run.json"));
-  fail_in("saved", "checkpoints/step_0000001");
-  EXPECT_TRUE(std::filesystem::exists(folder / "saved/run.json"));
+  // Steps stay with the run, and so do the user's files and what a message names.
+  for (const char* more : {"metrics.jsonl", "checkpoints/step_0000001", "failed_batch.json",
+                           "notes.txt", "tb/notes.txt"}) {
+    std::string name = more;
+    std::replace(name.begin(), name.end(), '/', '_');
+    fail_in(name.c_str(), more);
+    EXPECT_TRUE(std::filesystem::exists(folder / name / "run.json")) << more;
+    EXPECT_TRUE(std::filesystem::exists(folder / name / "samples/step_0000000.jsonl")) << more;
+  }
   std::filesystem::create_directory(folder / "mine");
   fail_in("mine", "");
   EXPECT_TRUE(std::filesystem::exists(folder / "mine/run.json"));

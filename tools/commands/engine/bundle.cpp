@@ -50,7 +50,7 @@ std::string input_text(const LockedInput& input) {
                          : "by digest");
 }
 
-void report_bundle(const MadeBundle& made) {
+void report_bundle(const MadeBundle& made, bool has_run) {
   std::error_code none;
   const auto say = [](const std::string& line) { fmt::print("{}\n", shown_text(line)); };
   say(fmt::format("{} ({}, {})", made.path.string(),
@@ -60,7 +60,8 @@ void report_bundle(const MadeBundle& made) {
   if (made.lock.run) {
     say(fmt::format("  first steps: {} of the run", made.lock.run->steps.size()));
   } else {
-    say("  first steps: none, the recipe has no run; --run DIR names one");
+    say(fmt::format("  first steps: none, {}",
+                    has_run ? "see the note" : "the recipe has no run; --run DIR names one"));
   }
   for (const std::string& notice : made.notices) say("note: " + notice);
   say(fmt::format("to run it: {} {}", called_as(), shell_word(made.path.string())));
@@ -117,7 +118,7 @@ int command_bundle(int argc, char** argv) {
   request.binary = program.binary;
   request.operators = program.operators;
   request.run_binary = binary_identity();
-  report_bundle(make_bundle(request, out));
+  report_bundle(make_bundle(request, out), !request.run.empty());
   return 0;
 }
 

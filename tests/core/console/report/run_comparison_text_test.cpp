@@ -160,16 +160,17 @@ TEST(RunComparisonText, ValuesGoBelowEachOtherOnANarrowTerminal) {
             "  machine and settings\n");
 }
 
-TEST(RunComparisonText, AResumeByForceIsReported) {
+TEST(RunComparisonText, AResumeThatChangedSettingsIsReported) {
   RunComparison comparison;
-  comparison.forced = {{"a", "2026-11-28T18:00:00+0000", 1200, {"config.beta", "recipe.lua:12"}},
-                       {"b", "2026-11-28T19:00:00+0000", -1, {"config.seed"}}};
+  comparison.resumes = {
+      {"a", "2026-11-28T18:00:00+0000", 1200, true, {"config.beta", "recipe.lua:12"}},
+      {"b", "2026-11-28T19:00:00+0000", -1, false, {"config.steps"}}};
   EXPECT_NE(text_of(comparison)
                 .find("history\n"
                       "  a was resumed with --force at step 1,200 (2026-11-28T18:00:00+0000); "
                       "changed: config.beta, recipe.lua:12\n"
-                      "  b was resumed with --force (2026-11-28T19:00:00+0000); changed: "
-                      "config.seed\nmachine"),
+                      "  b was resumed (2026-11-28T19:00:00+0000); changed: "
+                      "config.steps\nmachine"),
             std::string::npos)
       << text_of(comparison);
 }

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/weights/families.h"
+#include "core/model/weights/run_folder.h"
 #include "tests/core/model/weights/config_json.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -273,10 +274,33 @@ TEST(HfConfig, TheFolderOfARunNamesItsModel) {
     }
     return "";
   };
-  EXPECT_EQ(refusal(), run.string() + ": is the folder of a run; no model was exported yet");
+  const std::string is_run = run.string() + ": is the folder of a run; ";
+  EXPECT_EQ(refusal(), is_run + "no model was exported yet");
+  make_dirs(run / "checkpoints/step_0000040");
+  write_file_atomic(run / "checkpoints/step_0000040/manifest.json", "{}");
+  write_file_atomic(run / "checkpoints/latest", "step_0000040\n");
+  const std::string exports = fmt::format(
+      "no model was exported yet; to export the last save, of 40 steps, without training: xrun "
+      "{0}/recipe.lua --run {0} --resume --steps 40",
+      run.string());
+  EXPECT_EQ(refusal(), is_run + exports);
+  EXPECT_EQ(run_folder_text(run / "hf/"), exports);
+  EXPECT_EQ(run_folder_text(run / "checkpoints/step_0000040"), exports);
+  EXPECT_EQ(run_folder_text(run.parent_path()), "");
+  // An edited recipe would be refused, so the run's copy is named.
+  write_file_atomic(run / "recipe.lua", "-- a\n");
+  write_file_atomic(run / "mine.lua", "-- a\n");
+  write_file_atomic(
+      run / "run.json",
+      fmt::format(R"({{"recipe_file": "{}/mine.lua", "folder": "/"}})", run.string()));
+  const std::string moved = run_folder_text(run);
+  EXPECT_TRUE(moved.ends_with(
+      fmt::format("cd / && xrun {0}/mine.lua --run {0} --resume --steps 40", run.string())))
+      << moved;
+  write_file_atomic(run / "mine.lua", "-- b\n");
+  EXPECT_NE(run_folder_text(run).find("/recipe.lua --run"), std::string::npos);
   write_file_atomic(run / "hf/config.json", "{}");
-  EXPECT_EQ(refusal(),
-            run.string() + ": is the folder of a run; its model is " + (run / "hf").string());
+  EXPECT_EQ(refusal(), is_run + "its model is " + (run / "hf").string());
   std::filesystem::remove_all(run);
 }
 

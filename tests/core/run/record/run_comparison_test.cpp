@@ -122,22 +122,29 @@ TEST(RunComparison, AnotherProgramIsOtherCodeAndAnotherMachineIsNot) {
 }
 
 // Its settings say what holds since then; the earlier steps had others.
-TEST(RunComparison, KeepsTheHistoryOfResumesByForce) {
+TEST(RunComparison, KeepsTheHistoryOfResumesThatChangedSettings) {
   RunFiles b = a_run("b");
   b.record.set(
       "resumes",
       parse_json(R"([{"at":"t0","changed":[]},{"at":"t0","step":0,"changed":["config.beta"]},
-      {"at":"t1","step":2,"changed":["config.beta"]},{"at":"t2","changed":["recipe.lua:1"]}])",
+      {"at":"t1","step":2,"changed":["config.beta"]},{"at":"t2","changed":["recipe.lua:1"]},
+      {"at":"t3","step":3,"forced":false,"changed":["config.steps"]}])",
                  "resumes"));
   const RunComparison comparison = compare_runs(a_run("a"), b);
-  ASSERT_EQ(comparison.forced.size(), 2u);
-  EXPECT_EQ(comparison.forced[0].run, "b");
-  EXPECT_EQ(comparison.forced[0].step, 2);
-  EXPECT_EQ(comparison.forced[0].changed, std::vector<std::string>{"config.beta"});
-  EXPECT_EQ(comparison.forced[1].step, -1);
+  ASSERT_EQ(comparison.resumes.size(), 3u);
+  EXPECT_EQ(comparison.resumes[0].run, "b");
+  EXPECT_EQ(comparison.resumes[0].step, 2);
+  EXPECT_EQ(comparison.resumes[0].changed, std::vector<std::string>{"config.beta"});
+  EXPECT_EQ(comparison.resumes[1].step, -1);
+  EXPECT_TRUE(comparison.resumes[1].forced);
+  EXPECT_FALSE(comparison.resumes[2].forced);
   EXPECT_TRUE(comparison.same());
-  EXPECT_EQ(dump_json(comparison_json(comparison).at("forced").as_array()[1]),
+  const Json json = comparison_json(comparison);
+  ASSERT_EQ(json.at("forced").size(), 2u);
+  EXPECT_EQ(dump_json(json.at("forced").as_array()[1]),
             R"({"run":"b","at":"t2","step":null,"changed":["recipe.lua:1"]})");
+  EXPECT_EQ(dump_json(json.at("resumes").as_array()[2]),
+            R"({"run":"b","at":"t3","step":3,"forced":false,"changed":["config.steps"]})");
 }
 
 TEST(RunComparison, NamesTheFirstStepWhereResultsDiffer) {

@@ -130,6 +130,8 @@ TEST(RunFiles, TheNewestCheckpointsManifestIsRead) {
 TEST(RunFiles, AFolderOfRunsNamesThem) {
   const ScratchFolder folder;
   put_run(folder / "one");
+  put_run(folder / "without_a_step");
+  put_text(folder / "without_a_step/metrics.jsonl", "");
   EXPECT_EQ(message_of<UsageError>([&] { read_run_files(folder.path()); }),
             folder.path().string() +
                 ": is not a run: it has no run.json; these below it are runs: " +

@@ -85,4 +85,13 @@ TEST(ProfileSum, RefusesANonProfile) {
 }
 
 }  // namespace
+// The steps before a start from the beginning are gone, and with them their settings.
+TEST(RunRecord, AStartFromTheBeginningForgetsEarlierChanges) {
+  const Json record = parse_json(R"({"resumes":[{"at":"t1","step":2,"changed":["config.beta"]},
+      {"at":"t2","step":0,"changed":[]}, 7, {"at":"t3","step":4,"changed":[]}]})",
+                                 "run.json");
+  EXPECT_TRUE(changed_resumes(record).empty());
+  EXPECT_TRUE(changed_resumes(Json::object()).empty());
+}
+
 }  // namespace xrun::run_record_test

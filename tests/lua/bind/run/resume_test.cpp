@@ -201,15 +201,36 @@ TEST_F(Resume, AnErrorOfTheFolderShowsNoLineOfTheRecipe) {
   EXPECT_EQ(refused.find("test.lua"), std::string::npos) << refused;
 }
 
-// A kill loses the steps since the last save.
-TEST_F(Resume, StepsThatAreDoneAgainAreReported) {
-  ASSERT_EQ(run(recipe(), "r", false, 2), "");
-  const std::string saved = read_file("r/metrics.jsonl");
-  write_file_atomic("r/metrics.jsonl", saved + "{\"step\":2}\n{\"step\":3}\n");
-  ASSERT_EQ(run(recipe(), "r", true, 3), "");
-  has(output_, "steps 2 to 3 were logged after the last save and are repeated\n");
+// A kill loses the steps since the last save; --steps may end a resume before it has repeated them.
+TEST_F(Resume, StepsThatAreRepeatedAndCutAreCounted) {
+  ASSERT_EQ(run(recipe(), "r", false, 1), "");
+  write_file_atomic("r/metrics.jsonl",
+                    read_file("r/metrics.jsonl") + "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  std::filesystem::copy("r", "none", std::filesystem::copy_options::recursive);
+  std::filesystem::copy("r", "some", std::filesystem::copy_options::recursive);
+  const std::string steps = "3 steps were logged after the last save";
+  ASSERT_EQ(run(recipe(), "none", true, 1), "");
+  has(output_,
+      steps + "; this resume does not repeat them and cuts their lines from metrics.jsonl\n");
+  EXPECT_EQ(metrics("none").size(), 1u);
+  ASSERT_EQ(run(recipe(), "some", true, 2), "");
+  has(output_, steps +
+                   "; this resume repeats 1 of them and cuts the lines of the other 2 from "
+                   "metrics.jsonl\n");
+  EXPECT_EQ(metrics("some").size(), 2u);
   ASSERT_EQ(run(recipe(), "r", true), "");
-  EXPECT_EQ(output_.find("done again"), std::string::npos) << output_;
+  has(output_, steps + " and are repeated\n");
+  ASSERT_EQ(run(recipe(), "r", true), "");
+  EXPECT_EQ(output_.find("logged after"), std::string::npos) << output_;
+}
+
+TEST_F(Resume, StepsBeyondAShorterEndAreCut) {
+  ASSERT_EQ(run(recipe(), "r", false, 1), "");
+  write_file_atomic("r/metrics.jsonl",
+                    read_file("r/metrics.jsonl") + "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  ASSERT_EQ(run(recipe(), "r", true, {}, {"steps=2"}, true), "");
+  has(output_, "this resume repeats 1 of them and cuts the lines of the other 2");
+  EXPECT_EQ(metrics("r").size(), 2u);
 }
 
 // The step of an evaluation after the loop is the next one, which was not done.
