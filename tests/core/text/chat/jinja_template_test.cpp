@@ -73,10 +73,11 @@ TEST(JinjaTemplate, ErrorsNameTemplateAndLine) {
 }
 
 TEST(JinjaTemplate, AMissingSpecialTokenIsExplained) {
-  EXPECT_EQ(error_of([] { render_text("{{ bos_token + 'x' }}"); }),
-            "chat template \"test\", line 1: 'bos_token' is undefined: this tokenizer has no such "
-            "token, so the template suits another one; use the tokenizer's own template, which is "
-            "the default, or give \"bos_token\" in its tokenizer_config.json");
+  EXPECT_EQ(
+      error_of([] { render_text("{{ bos_token + 'x' }}"); }),
+      "chat template \"test\", line 1: 'bos_token' is undefined: this tokenizer has no such "
+      "token, so the template suits another one; use the tokenizer's own (template \"auto\"), "
+      "or give \"bos_token\" in its tokenizer_config.json");
 }
 
 TEST(JinjaTemplate, ThreadsRenderConcurrently) {
