@@ -58,11 +58,15 @@ is "$(echo '你' | "$xrun" align --student "$bytes" --teacher "$tokenizers/sp_bp
 
 # Bytes that are not UTF-8 are aligned by their offsets, and counted.
 is "$(printf 'a\xff\xfeb\n' | align --report 2>err | grep -o '^coverage [0-9.]*')" "coverage 1.0000"
-grep -q '<stdin>: 2 bytes of 1 line are not UTF-8, the first in line 1;' err || fail "got $(cat err)"
+grep -q '<stdin>: 2 bytes of 1 row are not UTF-8, the first in the row of line 1;' err || fail "got $(cat err)"
 
 # The report.
 printf 'one\ntwo words\n' | align --report >out
 is "$(head -n 1 out | cut -d: -f1)" "2 documents"
+# A .txt file has a row between blank lines, as in training.
+printf 'one\ntwo\n\nthree\n' >rows.txt
+is "$(align --report rows.txt | head -n 1 | cut -d: -f1)" "2 documents"
+is "$(align rows.txt | wc -l)" 4
 grep -q '^coverage 1.0000 of the student, 1.0000 of the teacher; 0 student tokens lose supervision$' out ||
   fail "got $(cat out)"
 

@@ -140,3 +140,10 @@ called() { # ARGUMENTS: the answer to a conversation with a call
 called '{"a": 1}' >objects 2>err || fail "$(cat err)"
 grep -q logprobs objects || fail "no answer: $(cat objects)"
 is "$(called '"{\"a\": 1}"' 2>/dev/null)" "$(cat objects)"
+# So are tools that are JSON text.
+offered() { # TOOLS: the answer to a conversation with tools
+  echo '{"messages":[{"role":"user","content":"hi"}],"tools":'"$1"'}' |
+    "$xrun" sample --model called --template qwen2.5 --json --max-tokens 4 --temperature 0
+}
+offered '[{"name": "f"}]' >objects 2>err || fail "$(cat err)"
+is "$(offered '"[{\"name\": \"f\"}]"' 2>/dev/null)" "$(cat objects)"

@@ -120,11 +120,12 @@ class RowAligner {
   void print_notices(const std::string& name) const {
     const std::string file = shown_text(name);
     if (replaced_ > 0) {
-      fmt::print(stderr,
-                 "xrun align: {}: {} of {} {} not UTF-8, the first in line {}; each invalid "
-                 "sequence was read as U+FFFD; convert the file to UTF-8\n",
-                 file, counted(replaced_, "byte"), counted(rows_repaired_, "line"),
-                 replaced_ == 1 ? "is" : "are", first_repaired_);
+      fmt::print(
+          stderr,
+          "xrun align: {}: {} of {} {} not UTF-8, the first in the row of line {}; each invalid "
+          "sequence was read as U+FFFD; convert the file to UTF-8\n",
+          file, counted(replaced_, "byte"), counted(rows_repaired_, "row"),
+          replaced_ == 1 ? "is" : "are", first_repaired_);
     }
     if (rows_differ_ > 0) {
       fmt::print(stderr,
@@ -173,7 +174,9 @@ class RowAligner {
 int align_rows(const AlignArguments& arguments) {
   // Loaded before the first row is read, so that their errors are not a row's.
   RowAligner aligned(arguments, load_side(arguments.student), load_side(arguments.teacher));
-  RowReader rows(arguments.file);
+  // A report is about the rows of training; a line of output belongs to a line of the text.
+  RowReader rows(arguments.file,
+                 arguments.report && !arguments.json ? TextRows::kDocuments : TextRows::kLines);
   RowWriter out;
   int status = 0;
   for (std::string line; rows.next(line);) {
@@ -221,8 +224,10 @@ int command_align(int argc, char** argv) {
   app.add_option("--teacher", arguments.teacher, "its folder, or a name that --model takes")
       ->required()
       ->type_name("DIR");
-  app.add_option("FILE", arguments.file,
-                 "text, one row per line; standard input if not given or -");
+  app.add_option(
+      "FILE", arguments.file,
+      "text, one row per line; standard input if not given or -; with --report the rows of a "
+      ".txt file are between blank lines, as training reads them");
   app.add_flag(
       "--json", arguments.json,
       "rows are objects with a field \"text\", or with \"student_ids\" and \"teacher_ids\"; "

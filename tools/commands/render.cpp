@@ -60,17 +60,23 @@ std::string other_columns_hint(const Json& row) {
   return "";
 }
 
-// Throws the refusal of training if the template failed over calls that it does not know.
-void refuse_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template) {
-  if (!messages.is_array()) return;
+// Renders messages. A call often comes with a content that is null, which many templates cannot
+// join to a text: it is then rendered as "", with a note.
+ChatTokens render_messages(Json& messages, const Json& kwargs, const Tokenizer& tokenizer,
+                           const ChatTemplate& chat_template, std::vector<std::string>& notes) {
   try {
-    refuse_unknown_calls(messages, kwargs, chat_template, /*may_be_lost=*/false);
-  } catch (const RowRefusal& refusal) {
-    const std::string detail = refusal.what();
-    const bool has_template = detail.find("--set template=qwen2.5") != std::string::npos;
-    throw Error(fmt::format("{}; training refuses the row too{}", detail,
-                            has_template ? "; of render the option is --template qwen2.5" : ""));
+    return encode_chat(tokenizer, chat_template, messages, kwargs);
+  } catch (const Error& error) {
+    if (!messages.is_array()) throw;
+    const std::string call = incomplete_call_text(messages);
+    if (!call.empty()) throw Error(fmt::format("{} ({})", call, error.what()));
+    if (!fill_call_contents(messages)) throw;
   }
+  ChatTokens tokens = encode_chat(tokenizer, chat_template, messages, kwargs);
+  notes.push_back(
+      "the template refuses a content that is null beside a tool call, and \"\" is rendered in its "
+      "place; training refuses the row");
+  return tokens;
 }
 
 // Renders one row: its messages, with every other key as an argument of the template. Adds what the
@@ -80,26 +86,17 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
   XRUN_CHECK(row.is_object(), "the row is {}, wanted an object with \"messages\"", kind_text(row));
   const Json* messages = row.find("messages");
   XRUN_CHECK(messages != nullptr, "the row has no \"messages\"{}", other_columns_hint(row));
-  Json kwargs = Json::object();
-  for (const auto& [key, value] : row.as_object()) {
-    if (key == "messages") continue;
-    kwargs.set(key, key == "tools" && !value.is_null() ? read_tools(value) : value);
-  }
-  ChatTokens tokens;
-  try {
-    tokens = encode_chat(tokenizer, chat_template, *messages, kwargs);
-  } catch (const Error&) {
-    refuse_calls(*messages, kwargs, chat_template);
-    throw;
-  }
-  Json trained = *messages;
+  const Json kwargs = template_kwargs_of(row);
+  Json rendered = *messages;
+  const ChatTokens tokens = render_messages(rendered, kwargs, tokenizer, chat_template, notes);
+  Json trained = rendered;
   std::vector<std::string> changes;
   parse_arguments(trained, kwargs, chat_template, /*may_be_broken=*/true, changes);
   for (const std::string& change : changes) {
     notes.push_back("rendered as transformers does; training differs: " + change);
   }
-  const bool loses = !lost_turns(*messages, kwargs, chat_template, tokens.rendering).empty();
-  note_lost_parts(*messages, kwargs, chat_template, loses, notes);
+  const bool loses = !lost_turns(rendered, kwargs, chat_template, tokens.rendering).empty();
+  note_lost_parts(rendered, kwargs, chat_template, loses, notes);
   return tokens;
 }
 

@@ -13,6 +13,8 @@
 #include "core/base/json.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/shown_text.h"
+#include "core/data/rows/byte_stream.h"
+#include "core/data/rows/row_splitter.h"
 
 namespace xrun {
 
@@ -24,9 +26,14 @@ bool is_standard_input(const std::string& path) { return path.empty() || path ==
 
 }  // namespace
 
-RowReader::RowReader(const std::string& path)
-    : name_(is_standard_input(path) ? "<stdin>" : path),
-      file_(is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rbe")) {
+RowReader::RowReader(const std::string& path, TextRows rows)
+    : name_(is_standard_input(path) ? "<stdin>" : path) {
+  if (rows == TextRows::kDocuments && content_name(path).ends_with(".txt")) {
+    documents_ = RowSplitter::open(path, path);
+    block_ = std::make_unique<RowBlock>();
+    return;
+  }
+  file_ = is_standard_input(path) ? stdin : std::fopen(path.c_str(), "rbe");
   // Read before the calls below can change it.
   const int code = errno;
   XRUN_CHECK(file_ != nullptr, "{}: cannot be opened: {}{}", name_, std::strerror(code),
@@ -38,10 +45,22 @@ RowReader::RowReader(const std::string& path)
 
 RowReader::~RowReader() {
   std::free(buffer_);
-  if (file_ != stdin) std::fclose(file_);
+  if (file_ != nullptr && file_ != stdin) std::fclose(file_);
+}
+
+bool RowReader::next_document(std::string& text) {
+  // A block may hold no row, but blank lines.
+  while (row_ == block_->rows.size()) {
+    if (!documents_->next(*block_)) return false;
+    row_ = 0;
+  }
+  line_ = block_->rows[row_].line;
+  text = block_->text(row_++);
+  return true;
 }
 
 bool RowReader::next(std::string& line) {
+  if (documents_ != nullptr) return next_document(line);
   const ssize_t size = getline(&buffer_, &capacity_, file_);
   if (size < 0) {
     XRUN_CHECK(std::ferror(file_) == 0, "{}: cannot be read: {}", name_, std::strerror(errno));

@@ -3,30 +3,44 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 
 namespace xrun {
 
-// Reads lines. Not thread-safe.
+class RowSplitter;
+struct RowBlock;
+
+// The rows of a text file. kDocuments: those of a .txt file are between blank lines, as training
+// reads them; of any other input each line is a row.
+enum class TextRows { kLines, kDocuments };
+
+// Reads rows, which are lines unless `rows` says otherwise. Not thread-safe.
 class RowReader {
  public:
   // An empty path and "-" are standard input. Throws Error if the file cannot be opened.
-  explicit RowReader(const std::string& path);
+  explicit RowReader(const std::string& path, TextRows rows = TextRows::kLines);
   ~RowReader();
   RowReader(const RowReader&) = delete;
   RowReader& operator=(const RowReader&) = delete;
 
-  // Sets `line` to the next line without its '\n'; false at the end. Throws Error if reading fails.
+  // Sets `line` to the next row without its last '\n'; false at the end. Throws Error if reading
+  // fails.
   bool next(std::string& line);
   const std::string& name() const { return name_; }
-  int64_t line() const { return line_; }  // the number of the last line, 1-based
+  int64_t line() const { return line_; }  // where the last row begins, 1-based
   std::string location() const;           // "name:line"
 
  private:
+  bool next_document(std::string& text);
+
   std::string name_;
-  std::FILE* file_;
+  std::unique_ptr<RowSplitter> documents_;  // null: rows are lines
+  std::unique_ptr<RowBlock> block_;         // of documents_
+  size_t row_ = 0;                          // the next one of block_
+  std::FILE* file_ = nullptr;
   char* buffer_ = nullptr;  // allocated by getline
   size_t capacity_ = 0;
   int64_t line_ = 0;

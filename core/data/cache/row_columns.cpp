@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/data/rows/drop_reasons.h"
 #include "core/data/rows/missing_column.h"
 
 namespace xrun {
@@ -98,9 +99,12 @@ void RowColumns::fix_extra_types(StoredRow& row) {
     }
     // null in a number column is refused too, by its type.
     if (extra_types_[k] == extra_type(row.extra[k])) continue;
-    throw RowRefusal("bad_extra_column",
-                     fmt::format("\"{}\" is {}, the first row has a {} there", keep[k],
-                                 extra_type(row.extra[k]), extra_types_[k]));
+    throw RowRefusal(kBadExtraReason,
+                     fmt::format("\"{}\" is {}, and the first row has {} there", keep[k],
+                                 row.extra[k].is_null()     ? "absent"
+                                 : row.extra[k].is_string() ? "a text"
+                                                            : "a number",
+                                 extra_types_[k] == "string" ? "a text" : "a number"));
   }
 }
 

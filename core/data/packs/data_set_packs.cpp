@@ -62,7 +62,7 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
   }
   throw data_error(fmt::format("{}: the {} has {} tokens{}, batch.max_tokens is {}", location(row),
                                unit_name(), count_text(tokens), sides, count_text(max_tokens)),
-                   line_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
+                   row_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
 }
 
 // Returns the smallest batch.max_tokens that every row fits in.

@@ -14,24 +14,57 @@ namespace {
 
 // Column names of public data sets and ours for the same thing.
 constexpr std::pair<const char*, const char*> kOtherNames[] = {
-    {"question", "prompt"},       {"query", "prompt"},
-    {"problem", "prompt"},        {"answer", "completion"},
-    {"response", "completion"},   {"solution", "completion"},
-    {"target", "completion"},     {"conversation", "messages"},
-    {"dialogue", "messages"},     {"dialog", "messages"},
-    {"turns", "messages"},        {"content", "text"},
-    {"document", "text"},         {"body", "text"},
-    {"article", "text"},          {"accepted", "chosen"},
-    {"preferred", "chosen"},      {"winner", "chosen"},
-    {"better", "chosen"},         {"good", "chosen"},
-    {"dispreferred", "rejected"}, {"loser", "rejected"},
-    {"worse", "rejected"},        {"bad", "rejected"},
+    {"question", "prompt"},
+    {"query", "prompt"},
+    {"problem", "prompt"},
+    {"answer", "completion"},
+    {"response", "completion"},
+    {"solution", "completion"},
+    {"target", "completion"},
+    {"conversation", "messages"},
+    {"dialogue", "messages"},
+    {"dialog", "messages"},
+    {"turns", "messages"},
+    {"content", "text"},
+    {"document", "text"},
+    {"body", "text"},
+    {"article", "text"},
+    {"accepted", "chosen"},
+    {"preferred", "chosen"},
+    {"winner", "chosen"},
+    {"better", "chosen"},
+    {"good", "chosen"},
+    {"dispreferred", "rejected"},
+    {"loser", "rejected"},
+    {"worse", "rejected"},
+    {"bad", "rejected"},
+    {"ask", "prompt"},
+    {"reply", "completion"},
+    {"问题", "prompt"},
+    {"提问", "prompt"},
+    {"指令", "prompt"},
+    {"答案", "completion"},
+    {"回答", "completion"},
+    {"回复", "completion"},
+    {"输出", "completion"},
+    {"对话", "messages"},
+    {"文本", "text"},
+    {"正文", "text"},
+    {"好", "chosen"},
+    {"坏", "rejected"},
+    {"更好", "chosen"},
+    {"更差", "rejected"},
 };
 
 // The last word of columns that tell where a row is from, not what it says.
-constexpr std::string_view kOrigins[] = {"id",    "uuid",    "hash",  "index",    "source",
-                                         "url",   "dataset", "split", "language", "category",
-                                         "topic", "model",   "type"};
+constexpr std::string_view kOrigins[] = {"id",     "uuid",     "hash",      "index",   "source",
+                                         "src",    "url",      "dataset",   "split",   "language",
+                                         "lang",   "category", "topic",     "model",   "type",
+                                         "author", "date",     "timestamp", "license", "version"};
+// Chinese writes words without a space, so these are endings: 数据来源.
+constexpr std::string_view kChineseOrigins[] = {"来源", "语言",   "类别", "类型", "分类",
+                                                "编号", "序号",   "日期", "时间", "作者",
+                                                "链接", "数据集", "主题", "模型", "版本"};
 
 // "better_answer" -> "better", "answer"
 std::vector<std::string> words_of(const std::string& column) {
@@ -46,11 +79,17 @@ std::vector<std::string> words_of(const std::string& column) {
   return words;
 }
 
+}  // namespace
+
 bool tells_origin(const std::string& column) {
   const std::vector<std::string> words = words_of(column);
-  return !words.empty() &&
-         std::find(std::begin(kOrigins), std::end(kOrigins), words.back()) != std::end(kOrigins);
+  if (words.empty()) return false;
+  return std::find(std::begin(kOrigins), std::end(kOrigins), words.back()) != std::end(kOrigins) ||
+         std::any_of(std::begin(kChineseOrigins), std::end(kChineseOrigins),
+                     [&](std::string_view ending) { return words.back().ends_with(ending); });
 }
+
+namespace {
 
 // Our names for the words of a column's name: chosen and completion for "better_answer". Any
 // column may be called a text.
@@ -138,6 +177,9 @@ ColumnNames guess_columns(const Json& row, const std::vector<std::string>& lacki
     // A number is neither a prompt nor an answer.
     if (!row.find(column)->is_number()) left.push_back(column);
   }
+  // Another row may have what is null here, but a column with a value is the better guess.
+  std::stable_partition(left.begin(), left.end(),
+                        [&](const std::string& column) { return !row.find(column)->is_null(); });
   ColumnNames guess;
   for (const std::string& ours : lacking) guess.emplace_back(ours, kNoColumn);
   const auto take = [&](std::string& theirs, auto at) {

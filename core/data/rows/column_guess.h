@@ -17,6 +17,10 @@ constexpr const char* kNoColumn = "...";  // the file's name in a guess that fou
 // "prompt".
 bool is_other_name(const std::string& theirs, const std::string& ours);
 
+// Returns true if the name of a column says that it tells where a row is from, not what it says:
+// "id", "lang", "source_url".
+bool tells_origin(const std::string& column);
+
 // Returns our name for each column that has a name of public data sets; other columns are left out.
 std::vector<std::string> our_names(const std::vector<std::string>& columns);
 
@@ -27,7 +31,7 @@ std::string likely_column(const Json& row, const std::string& ours,
                           const std::vector<std::string>& unread, bool by_name = false);
 
 // Returns a guess for each of our names in `lacking`, in their order, from the row's columns in
-// `unread`. A column is the guess for one name at most.
+// `unread`. A column is the guess for one name at most, and a null one only if no other fits.
 ColumnNames guess_columns(const Json& row, const std::vector<std::string>& lacking,
                           const std::vector<std::string>& unread);
 

@@ -275,6 +275,9 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   } catch (const Error& error) {
     // A call that the template does not know is the likelier cause, so its message comes first.
     refuse_unknown_calls(messages, kwargs, style.chat_template, style.lost_calls);
+    if (const std::string call = incomplete_call_text(messages); !call.empty()) {
+      throw RowRefusal("bad_arguments", fmt::format("{} ({})", call, error.what()));
+    }
     const std::string parts = listed_parts_text(messages);
     throw RowRefusal("template_error",
                      parts.empty() ? error.what() : fmt::format("{} ({})", parts, error.what()));

@@ -1,4 +1,4 @@
-// The row is shown as its file spells it: the user looks for it there.
+// The row is shown as its file spells it, in one line: the user looks for it there.
 
 #include "core/data/rows/data_fault.h"
 
@@ -7,6 +7,7 @@
 
 #include "core/base/utf8.h"
 #include "core/data/rows/byte_stream.h"
+#include "core/data/rows/row_splitter.h"
 
 namespace xrun {
 
@@ -15,6 +16,35 @@ namespace {
 constexpr size_t kShownRowBytes = 160;
 constexpr size_t kSearchedBytes = size_t{1} << 20;  // of a file, for one line of it
 
+// Returns the beginning of a row in one line: a line end with the indentation after it is a space.
+// Within a JSON string there is none.
+std::string one_line(std::string_view row) {
+  std::string line;
+  for (size_t at = 0; at < row.size() && line.size() < 2 * kShownRowBytes; ++at) {
+    if (row[at] != '\n' && row[at] != '\r') {
+      line += row[at];
+      continue;
+    }
+    line += ' ';
+    while (at + 1 < row.size() && std::string_view(" \t\r\n").find(row[at + 1]) != row.npos) ++at;
+  }
+  return line;
+}
+
+// Returns the only row of a .json file that begins on a line; "" if there are several.
+std::string row_of_array(const std::string& path, int64_t line) {
+  try {
+    RowBlock block;
+    RowSplitter::open(path, path, {}, RowSplitter::Prefix::kSkip)->next(block, kSearchedBytes);
+    const auto is_there = [&](const RowBlock::RowExtent& row) { return row.line == line; };
+    const auto row = std::find_if(block.rows.begin(), block.rows.end(), is_there);
+    if (row == block.rows.end() || std::any_of(row + 1, block.rows.end(), is_there)) return "";
+    return std::string(block.text(static_cast<size_t>(row - block.rows.begin())));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 DataError data_error(std::string fault, std::string_view row,
@@ -22,7 +52,7 @@ DataError data_error(std::string fault, std::string_view row,
   std::string text = std::move(fault);
   if (!row.empty()) {
     // A row may have gigabytes.
-    std::string shown = repair_utf8(row.substr(0, 2 * kShownRowBytes));
+    std::string shown = repair_utf8(one_line(row));
     // A control character would act on the terminal.
     for (char& c : shown) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     text += "\n  row  " + shortened(shown, kShownRowBytes);
@@ -62,7 +92,10 @@ std::string beginning_of_content(const std::string& path, size_t bytes) {
 }
 
 // Lines count from 1; "" if the line is beyond the bytes that are searched.
-std::string line_of_file(const std::string& path, int64_t line) {
+std::string row_of_file(const std::string& path, int64_t line) {
+  if (content_name(path).ends_with(".json")) {
+    if (std::string row = row_of_array(path, line); !row.empty()) return row;
+  }
   const std::string text = beginning_of_content(path, kSearchedBytes);
   size_t begin = 0;
   for (int64_t at = 1; at < line; ++at) {

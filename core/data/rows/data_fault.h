@@ -35,13 +35,15 @@ struct PastedSetting {
 //     row  {"prompt": "How do I ...
 //     continue with one of
 //       --set over_length=drop  leaves such rows out, counted in the ledger
-// The line of the row is left out if `row` is "", the settings if there are none.
+// A row of several lines is shown as one. The line of the row is left out if `row` is "", the
+// settings if there are none.
 DataError data_error(std::string fault, std::string_view row,
                      const std::vector<PastedSetting>& settings);
 
-// Returns a line of a data file for data_error; "" if it is more than 1 MiB into the content or
-// cannot be read: it only adds to another message. Throws Interrupted.
-std::string line_of_file(const std::string& path, int64_t line);
+// Returns the row that begins on a line of a data file for data_error: in a .json file all its
+// lines, elsewhere the line. "" if it is more than 1 MiB into the content or cannot be read: it
+// only adds to another message. Throws Interrupted.
+std::string row_of_file(const std::string& path, int64_t line);
 
 // Returns the DataError for data that the system did not give, with a fix.
 DataError unreadable_data(const FileError& error);

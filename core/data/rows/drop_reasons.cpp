@@ -33,7 +33,8 @@ constexpr DropReason kDropReasons[] = {
      "the template leaves out a turn, often of a role that it does not know; "
      "`--set laws.turns=false` trains without it"},
     {"bad_arguments", "conversations",
-     "the arguments of a tool call begin as a JSON object and are not JSON"},
+     "the arguments of a tool call begin as a JSON object and are not JSON, or the template needs a "
+     "part of the call that is missing"},
     {"refused_kwargs", "conversations", "a template argument of the row belongs to the engine"},
     {"empty_text", "text", "the text is empty"},
     {"bad_token", "tokens",
@@ -41,7 +42,7 @@ constexpr DropReason kDropReasons[] = {
     {"length_mismatch", "tokens", "lists of the row have different lengths"},
     {"bad_token_weight", "tokens", "the weight of a token is not a finite number of at least 0"},
     {"bad_weight", "all", "the weight of the row is not a finite number of at least 0"},
-    {"bad_extra_column", "all",
+    {kBadExtraReason, "all",
      "the type of a column that `keep` names differs from the first row, or it has a whole number "
      "beyond 2^53"},
     {"bad_label", "feedback",

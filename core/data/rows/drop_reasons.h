@@ -12,6 +12,9 @@ struct DropReason {
   std::string_view meaning;  // docs/drop-reasons.md repeats it
 };
 
+// Of a row whose extra column cannot be stored beside those of other rows.
+constexpr const char* kBadExtraReason = "bad_extra_column";
+
 std::span<const DropReason> drop_reasons();
 
 }  // namespace xrun

@@ -10,6 +10,7 @@
 #include "core/base/strings.h"
 #include "core/data/rows/byte_stream.h"
 #include "core/data/rows/data_fault.h"
+#include "core/data/rows/drop_reasons.h"
 #include "core/data/rows/ledger.h"
 #include "core/text/chat/template_laws.h"
 #include "core/text/chat/text_difference.h"
@@ -101,6 +102,17 @@ bool any_detail(const SourceLedger& ledger, std::string_view text) {
                      [&](const BadRow& row) { return row.detail.find(text) != std::string::npos; });
 }
 
+// Returns the fix for bad rows: "; fix the rows or ...", "" if settings alone help.
+std::string fix_of_rows(const SourceLedger& ledger) {
+  if (loses_messages(ledger)) return "";
+  if (!is_most(ledger, kBadExtraReason)) return "; fix the rows or name their columns in `fields`";
+  const int64_t others = ledger.dropped.at(kBadExtraReason);
+  return fmt::format(
+      "; the first row decides the type of a column that `keep` names: {} of its type, {} of "
+      "another; write one type in every row, or leave the column out of `keep`",
+      counted(ledger.kept, "row"), count_text(others));
+}
+
 // Settings to continue with, before `last`.
 std::vector<PastedSetting> settings_with_laws(const SourceLedger& ledger,
                                               std::vector<PastedSetting> last) {
@@ -130,7 +142,7 @@ std::string first_bad_row(const SourceLedger& ledger) {
   if (ledger.bad.empty()) return "";
   const SourceLine& at = ledger.bad.front().at;
   if (at.file < 0 || static_cast<size_t>(at.file) >= ledger.files.size()) return "";
-  return line_of_file(ledger.files[static_cast<size_t>(at.file)], at.line);
+  return row_of_file(ledger.files[static_cast<size_t>(at.file)], at.line);
 }
 
 // Returns true if most bytes above 127 come in pairs as GB 2312, GBK and GB 18030 write Chinese
@@ -158,6 +170,13 @@ std::vector<PastedSetting> larger_share(double share, const std::string& effect)
   return {{fmt::format("max_bad={:.2f}", needed), effect}};
 }
 
+// The setting to train on the kept rows. None if an extra column has another type in most rows: the
+// kept ones are then the few that have the type of the first row, right or wrong.
+std::vector<PastedSetting> train_on_others(const SourceLedger& ledger, double share) {
+  if (is_most(ledger, kBadExtraReason) && ledger.bad_total() > ledger.kept) return {};
+  return larger_share(share, "train on the other " + counted(ledger.kept, "row"));
+}
+
 // Throws Error if a larger share of the rows than `max_bad` is not UTF-8: the file has another
 // encoding, and its text would train as replacement characters.
 void check_encoding(const SourceLedger& ledger, double max_bad) {
@@ -169,7 +188,7 @@ void check_encoding(const SourceLedger& ledger, double max_bad) {
   const SourceLine& at = ledger.repaired_at.front();
   if (at.file < 0 || static_cast<size_t>(at.file) >= ledger.files.size()) return;
   const std::string& file = ledger.files[static_cast<size_t>(at.file)];
-  const bool chinese = looks_like_gb18030(line_of_file(file, at.line));
+  const bool chinese = looks_like_gb18030(row_of_file(file, at.line));
   throw data_error(
       fmt::format("{}: {} of {} are not UTF-8{}; convert the file: iconv -f {} -t UTF-8 {} > "
                   "utf8.jsonl",
@@ -326,15 +345,10 @@ void check_kept(const SourceLedger& ledger, double max_bad, const std::string& h
   SourceLedger examples = ledger;
   std::erase_if(examples.bad, [](const BadRow& row) { return is_about_length(row.reason); });
   throw data_error(
-      fmt::format(
-          "{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %{}{}",
-          name_and_file(ledger), count_text(bad), count_text(ledger.kept + bad), 100 * share,
-          100 * max_bad,
-          loses_messages(examples) ? "" : "; fix the rows or name their columns in `fields`",
-          bad_rows_text(examples)),
-      first_bad_row(examples),
-      settings_with_laws(examples,
-                         larger_share(share, "train on the other " + counted(ledger.kept, "row"))));
+      fmt::format("{}: {} of {} rows ({:.3g} %) are bad, max_bad allows {:.3g} %{}{}",
+                  name_and_file(ledger), count_text(bad), count_text(ledger.kept + bad),
+                  100 * share, 100 * max_bad, fix_of_rows(examples), bad_rows_text(examples)),
+      first_bad_row(examples), settings_with_laws(examples, train_on_others(examples, share)));
 }
 
 }  // namespace xrun

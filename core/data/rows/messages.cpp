@@ -278,6 +278,15 @@ Json read_tools(const Json& tools) {
   return list;
 }
 
+Json template_kwargs_of(const Json& row) {
+  Json kwargs = Json::object();
+  for (const auto& [key, value] : row.as_object()) {
+    if (key == "messages") continue;
+    kwargs.set(key, key == "tools" && !value.is_null() ? read_tools(value) : value);
+  }
+  return kwargs;
+}
+
 // Later ones win: the recipe's arguments, the row's, the row's tools.
 Json merge_template_kwargs(const Json& defaults, const Json* kwargs, const Json* tools) {
   Json merged = defaults.is_object() ? defaults : Json::object();

@@ -37,6 +37,10 @@ bool says_something(const Json& message);
 // lists of mixed types. Throws RowRefusal wrong_type for anything else.
 Json read_tools(const Json& tools);
 
+// Returns the template arguments of a row whose keys all go to the template, as in the input of
+// render and sample: every key but "messages", with "tools" as read_tools() reads them.
+Json template_kwargs_of(const Json& row);
+
 // Merges a row's template arguments over `defaults`: its "chat_template_kwargs" object and its
 // "tools", as read_tools() reads them (either may be null). Throws RowRefusal for a wrong type
 // and for an argument that belongs to the engine: add_generation_prompt and those of

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "core/base/strings.h"
+#include "core/data/rows/drop_reasons.h"
 #include "core/data/rows/ledger.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/missing_column.h"
@@ -180,7 +181,7 @@ void RowFields::read_extra(const Json& row, RowExtras& out) const {
       value = nullptr;
     }
     if (value != nullptr && value->is_number() && is_beyond_exact(*value)) {
-      throw RowRefusal("bad_extra_column",
+      throw RowRefusal(kBadExtraReason,
                        fmt::format("\"{}\" is {}: a whole number beyond 2^53 is not stored "
                                    "exactly; write it as a string",
                                    name, dump_json(*value)));

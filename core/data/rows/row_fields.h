@@ -74,8 +74,7 @@ class RowFields {
   // '"question", "answer"': `keep` with the file's names.
   std::string keep_by_their_names(const Json& row) const;
   // guess_columns for the columns of `wanted` that the row lacks.
-  ColumnNames guessed_fields(const Json& row, const RowFormat& wanted,
-                             const std::vector<std::string>& columns) const;
+  ColumnNames guessed_fields(const Json& row, const RowFormat& wanted) const;
   // 'fields = { prompt = "question" }' of the given names and more, or the --set of it if the
   // configuration has the source.
   std::string naming(const Json& row, const ColumnNames& more) const;

@@ -81,7 +81,7 @@ void RowFields::refuse_format(const Json& row) const {
   size_t texts = 0, lists = 0;
   for (const Json::Member& member : row.as_object()) {
     if (!member.second.is_null()) columns.push_back(member.first);
-    texts += member.second.is_string() ? 1 : 0;
+    texts += member.second.is_string() && !tells_origin(member.first) ? 1 : 0;
     lists += member.second.is_array() || member.second.is_object() ? 1 : 0;
   }
   std::string text =
@@ -120,7 +120,7 @@ void RowFields::refuse_format(const Json& row) const {
   const bool two = kind_ == RowKind::kChat && none && texts == 2 && lists == 0 &&
                    !has_name(columns, "text") && other_format(kind_, columns) == nullptr;
   const RowFormat& wanted = two ? two_texts : nearest_format(kind_, with_our_names(columns));
-  const ColumnNames guess = guessed_fields(row, wanted, columns);
+  const ColumnNames guess = guessed_fields(row, wanted);
   const bool usual = std::all_of(guess.begin(), guess.end(), [](const auto& name) {
     return is_other_name(name.second, name.first);
   });
@@ -153,15 +153,14 @@ std::vector<std::string> RowFields::with_our_names(const std::vector<std::string
   return names;
 }
 
-ColumnNames RowFields::guessed_fields(const Json& row, const RowFormat& wanted,
-                                      const std::vector<std::string>& columns) const {
+ColumnNames RowFields::guessed_fields(const Json& row, const RowFormat& wanted) const {
   std::vector<std::string> lacking, unread;
   for (const std::string& ours : wanted.columns) {
     // A name given by `fields` is right for the set, and this row lacks the column.
     if (find(row, ours) == nullptr && !is_named(ours)) lacking.push_back(ours);
   }
-  for (const std::string& column : columns) {
-    if (is_unread(column)) unread.push_back(column);
+  for (const Json::Member& member : row.as_object()) {
+    if (is_unread(member.first)) unread.push_back(member.first);
   }
   return guess_columns(row, lacking, unread);
 }

@@ -198,6 +198,39 @@ void refuse_unknown_calls(const Json& messages, const Json& kwargs,
   }
 }
 
+std::string incomplete_call_text(const Json& messages) {
+  for (size_t m = 0; m < messages.size(); ++m) {
+    size_t index = 0;  // in tool_calls
+    for (const auto& [call, key] : calls_of(messages.as_array()[m])) {
+      const bool is_listed = std::string_view(key) == kCalls;
+      std::string where = is_listed ? fmt::format("{}[{}]", key, index++) : key;
+      const Json* function = call->find("function");
+      if (function != nullptr && function->is_object()) where += ".function";
+      for (const char* member : {"name", "arguments"}) {
+        if (find_member(*call, member) != nullptr) continue;
+        const std::string name = call_name(*call);
+        return fmt::format("turn {} calls a tool{}, and its {}.{} is missing{}", m + 1,
+                           name.empty() ? "" : fmt::format(" \"{}\"", name), where, member,
+                           member == std::string_view("name")
+                               ? ""
+                               : "; a call without arguments has \"arguments\": {}");
+      }
+    }
+  }
+  return "";
+}
+
+bool fill_call_contents(Json& messages) {
+  bool any = false;
+  for (Json& message : messages.as_array()) {
+    const Json* content = message.find("content");
+    if (!makes_calls(message) || (content != nullptr && !content->is_null())) continue;
+    message.set("content", "");
+    any = true;
+  }
+  return any;
+}
+
 void note_unrendered_tools(const Json& messages, const Json& kwargs,
                            const ChatTemplate& chat_template, std::vector<std::string>& notes) {
   const Json* tools = kwargs.find("tools");

@@ -26,6 +26,15 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
 void refuse_unknown_calls(const Json& messages, const Json& kwargs,
                           const ChatTemplate& chat_template, bool may_be_lost);
 
+// Returns a sentence with the fix for the first call without a name or arguments, which a template
+// may need: "turn 2 calls a tool \"f\", and its tool_calls[0].function.arguments is missing; ...";
+// "" if there is none.
+std::string incomplete_call_text(const Json& messages);
+
+// Sets the content of each message that calls a tool and has null or no content to "". Returns
+// true if there is such a message.
+bool fill_call_contents(Json& messages);
+
 // Notes tools that the template leaves out, and calls if they are allowed to be lost: the
 // conversation is trained without them.
 void note_unrendered_tools(const Json& messages, const Json& kwargs,

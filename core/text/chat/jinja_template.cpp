@@ -92,6 +92,23 @@ Rendering rendering_of(const jinja::Text& text, const std::vector<int64_t>& mess
   return out;
 }
 
+// Returns the end of a message about a special token that the tokenizer does not have: the cause
+// and the fix; "" for any other fault.
+std::string lacking_token_hint(std::string_view fault, std::string_view template_name) {
+  const bool is_own = template_name.starts_with("own") || template_name.starts_with("tagged:");
+  for (const char* token : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
+    if (fault != fmt::format("'{}' is undefined", token)) continue;
+    return fmt::format(
+        ": this tokenizer has no such token{} give \"{}\" in its "
+        "tokenizer_config.json",
+        is_own ? ";"
+               : ", so the template suits another one; use the tokenizer's own "
+                 "(template \"auto\"), or",
+        token);
+  }
+  return "";
+}
+
 class JinjaTemplate final : public ChatTemplate {
  public:
   JinjaTemplate(std::string source, std::string name, TemplateTokens tokens,
@@ -116,8 +133,8 @@ class JinjaTemplate final : public ChatTemplate {
       rendering.lines = interpreter.take_lines();
       return rendering;
     } catch (const jinja::Fault& fault) {
-      throw Error(fmt::format("chat template \"{}\", line {}: {}", name_, interpreter.line(),
-                              fault.what()));
+      throw Error(fmt::format("chat template \"{}\", line {}: {}{}", name_, interpreter.line(),
+                              fault.what(), lacking_token_hint(fault.what(), name_)));
     }
   }
 

@@ -10,6 +10,7 @@
 #include "core/console/terminal/progress.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/data/rows/lost_turns.h"
+#include "core/data/rows/messages.h"
 #include "core/rollout/answer_text.h"
 #include "core/rollout/text_sampler.h"
 #include "tools/commands/command_line.h"
@@ -44,11 +45,7 @@ class SampleRows {
     if (!arguments_.model.json) return from_prompt(line);
     const Json row = parse_json(line, rows.name(), rows.line());
     if (const Json* messages = row.find("messages")) {
-      Json kwargs = Json::object();
-      for (const auto& [key, value] : row.as_object()) {
-        // Other fields of the row are arguments of the template, tools for example.
-        if (key != "messages") kwargs.set(key, value);
-      }
+      const Json kwargs = template_kwargs_of(row);
       conversations_.back() = true;
       std::vector<int32_t> ids = chat_.ids(*messages, kwargs);
       std::vector<std::string> notes;

@@ -26,6 +26,24 @@ TEST_F(DataSets, AnExtraColumnOfMixedTypesDropsTheOtherRows) {
   EXPECT_EQ(open(opened).ledger().sources[0].dropped.at("bad_extra_column"), 1);
 }
 
+// max_bad would keep the few rows with the type of the first.
+TEST_F(DataSets, MostRowsOfAnotherTypeThanTheFirstAreExplainedByIt) {
+  std::string rows = pair_row("q", "a", "b", ",\"k\":\"high\"");
+  for (int i = 0; i < 3; ++i) rows += pair_row("q", "c", "d", ",\"k\":0.5");
+  DataOptions opened = options(rows);
+  opened.sources[0].keep = {"k"};
+  const std::string message = error_of([&] { open(opened); });
+  EXPECT_NE(message.find("; the first row decides the type of a column that `keep` names: 1 row of "
+                         "its type, 3 of another; write one type in every row, or leave the column "
+                         "out of `keep`"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("bad_extra_column: \"k\" is a number, and the first row has a text there"),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(message.find("--set max_bad"), std::string::npos) << message;
+}
+
 TEST_F(DataSets, AnExtraColumnThatTheFirstRowLacksIsIgnoredWithANote) {
   DataOptions opened = options(pair_row("q", "a", "b", ",\"tag\":\"t\"") +
                                pair_row("q", "c", "d", ",\"k\":1,\"tag\":\"u\""));

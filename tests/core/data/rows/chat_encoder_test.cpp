@@ -91,15 +91,18 @@ TEST_F(ChatEncoderTest, CommonNamesOfOtherSetsAreSuggested) {
   EXPECT_EQ(refusal(RowKind::kChat, R"({"question":"a","answer":"b"})"),
             "unknown_format: its columns: question, answer; name them: fields = { prompt = "
             "\"question\", completion = \"answer\" }");
-  EXPECT_TRUE(refusal(RowKind::kChat, R"({"question":"a","reply":"b"})")
-                  .ends_with("; wanted: prompt, completion; name them, for example fields = { "
-                             "prompt = \"question\", completion = \"reply\" }"));
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"ask":"a","reply":"b","lang":"zh"})"),
+            "unknown_format: its columns: ask, reply, lang; name them: fields = { prompt = "
+            "\"ask\", completion = \"reply\" }");
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"问题":"a","答案":"b","来源":"web"})"),
+            "unknown_format: its columns: 问题, 答案, 来源; name them: fields = { prompt = "
+            "\"问题\", completion = \"答案\" }");
   // A text is not a list of messages; two are taken for a prompt and its answer.
   EXPECT_TRUE(refusal(RowKind::kChat, R"({"x":"a","y":1})")
                   .ends_with("; name them, for example fields = { messages = \"...\" }"));
-  EXPECT_TRUE(refusal(RowKind::kChat, R"({"问题":"a","id":7,"回答":"b"})")
+  EXPECT_TRUE(refusal(RowKind::kChat, R"({"lang":"fr","demande":"a","id":7,"suite":"b"})")
                   .ends_with("; wanted: prompt, completion; name them, for example fields = { "
-                             "prompt = \"问题\", completion = \"回答\" }"));
+                             "prompt = \"demande\", completion = \"suite\" }"));
   EXPECT_EQ(refusal(RowKind::kChat, R"({"input":"a","output":"b"})"),
             "unknown_format: its columns: input, output; name them: fields = { prompt = \"input\", "
             "completion = \"output\" }");

@@ -42,6 +42,16 @@ TEST(ColumnGuess, AWordOfANameGoesBeforeTheOrderOfTheColumns) {
             (ColumnNames{{"chosen", "better_answer"}, {"rejected", "worse_answer"}}));
 }
 
+TEST(ColumnGuess, ANullColumnGoesBeforeOneThatTellsWhereTheRowIsFrom) {
+  EXPECT_EQ(
+      guess(R"({"问题":"q","好":"a","坏":null,"来源":"web"})", {"prompt", "chosen", "rejected"}),
+      (ColumnNames{{"prompt", "问题"}, {"chosen", "好"}, {"rejected", "坏"}}));
+  EXPECT_EQ(guess(R"({"A":null,"B":"b","C":"c","数据来源":"web"})", {"chosen", "rejected"}),
+            (ColumnNames{{"chosen", "B"}, {"rejected", "C"}}));
+  EXPECT_EQ(guess(R"({"A":"a","B":null,"src":"web"})", {"chosen", "rejected"}),
+            (ColumnNames{{"chosen", "A"}, {"rejected", "B"}}));
+}
+
 std::string likely(const std::string& row, const std::string& ours, bool by_name = false) {
   const Json json = parse_json(row, "row");
   std::vector<std::string> unread;

@@ -57,6 +57,9 @@ const Refused kRefused[] = {
     {"unknown_format", R"({"question":"hi","good":"a","bad":"b"})",
      "its columns: question, good, bad; name them: fields = { prompt = \"question\", chosen = "
      "\"good\", rejected = \"bad\" }"},
+    {"unknown_format", R"({"问题":"hi","好":"a","坏":null,"来源":"web"})",
+     "its columns: 问题, 好, 坏 (null), 来源; name them: fields = { prompt = \"问题\", chosen = "
+     "\"好\", rejected = \"坏\" }"},
     {"unknown_format", R"({"prompt":"hi","chosen":null,"rejected":null})",
      "its columns: prompt, chosen (null), rejected (null)"},
     {"unknown_format", R"({"messages":[]})",

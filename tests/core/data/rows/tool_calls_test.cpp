@@ -65,6 +65,23 @@ TEST_F(ToolCalls, ArgumentsThatAreBrokenJsonDropTheRow) {
   EXPECT_EQ(refusal(RowKind::kChat, row), "");
 }
 
+TEST_F(ToolCalls, ACallThatLacksWhatTheTemplateNeedsNamesTheField) {
+  const std::string row =
+      R"({"messages":[{"role":"user","content":"W?"},{"role":"assistant","content":"",
+          "tool_calls":[{"function":{"name":"f","arguments":{}}},{"function":{"name":"f"}}]}]})";
+  try {
+    encode_with("qwen2.5", row);
+    FAIL() << "was read";
+  } catch (const RowRefusal& refusal) {
+    EXPECT_EQ(refusal.reason(), "bad_arguments");
+    EXPECT_TRUE(std::string(refusal.what())
+                    .starts_with("turn 2 calls a tool \"f\", and its "
+                                 "tool_calls[1].function.arguments is missing; a call without "
+                                 "arguments has \"arguments\": {} (chat template "))
+        << refusal.what();
+  }
+}
+
 TEST_F(ToolCalls, ResultsWithoutACallAndCallsWithoutAResultAreNoted) {
   EXPECT_EQ(encode_with("qwen2.5", called_with(kObject, "call_2")).notes,
             (Notes{"a tool result has a \"tool_call_id\" that no call before it has",

@@ -72,6 +72,14 @@ TEST(JinjaTemplate, ErrorsNameTemplateAndLine) {
             "chat template \"test\", line 2: unexpected end of template, expected '}}'");
 }
 
+TEST(JinjaTemplate, AMissingSpecialTokenIsExplained) {
+  EXPECT_EQ(
+      error_of([] { render_text("{{ bos_token + 'x' }}"); }),
+      "chat template \"test\", line 1: 'bos_token' is undefined: this tokenizer has no such "
+      "token, so the template suits another one; use the tokenizer's own (template \"auto\"), "
+      "or give \"bos_token\" in its tokenizer_config.json");
+}
+
 TEST(JinjaTemplate, ThreadsRenderConcurrently) {
   const auto chat_template = jinja_of(
       "{% macro m(x) %}{{ '<' + x + '>' }}{% endmacro %}{% set ns = namespace(n=0) %}"

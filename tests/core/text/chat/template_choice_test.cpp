@@ -116,7 +116,8 @@ TEST_F(TemplateChoice, ATemplateThatFailsOnEveryProbeIsRefusedWithItsError) {
       Json(Json::Object{{"chat_template", "{{ bos_token + messages[0].content }}"}}));
   EXPECT_NE(error_of([&] { resolve_template(*bare); })
                 .find("(it fails on every probe: chat template \"own\", line 1: 'bos_token' is "
-                      "undefined)"),
+                      "undefined: this tokenizer has no such token; give \"bos_token\" in its "
+                      "tokenizer_config.json)"),
             std::string::npos);
 }
 
