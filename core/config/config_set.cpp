@@ -62,6 +62,14 @@ std::string other_key_hint(const std::string& path, const std::string& key) {
   return fmt::format("; there is `{}`; xrun explain {} lists the keys of that name", full, key);
 }
 
+// "; data.2 adds the next element" for a number beyond it, or "".
+std::string next_element_hint(const std::string& path, const Literal& list,
+                              const std::string& key) {
+  if (key.empty() || key.find_first_not_of("0123456789") != std::string::npos) return "";
+  if (key[0] == '0') return fmt::format("; the first element is {}.1", path);
+  return fmt::format("; {}.{} adds the next element", path, list.entries.size() + 1);
+}
+
 // Returns the entry of `table` that `key` names; adds it if the key exists.
 Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& key,
               const std::string& text) {
@@ -87,9 +95,11 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
     // At the top a known name comes before a near one: lora_r is another library's, and near
     // `lora`.
     const bool is_foreign = !foreign.empty() && (path.empty() || near.empty());
-    std::string hint = of_element   ? "; elements of a list have numbers: " + first
-                       : is_foreign ? "; " + foreign
-                                    : near;
+    const std::string next = list ? next_element_hint(path, table, key) : "";
+    std::string hint = !next.empty() ? next
+                       : of_element  ? "; elements of a list have numbers: " + first
+                       : is_foreign  ? "; " + foreign
+                                     : near;
     if (hint.empty()) hint = other_key_hint(path, key);
     throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
   }

@@ -24,8 +24,8 @@ Json array_of(const std::vector<Value>& values) {
 // The structured binding names every member: a new one does not compile until it is saved here or
 // known to be made again.
 Json sample_json(const Rollout& one) {
-  [[maybe_unused]] const auto& [row, source, weight, prompt, sample, version, prompt_ids, ids,
-                                logprobs, logprobs_kept, prompt_text, text, finish, turns,
+  [[maybe_unused]] const auto& [row, location, source, weight, prompt, sample, version, prompt_ids,
+                                ids, logprobs, logprobs_kept, prompt_text, text, finish, turns,
                                 environment_reward, reward, parts, advantage, routes, routed_by,
                                 trained, stand_in] = one;
   Json spoken = Json::array();

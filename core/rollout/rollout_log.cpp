@@ -176,6 +176,7 @@ Json line_of(const Rollout& one, const std::optional<double>& limit) {
                          {"passed", limit && one.reward ? Json(*one.reward > *limit) : Json()},
                          {"advantage", one.advantage ? Json(*one.advantage) : Json()},
                          {"trained", one.trained}});
+  if (!one.location.empty()) line.set("location", one.location);
   if (!one.logprobs_kept.empty()) {
     Json kept = Json::array();
     for (const float logprob : one.logprobs_kept) kept.push_back(logprob);

@@ -57,7 +57,7 @@ Metrics rollout_metrics(const BodyRollouts& body);
 // Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, with a
 // GroupQueue by group and sample:
 //   {"row","group","sample","version","finish","prompt","text","ids","logprobs","reward","parts",
-//    "passed","advantage","trained"}
+//    "passed","advantage","trained","location"}
 // A reward that failed is null, and so are `passed` where pass_limit gives nothing and an advantage
 // that no update had. `trained` and `advantage` are those of updates in this body: the file of an
 // answer that a later body trains says false. Conversations also have "environment_reward" and

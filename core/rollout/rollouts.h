@@ -35,8 +35,9 @@ std::shared_ptr<const TokenRoutes> routes_from(const Json& json);
 // One sampled answer. Shared by the batches that contain it, so that notes of a step or a reward
 // reach the record of its body.
 struct Rollout {
-  int64_t row = -1;    // of the data set
-  int32_t source = 0;  // of the data, and the loss weight of the row
+  int64_t row = -1;           // of the data set
+  std::string location = {};  // "pairs.jsonl:17", once a body records it
+  int32_t source = 0;         // of the data, and the loss weight of the row
   float weight = 1;
   int64_t prompt = 0;   // index of its prompt among those sampled; its group
   int64_t sample = 0;   // 0 to samples - 1

@@ -17,8 +17,8 @@ namespace {
 // The structured binding names every member: a new one does not compile until it is sent or known
 // to be made again.
 void write(const Rollout& rollout, MessageWriter& out) {
-  [[maybe_unused]] const auto& [row, source, weight, prompt, sample, version, prompt_ids, ids,
-                                logprobs, logprobs_kept, prompt_text, text, finish, turns,
+  [[maybe_unused]] const auto& [row, location, source, weight, prompt, sample, version, prompt_ids,
+                                ids, logprobs, logprobs_kept, prompt_text, text, finish, turns,
                                 environment_reward, reward, parts, advantage, routes, routed_by,
                                 trained, stand_in] = rollout;
   out.int64(prompt).int64(sample).list(ids).list(logprobs).list(logprobs_kept);

@@ -2,12 +2,18 @@
 
 #include "lua/bind/modules.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/base/error.h"
 #include "core/base/file_access.h"
 #include "core/base/strings.h"
+#include "core/config/lua_lexer.h"
 #include "lua/state/allowed_globals.h"
 #include "lua/state/args.h"
 #include "lua/state/metatable.h"
+#include "lua/state/source_texts.h"
+#include "lua/tensor/op_table.h"
 
 namespace xrun {
 
@@ -34,6 +40,45 @@ std::string near_global(lua_State* L, const std::string& name) {
   return nearest_name(name, known);
 }
 
+// "sign" where the running line has `torch.sign` or `torch.nn.functional.sign`; "" without.
+std::string member_on_line(lua_State* L, const std::string& module) {
+  lua_Debug frame{};
+  if (lua_getstack(L, 1, &frame) == 0) return "";
+  lua_getinfo(L, "Sl", &frame);
+  const std::vector<LuaToken> tokens = lex_lua(source_line(L, frame.source, frame.currentline));
+  std::string member;
+  for (size_t i = 0; i + 2 < tokens.size(); ++i) {
+    if (tokens[i].kind != LuaTokenKind::kName || tokens[i].text != module) continue;
+    for (; i + 2 < tokens.size() && is_sign(tokens[i + 1], "."); i += 2) {
+      member = tokens[i + 2].text;
+    }
+    return member;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string python_module_hint(lua_State* L, const std::string& name) {
+  constexpr std::string_view kModules[] = {"torch", "F", "nn", "np", "numpy"};
+  if (std::find(std::begin(kModules), std::end(kModules), name) == std::end(kModules)) return "";
+  const std::string member = member_on_line(L, name);
+  const StackGuard guard(L);
+  LuaState::of(L).push_module(L);
+  push(L, member);
+  lua_rawget(L, -2);
+  if (!lua_isnil(L, -1)) return fmt::format("here it is xrun.{}", member);
+  const std::string op =
+      find_public_op(member) != nullptr ? member : nearest_name(member, public_op_names());
+  if (member.empty() || op.empty()) {
+    return fmt::format("there is no {} here; tensors have its functions as methods, as x:exp()",
+                       name);
+  }
+  return fmt::format("here it is xrun.{0}(x), or the method x:{0}()", op);
+}
+
+namespace {
+
 int read_undefined(lua_State* L) {
   check_metamethod_table(L);
   const std::string name =
@@ -44,6 +89,9 @@ int read_undefined(lua_State* L) {
   if (file_access_limited()) {
     const std::string removed = removed_global_text(name);
     if (!removed.empty()) throw Error(removed);
+  }
+  if (const std::string hint = python_module_hint(L, name); !hint.empty()) {
+    throw Error(fmt::format("`{}` is not defined\nhint: {}", name, hint));
   }
   const std::string near = near_global(L, name);
   throw Error(fmt::format("`{}` is not defined{}", name,

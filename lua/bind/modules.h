@@ -1,6 +1,7 @@
 #pragma once
 // The functions that fill the module of `require "xrun"`, with the files that define them.
 
+#include <string>
 #include <vector>
 
 #include "lua/bind/recipe.h"
@@ -34,6 +35,10 @@ void open_strict_globals(LuaState& state);  // modules.cpp; last
 
 // Makes require read the files of the recipe's modules again (require.cpp).
 void forget_modules(lua_State* L);
+
+// Returns what torch.sign or F.logsigmoid on the running line is here, for the undefined name
+// `torch` or `F`; "" for another name.
+std::string python_module_hint(lua_State* L, const std::string& name);
 
 // All of them in order of registration.
 const std::vector<OpenModule>& engine_modules();

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "lua/bind/modules.h"
 #include "lua/state/args.h"
 #include "lua/state/class.h"
 #include "lua/state/doc.h"
@@ -54,6 +55,9 @@ int read_name(lua_State* L) {
     if (name == "help") return "\nhint: :help lists the commands";
     if (find_doc("repl." + name) != nullptr) {
       return "\nhint: it is a verb of an open recipe: xrun repl RECIPE.lua";
+    }
+    if (const std::string python = python_module_hint(L, name); !python.empty()) {
+      return "\nhint: " + python;
     }
     const std::string near = nearest_name(name, all_input_names(L, input));
     return near.empty() ? "" : "\nhint: did you mean `" + near + "`?";

@@ -47,9 +47,10 @@ std::shared_ptr<T> object_named(lua_State* L, const FrameNames& names, const std
 
 }  // namespace
 
-std::unique_ptr<Preview> open_preview(RecipeOptions options, std::shared_ptr<Console> console) {
+std::unique_ptr<Preview> open_preview(RecipeOptions options, std::shared_ptr<Console> console,
+                                      double own_time_s) {
   std::unique_ptr<Preview> preview(new Preview);
-  preview->start(std::move(options), std::move(console));
+  preview->start(std::move(options), std::move(console), own_time_s);
   return preview;
 }
 
@@ -57,7 +58,7 @@ Preview::~Preview() { LuaState::set_interruptible(nullptr); }
 
 Session& Preview::session() { return session_of(state()); }
 
-void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
+void Preview::start(RecipeOptions options, std::shared_ptr<Console> console, double own_time_s) {
   options.purpose = RecipePurpose::kPreview;
   // Without a recipe, the state is that of an empty one.
   const bool bare = options.recipe.empty();
@@ -79,6 +80,9 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console) {
   set_stopping_text("\nstopping; another Ctrl-C stops at once\n");
   install_signal_handlers();
   hooks_->plan.at_once = true;
+  if (own_time_s > 0) {
+    limit_ = std::make_unique<LuaDeadline>(state(), own_time_s, LuaDeadline::Clock::kOwn);
+  }
   if (error_ == nullptr && !bare) resume();
 }
 

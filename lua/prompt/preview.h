@@ -6,6 +6,7 @@
 
 #include "lua/bind/data/data_handle.h"
 #include "lua/prompt/pause_hooks.h"
+#include "lua/state/interruption.h"
 
 namespace xrun {
 
@@ -48,20 +49,23 @@ class Preview {
   std::shared_ptr<Policy> policy();
 
  private:
-  friend std::unique_ptr<Preview> open_preview(RecipeOptions, std::shared_ptr<Console>);
+  friend std::unique_ptr<Preview> open_preview(RecipeOptions, std::shared_ptr<Console>, double);
   Preview() = default;
-  void start(RecipeOptions options, std::shared_ptr<Console> console);
+  void start(RecipeOptions options, std::shared_ptr<Console> console, double own_time_s);
 
   std::unique_ptr<Recipe> recipe_;
   std::unique_ptr<PauseHooks> hooks_;
   std::shared_ptr<const ErrorReport> error_;
   bool resolved_ = true;
+  std::unique_ptr<LuaDeadline> limit_;  // last: it leaves the state before that closes
 };
 
 // Runs a recipe up to its first loop. An empty options.recipe opens a bare state for a prompt.
 // Errors of the recipe, its syntax and its configuration do not throw: error() has them, with
 // `usage` set for bad usage. Makes the state the one that signals stop. Throws Error if the file
 // cannot be read, Interrupted.
-std::unique_ptr<Preview> open_preview(RecipeOptions options, std::shared_ptr<Console> console);
+//   own_time_s  seconds of Lua code after which the recipe fails with its line; 0: no limit
+std::unique_ptr<Preview> open_preview(RecipeOptions options, std::shared_ptr<Console> console,
+                                      double own_time_s = 0);
 
 }  // namespace xrun

@@ -180,15 +180,17 @@ PausedRun& paused_run_of(lua_State* L) {
   return *paused;
 }
 
+void register_verb_docs(lua_State* L) {
+  const StackGuard guard(L);
+  for (const PromptVerb& verb : verbs()) push_function(L, doc_of(verb), verb.function);
+}
+
 void register_docs() {
   // Opening modules and adding verbs register their docs; the state itself is not used.
   LuaState state;
   for (OpenModule open : engine_modules()) open(state);
   open_require(state);
-  {
-    const StackGuard guard(state);
-    for (const PromptVerb& verb : verbs()) push_function(state, doc_of(verb), verb.function);
-  }
+  register_verb_docs(state);
   Prompt prompt(state, std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{}));
   for (const PromptCommand& command : prompt.commands()) {
     DocEntry entry{.name = ":" + command.name, .doc = command.doc};

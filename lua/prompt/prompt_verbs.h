@@ -17,6 +17,9 @@ namespace xrun {
 // Registers every doc string: of the bindings, the prompt's verbs and its commands.
 void register_docs();
 
+// Registers the doc strings of the verbs, so that a prompt without a recipe explains their names.
+void register_verb_docs(lua_State* L);
+
 struct PromptVerb {
   const char* name;
   std::vector<LuaParameter> parameters;

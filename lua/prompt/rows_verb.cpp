@@ -80,6 +80,7 @@ RolloutList latest_rollouts(const Session& session) {
 // Converts a rollout to the form of the files, so that one function shows both.
 RecordedRollout recorded(const Rollout& one) {
   return {.row = one.row,
+          .location = one.location,
           .group = one.prompt,
           .sample = one.sample,
           .length = std::ssize(one.logprobs),

@@ -51,9 +51,6 @@ constexpr std::array kHints = {
     Hint{"tensors used as indices must be", "convert the index with :long() or :bool()"},
     Hint{"near 'repeat'", "`repeat` is a keyword of Lua; the method is :tile(...)"},
     Hint{"near '#'", "a comment in Lua begins with --"},
-    Hint{"`None` is not defined", "Lua writes nil"},
-    Hint{"`True` is not defined", "Lua writes true"},
-    Hint{"`False` is not defined", "Lua writes false"},
     Hint{"Dimension out of range", "dimensions count from 0, or from -1 at the end"},
     Hint{"stack overflow", "a function calls itself without a limit"},
 };
@@ -87,12 +84,44 @@ bool has_f_string(const Tokens& tokens) {
   return false;
 }
 
+// A text right before a sign: '%d' % 3, { "key": 1 }.
+bool has_string_before(const Tokens& tokens, std::string_view sign) {
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    if (tokens[i].kind == LuaTokenKind::kString && is_sign(tokens[i + 1], sign)) return true;
+  }
+  return false;
+}
+
+// { margin: h }: a name behind { or a comma, a colon, and no call of a method.
+bool has_colon_key(const Tokens& tokens) {
+  for (size_t i = 1; i + 3 < tokens.size(); ++i) {
+    if (!is_sign(tokens[i - 1], "{") && !is_sign(tokens[i - 1], ",")) continue;
+    if (tokens[i].kind != LuaTokenKind::kName || !is_sign(tokens[i + 1], ":")) continue;
+    if (tokens[i + 2].kind != LuaTokenKind::kName || !is_sign(tokens[i + 3], "(")) return true;
+  }
+  return false;
+}
+
+// x.shape[0]
+bool has_shape_of_zero(const Tokens& tokens) {
+  for (size_t i = 1; i + 3 < tokens.size(); ++i) {
+    const bool zero = tokens[i + 2].kind == LuaTokenKind::kNumber && tokens[i + 2].number == 0;
+    if (is_name(tokens[i], "shape") && is_sign(tokens[i + 1], "[") && zero) return true;
+  }
+  return false;
+}
+
 constexpr std::string_view kFString =
     "Lua has no f\"...\"; join with .., as in \"loss \" .. x, or use string.format(\"%g\", x)";
 
 // Habits from other languages, found by the words and signs of a line that Lua cannot read.
 constexpr std::array kHabitSigns = {
     Hint{"!=", "Lua writes ~= for not equal"},
+    Hint{"!", "Lua writes `not x`"},
+    Hint{"**", "Lua writes x ^ y for a power"},
+    Hint{"//",
+         "Lua has no //; write math.floor(x / y), of tensors (x / y):floor(); a comment begins "
+         "with --"},
     Hint{"&&", "Lua writes `and`"},
     Hint{"||", "Lua writes `or`"},
     Hint{"++", "Lua has no ++; write x = x + 1"},
@@ -105,10 +134,31 @@ constexpr std::array kHabitWords = {
     Hint{"def", "a function in Lua: local function name(x) ... end"},
     Hint{"import", "Lua loads a module by local xrun = require \"xrun\""},
     Hint{"elif", "Lua writes elseif ... then"},
+    Hint{"continue",
+         "Lua has no continue; put the rest of the body in if ... end, or write goto next there "
+         "and ::next:: before the loop's end"},
+    Hint{"range", "Lua writes for i = 0, n - 1 do ... end"},
+    Hint{"try", "Lua has no try; write local ok, e = pcall(function() ... end)"},
+    Hint{"no_grad", "write xrun.no_grad(function() ... end)"},
+    Hint{"with", "Lua has no with"},
     Hint{"lambda", "a function without a name in Lua: function(x) return x end"},
     Hint{"None", "Lua writes nil, and x == nil"},
     Hint{"True", "Lua writes true"},
     Hint{"False", "Lua writes false"},
+};
+
+// Names of Python that a call finds undefined.
+constexpr std::array kHabitNames = {
+    Hint{"None", "Lua writes nil"},
+    Hint{"True", "Lua writes true"},
+    Hint{"False", "Lua writes false"},
+    Hint{"len",
+         "Lua writes #x; the tokens of each answer are a field: batch.length, p.chosen.length"},
+    Hint{"range", "Lua writes for i = 0, n - 1 do ... end"},
+    Hint{"enumerate", "Lua writes for i, x in ipairs(list) do ... end, with i from 1"},
+    Hint{"str", "Lua writes tostring(x)"},
+    Hint{"int", "Lua writes math.floor(x), and tonumber(x) of a text"},
+    Hint{"float", "Lua writes tonumber(x)"},
 };
 
 std::string habit_hint(std::string_view message, const Tokens& tokens) {
@@ -117,15 +167,19 @@ std::string habit_hint(std::string_view message, const Tokens& tokens) {
       if (signs_at(tokens, i, signs)) return std::string(hint);
     }
   }
-  for (const auto& [word, hint] : kHabitWords) {
-    if (has_name(tokens, word)) return std::string(hint);
-  }
-  if (has_f_string(tokens)) return std::string(kFString);
-  // x = a if c else b
+  // x = a if c else b, before the True in it
   const bool choice = has_name(tokens, "if") && has_name(tokens, "else") &&
                       !has_name(tokens, "then") && !is_name(tokens.front(), "if");
   if (choice)
     return "Lua writes `c and a or b` for a if c else b, where a is neither nil nor false";
+  for (const auto& [word, hint] : kHabitWords) {
+    if (has_name(tokens, word)) return std::string(hint);
+  }
+  if (has_f_string(tokens)) return std::string(kFString);
+  if (has_string_before(tokens, ":") || has_colon_key(tokens))
+    return "Lua writes { key = value }, and { [\"a key\"] = value } for any text";
+  if (message.starts_with("']' expected near ':'"))
+    return "Lua has no slices; x:slice(0, 0, 2) is x[0:2]: dimension, begin, end";
   if (message.starts_with("')' expected near '='")) {
     return "Lua has no named arguments; a method takes them in a table: x:sum({ dim = -1 })";
   }
@@ -200,18 +254,58 @@ std::string quoted_number_hint(const ErrorReport& report, std::string_view text)
   return "";
 }
 
+// Calls of what is no function: policy(x), x:length() of a property.
+std::string call_hint(const ErrorReport& report) {
+  constexpr std::string_view kMethod = "attempt to call method '";
+  const std::string_view message = report.message;
+  if (!message.starts_with("attempt to call ") || message.ends_with("(a nil value)")) return "";
+  if (message.starts_with(kMethod)) {
+    const std::string_view name =
+        message.substr(kMethod.size(), message.find('\'', kMethod.size()) - kMethod.size());
+    return fmt::format("it is a value, not a method: write .{} without ()", name);
+  }
+  const bool policy =
+      std::any_of(report.values.begin(), report.values.end(),
+                  [](const auto& value) { return value.find(" = Policy ") != std::string::npos; });
+  return policy ? "a policy is not a function; policy:logprob(x) is its log-prob, "
+                  "policy:token_logprob(x) that of each token"
+                : "";
+}
+
+// Values that a line of Python reads otherwise.
+std::string value_hint(std::string_view message, const Tokens& tokens) {
+  const bool arithmetic = message.starts_with("attempt to perform arithmetic on a string value");
+  if (arithmetic && has_string_before(tokens, "%")) {
+    return "Lua formats with string.format(\"%d\", x)";
+  }
+  if (message.find("nil") != std::string_view::npos && has_shape_of_zero(tokens)) {
+    return "the first element of a table is 1: x.shape[1], or x:size(0)";
+  }
+  return "";
+}
+
+// "`len` is not defined"
+std::string undefined_hint(std::string_view message, const Tokens& tokens) {
+  if (!message.ends_with("` is not defined")) return "";
+  const std::string_view name = message.substr(1, message.find('`', 1) - 1);
+  if (name == "f" && has_f_string(tokens)) return std::string(kFString);
+  for (const auto& [known, hint] : kHabitNames) {
+    if (name == known) return std::string(hint);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string line_hint(const ErrorReport& report, std::string_view text) {
   const Tokens tokens = lex_lua(report.source_line);
   const bool syntax = report.message.find(" near '") != std::string::npos;
   if (syntax) return habit_hint(report.message, tokens);
-  if (report.message.starts_with("`f` is not defined") && has_f_string(tokens)) {
-    return std::string(kFString);
-  }
   const std::string wide =
       report.message.ends_with("is not defined") ? wide_source_hint(report.source_line, 1, 1) : "";
-  for (std::string hint : {wide, colon_hint(report, tokens), library_hint(report.message)}) {
+  for (std::string hint : {wide, undefined_hint(report.message, tokens), call_hint(report),
+                           value_hint(report.message, tokens), colon_hint(report, tokens),
+                           library_hint(report.message)}) {
     if (!hint.empty()) return hint;
   }
   return quoted_number_hint(report, text);

@@ -217,7 +217,11 @@ void locate(lua_State* L, int level, int arguments, ErrorReport& report) {
   if (!report.file.empty()) {
     report.source_line = source_line(L, "@" + report.file, report.line);
     mark_source(report);
-    if (report.hint.empty()) report.hint = line_hint(report, source_text(L, "@" + report.file));
+    // A habit of another language explains a name better than one that is spelled alike.
+    if (report.hint.empty() || report.hint.starts_with("did you mean ")) {
+      const std::string hint = line_hint(report, source_text(L, "@" + report.file));
+      if (!hint.empty()) report.hint = hint;
+    }
   }
   report.traceback = traceback_of(L, L);
 }
@@ -245,6 +249,28 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
   locate(L, 0, 0, *report);
   return report;
 }
+
+namespace {
+
+// The hint of the line before, where Lua failed at the first word of a line: a `continue`, or a
+// `for i in range(3):`, misleads it only there.
+std::string hint_of_line_before(lua_State* L, const ErrorReport& report) {
+  const std::string_view message = report.message;
+  const size_t near = message.find("near '");
+  if (near == std::string_view::npos) return "";
+  const std::string_view word = message.substr(near + 6, message.size() - near - 7);
+  if (!trimmed(report.source_line).starts_with(word)) return "";
+  for (int line = report.line - 1; line > 0; --line) {
+    ErrorReport before = report;
+    before.source_line = source_line(L, "@" + report.file, line);
+    if (trimmed(before.source_line).empty()) continue;
+    const std::string hint = line_hint(before, "");
+    return hint.empty() ? "" : fmt::format("line {}: {}", line, hint);
+  }
+  return "";
+}
+
+}  // namespace
 
 std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
   auto report = std::make_shared<ErrorReport>();
@@ -274,6 +300,7 @@ std::shared_ptr<const ErrorReport> syntax_report(lua_State* L, int i) {
     if (is_sign(open, "(")) report->hint = fmt::format("the ( of line {} is not closed", open.line);
   }
   if (report->hint.empty()) report->hint = line_hint(*report, "");
+  if (report->hint.empty()) report->hint = hint_of_line_before(L, *report);
   // `return x；` swallows the `end` after it, which Lua misses only at the end of the file.
   if (report->hint.empty()) report->hint = wide_source_hint(source, 1, report->line);
   if (near != std::string::npos) {

@@ -7,8 +7,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <utility>
 
 #include "core/base/interrupt.h"
 #include "core/base/process_usage.h"
@@ -38,19 +40,32 @@ constexpr int kEveryInstruction = 1;
 constexpr int kWhileWaiting = 1000;
 // Between two looks at the clock under a deadline: about 10 us of Lua code.
 constexpr int kDeadlineEvery = 1000;
+// More than this between two looks is a long call of the engine, not the recipe's own time.
+constexpr std::chrono::milliseconds kMostOwn{10};
+
+}  // namespace
 
 struct DeadlineState {
-  SteadyClock::time_point end = {};
+  DeadlineState* around = nullptr;
+  SteadyClock::duration limit = {}, used = {};
+  SteadyClock::time_point looked = {};
   double seconds = 0;
-  bool passed = false;
+  LuaDeadline::Clock clock = LuaDeadline::Clock::kWall;
+  LuaDeadline::Tell tell = nullptr;
   std::shared_ptr<const ErrorReport> report = nullptr;  // once it has passed
+};
+
+namespace {
+
+struct Deadlines {
+  DeadlineState* innermost = nullptr;
 };
 
 std::atomic<TellLine> tell_line{nullptr};
 std::atomic<pthread_t> asked_thread{};
+std::atomic<bool> line_asked{false};  // while deadlines use the hook
 
-void line_hook(lua_State* L, lua_Debug* frame) {
-  lua_sethook(L, nullptr, 0, 0);
+void tell_asked_line(lua_State* L, lua_Debug* frame) {
   const TellLine tell = tell_line.load();
   if (tell == nullptr || lua_getinfo(L, "Sl", frame) == 0) return;
   // A chunk of a file is named "@file".
@@ -58,10 +73,19 @@ void line_hook(lua_State* L, lua_Debug* frame) {
   tell(fmt::format("{}:{}", file, frame->currentline).c_str());
 }
 
+void line_hook(lua_State* L, lua_Debug* frame) {
+  lua_sethook(L, nullptr, 0, 0);
+  tell_asked_line(L, frame);
+}
+
+void deadline_hook(lua_State* L, lua_Debug* frame);
+
 // Setting a hook is what lua.c does in its own signal handler.
 void on_line_question(int) {
   lua_State* const L = interruptible.load();
-  if (L != nullptr && lua_gethook(L) == nullptr) lua_sethook(L, line_hook, LUA_MASKCOUNT, 1);
+  if (L == nullptr) return;
+  if (lua_gethook(L) == nullptr) lua_sethook(L, line_hook, LUA_MASKCOUNT, 1);
+  if (lua_gethook(L) == deadline_hook) line_asked.store(true);
 }
 
 }  // namespace
@@ -131,21 +155,62 @@ void arm_hook(lua_State* L, int count) {
   lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
 }
 
-void deadline_hook(lua_State* L, lua_Debug*) {
+// Returns true once the deadline has passed.
+bool look_at_clock(DeadlineState& deadline) {
+  const auto now = SteadyClock::now();
+  const bool own = deadline.clock == LuaDeadline::Clock::kOwn;
+  const SteadyClock::duration passed = now - deadline.looked;
+  deadline.used += own ? std::min<SteadyClock::duration>(passed, kMostOwn) : passed;
+  deadline.looked = now;
+  return deadline.used >= deadline.limit;
+}
+
+std::shared_ptr<const ErrorReport> deadline_report(lua_State* L, const DeadlineState& deadline) {
+  auto report = std::make_shared<ErrorReport>();
+  report->message =
+      deadline.clock == LuaDeadline::Clock::kWall
+          ? fmt::format("ran longer than {} s", deadline.seconds)
+          : fmt::format("the recipe's own code ran longer than {} s; does a loop never end?",
+                        deadline.seconds);
+  locate(L, 0, 0, *report);
+  return report;
+}
+
+// Returns the passed deadline that ends the code, or null.
+DeadlineState* ending_deadline(lua_State* L) {
+  for (DeadlineState* at = LuaState::of(L).service<Deadlines>().innermost; at != nullptr;
+       at = at->around) {
+    if (at->report != nullptr) return at;
+    if (!look_at_clock(*at)) continue;
+    if (at->tell == nullptr) {
+      at->report = deadline_report(L, *at);
+      return at;
+    }
+    at->limit = SteadyClock::duration::max();  // it tells once
+    ErrorReport report;
+    locate(L, 0, 0, report);
+    at->tell(report.position());
+  }
+  return nullptr;
+}
+
+void deadline_hook(lua_State* L, lua_Debug* frame) {
   if (pending_signal.load() != 0) return arm_hook(L, kEveryInstruction);
-  auto& deadline = LuaState::of(L).service<DeadlineState>();
-  if (SteadyClock::now() < deadline.end) return;
-  deadline.passed = true;
+  if (line_asked.exchange(false)) tell_asked_line(L, frame);
+  const DeadlineState* const passed = ending_deadline(L);
+  if (passed == nullptr) return;
   // Again at every instruction: a pcall around the loop must not outlive the deadline.
   lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kEveryInstruction);
-  if (deadline.report == nullptr) {
-    auto report = std::make_shared<ErrorReport>();
-    report->message = fmt::format("ran longer than {} s", deadline.seconds);
-    locate(L, 0, 0, *report);
-    deadline.report = std::move(report);
-  }
-  push_error(L, deadline.report);
+  push_error(L, passed->report);
   lua_error(L);
+}
+
+bool has_passed_deadline(lua_State* L) {
+  for (const DeadlineState* at = LuaState::of(L).service<Deadlines>().innermost; at != nullptr;
+       at = at->around) {
+    if (at->report != nullptr) return true;
+  }
+  return false;
 }
 
 // xpcall's handler runs while the hook that raised the error is still active, so no other hook can
@@ -153,7 +218,7 @@ void deadline_hook(lua_State* L, lua_Debug*) {
 int handle_error(lua_State* L) {
   const bool ours = class_of(L, 1) == &class_info<const ErrorReport>;
   if (ours && object_at<const ErrorReport>(L, 1)->signal_number != 0) return 1;
-  if (LuaState::of(L).service<DeadlineState>().passed) return 1;
+  if (has_passed_deadline(L)) return 1;
   lua_settop(L, 1);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
@@ -183,16 +248,23 @@ void guard_xpcall(lua_State* L) {
 
 std::string interrupted_at(lua_State* L) { return LuaState::of(L).service<InterruptedLine>().text; }
 
-LuaDeadline::LuaDeadline(lua_State* L, double seconds)
+LuaDeadline::LuaDeadline(lua_State* L, double seconds, Clock clock, Tell tell)
     : state_(L), before_(lua_gethook(L)), mask_(lua_gethookmask(L)), count_(lua_gethookcount(L)) {
-  const auto ticks =
+  auto& deadlines = LuaState::of(L).service<Deadlines>();
+  const auto limit =
       std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
-  LuaState::of(L).service<DeadlineState>() = {SteadyClock::now() + ticks, seconds, false, nullptr};
+  deadline_ = std::make_unique<DeadlineState>(DeadlineState{.around = deadlines.innermost,
+                                                            .limit = limit,
+                                                            .looked = SteadyClock::now(),
+                                                            .seconds = seconds,
+                                                            .clock = clock,
+                                                            .tell = std::move(tell)});
+  deadlines.innermost = deadline_.get();
   lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kDeadlineEvery);
 }
 
 LuaDeadline::~LuaDeadline() {
-  LuaState::of(state_).service<DeadlineState>().passed = false;
+  LuaState::of(state_).service<Deadlines>().innermost = deadline_->around;
   // A signal may have replaced the hook; its own stays.
   if (lua_gethook(state_) == deadline_hook) lua_sethook(state_, before_, mask_, count_);
   if (pending_signal.load() != 0 && interruptible.load() == LuaState::of(state_).get()) {

@@ -1,7 +1,9 @@
 #pragma once
 // Interruption of Lua code by signals: the part of LuaState that hooks and handlers need.
 
+#include <functional>
 #include <lua.hpp>
+#include <memory>
 #include <string>
 
 #include "lua/state/lua_state.h"
@@ -20,19 +22,28 @@ Suspension suspension(lua_State* L);
 // Replaces the global xpcall by one whose handlers cannot hold up an interruption.
 void guard_xpcall(lua_State* L);
 
+struct DeadlineState;
+
 // Stops the Lua code of a state that runs for more than `seconds`, by an error at its next
 // instruction; a pcall in that code cannot swallow it. A call of C (string.rep, io.read) is not
-// interrupted, and code compiled by --jit runs on. Signals still interrupt. One deadline per state
-// at a time.
+// interrupted, and code compiled by --jit runs on. Signals still interrupt. Deadlines nest.
 class LuaDeadline {
  public:
-  LuaDeadline(lua_State* L, double seconds);
+  // kWall: all time counts. kOwn: only that of Lua code and of short calls of the engine, so that
+  // reading data does not use it up.
+  enum class Clock { kWall, kOwn };
+  // Called with the line that runs: "dpo.lua:31"; "" if it is of no file.
+  using Tell = std::function<void(const std::string& line)>;
+
+  // With `tell` nothing is stopped: it is called once, and the code runs on.
+  LuaDeadline(lua_State* L, double seconds, Clock clock = Clock::kWall, Tell tell = nullptr);
   ~LuaDeadline();
   LuaDeadline(const LuaDeadline&) = delete;
   LuaDeadline& operator=(const LuaDeadline&) = delete;
 
  private:
   lua_State* state_;
+  std::unique_ptr<DeadlineState> deadline_;
   lua_Hook before_;
   int mask_, count_;
 };
@@ -41,8 +52,7 @@ class LuaDeadline {
 // interruptible state's next instruction on the main thread calls `tell` with it: "dpo.lua:31".
 using TellLine = void (*)(const char* line);
 void install_line_question(TellLine tell);
-// Any thread may ask. Nothing happens while a deadline, a profile or an interruption uses the
-// state's hook.
+// Any thread may ask. Nothing happens while a profile or an interruption uses the state's hook.
 void ask_running_line();
 
 // Called by a state that closes: signals no longer reach it.

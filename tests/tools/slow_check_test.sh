@@ -42,6 +42,7 @@ wants 2 'syntax.lua:1' "$xrun" check syntax.lua
 wants 2 'nowhere.lua: cannot be opened' "$xrun" check nowhere.lua
 
 printf 'while true do end\n' >endless.lua
+wants 2 "endless.lua:1: the recipe's own code ran longer than 10 s" "$xrun" check endless.lua
 status=0
 timeout --preserve-status -s INT 2 "$xrun" check endless.lua >out.txt 2>&1 || status=$?
 [ $status = 130 ] || { cat out.txt; fail "exit $status after Ctrl-C, wanted 130"; }

@@ -37,7 +37,7 @@ wants 0 'run ' "$xrun" "$root/recipes/grpo.lua" --set model=tiny --set template=
 wants 0 'report.html' "$xrun" report r
 grep -q 'rewards of step 1</h3>' report.html || fail "no best and worst answers in the report"
 wants 0 'step 1 · 3 groups · 24 answers' "$xrun" inspect r
-grep -q '^group 0 · row [0-9]* · 8 answers, mean reward' out.txt || { cat out.txt; fail "no group"; }
+grep -q '^group 0 · .*sums.jsonl:[0-9]* · 8 answers, mean reward' out.txt || { cat out.txt; fail "no group"; }
 wants 0 'step 0 · 3 groups · 24 answers · 1 shown' "$xrun" inspect r --step 0 --rows 1
 wants 2 'the run has rollouts of 2 steps, 0 to 1' "$xrun" inspect r --step 7
 grep -q 'rollout/reward' report.html || grep -rq 'rollout/reward' r/*.html || fail "no reward in the report"

@@ -1,4 +1,4 @@
-// group 3 · row 17 · 8 answers, mean reward 0.25
+// group 3 · sums.jsonl:18 · 8 answers, mean reward 0.25
 //   prompt    ...
 //   0         reward 1 · advantage 1.62 · 9 tokens · stop
 //             the answer
@@ -44,7 +44,7 @@ std::string group_headline(const std::vector<RecordedRollout>& answers,
     ++rewards;
   }
   const RecordedRollout& first = answers[group.front()];
-  std::string text = fmt::format("group {} · row {} · {}", first.group, first.row,
+  std::string text = fmt::format("group {} · {} · {}", first.group, shown_text(first.row_text()),
                                  counted(std::ssize(group), "answer"));
   if (rewards > 0) text += ", mean reward " + short_number(sum / static_cast<double>(rewards));
   return text;
@@ -150,8 +150,8 @@ std::string rollout_headline(const RecordedRollout& one) {
 
 std::string rollout_text(const RecordedRollout& one, int width) {
   const std::string headline = rollout_headline(one);
-  return fmt::format("\n{} · group {}, sample {}, row {}", headline, one.group, one.sample,
-                     one.row) +
+  return fmt::format("\n{} · group {}, sample {}, {}", headline, one.group, one.sample,
+                     shown_text(one.row_text())) +
          labelled_text("prompt", one_paragraph(one.prompt), width, true) +
          labelled_text("answer", one_paragraph(one.text), width, false);
 }

@@ -4,6 +4,8 @@
 
 #include "core/run/record/rollout_record.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -40,6 +42,7 @@ std::optional<bool> flag_member(const Json& object, std::string_view key) {
 
 RecordedRollout rollout_of(const Json& line) {
   RecordedRollout one{.row = whole_member(line, "row", -1),
+                      .location = text_member(line, "location"),
                       .group = whole_member(line, "group", 0),
                       .sample = whole_member(line, "sample", 0),
                       .prompt = text_member(line, "prompt")};
@@ -65,6 +68,10 @@ RecordedRollout rollout_of(const Json& line) {
 }
 
 }  // namespace
+
+std::string RecordedRollout::row_text() const {
+  return location.empty() ? fmt::format("row {}", row) : location;
+}
 
 std::optional<double> RecordedRollout::value(const std::string& name) const {
   if (name == "reward") return reward;

@@ -12,7 +12,8 @@ namespace xrun {
 
 // One sampled answer.
 struct RecordedRollout {
-  int64_t row = -1;  // of the data set
+  int64_t row = -1;           // of the data set
+  std::string location = {};  // "pairs.jsonl:17"; "" in files of earlier versions
   int64_t group = 0, sample = 0;
   int64_t length = 0;  // sampled tokens
   std::vector<int32_t> ids =
@@ -24,6 +25,8 @@ struct RecordedRollout {
   std::vector<std::pair<std::string, double>> parts = {};  // of the reward, by name
   bool trained = false;
 
+  // The location, or "row 35" without one.
+  std::string row_text() const;
   // reward, advantage, length or a part of the reward; nullopt for another name, and if it is
   // absent.
   std::optional<double> value(const std::string& name) const;

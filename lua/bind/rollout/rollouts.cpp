@@ -99,7 +99,10 @@ int sample_policy(Policy& policy, lua_State* L) {
     if (early != nullptr) body->early_rewards += early->called();
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());
     body->sample_s += seconds_since(began);
-    for (const auto& one : rollouts->rollouts()) body->sampled += one->sampled_tokens();
+    for (const auto& one : rollouts->rollouts()) {
+      body->sampled += one->sampled_tokens();
+      one->location = row_text(prompts.info(), one->row);
+    }
   }
   // After the record of the body, which lists aborted conversations too.
   rollouts = environment.without_aborted(rollouts);

@@ -160,12 +160,17 @@ std::shared_ptr<Rollouts> batch_of(const std::vector<RolloutList>& groups, const
 
 // Records what a call of the queue gave, the samples of a group together: a masked one is left out
 // of its group's batch, not of its record.
-void record_groups(const TakenGroups& taken, int64_t waiting, BodyRollouts& body) {
+void record_groups(const TakenGroups& taken, int64_t waiting, const DataSet& set,
+                   BodyRollouts& body) {
   const auto before = std::ssize(body.all);
   for (const RolloutList& group : taken.groups) {
     body.all.insert(body.all.end(), group.begin(), group.end());
   }
   body.all.insert(body.all.end(), taken.left_out.begin(), taken.left_out.end());
+  // A checkpoint keeps the groups that wait without it.
+  for (auto one = body.all.begin() + before; one != body.all.end(); ++one) {
+    (*one)->location = set.location((*one)->row);
+  }
   std::stable_sort(body.all.begin() + before, body.all.end(), [](const auto& a, const auto& b) {
     return std::tie(a->prompt, a->sample) < std::tie(b->prompt, b->sample);
   });
@@ -183,7 +188,7 @@ std::shared_ptr<Batch> draw_rollouts(lua_State* L, RunLoop& run, const StepLoop&
   XRUN_CHECK(body != nullptr, "rollouts can only be drawn inside a body");
   const TakenGroups taken = source.queue->take(source.data->policy->update_count(),
                                                PromptSampling(L, loop, source, step));
-  record_groups(taken, source.queue->waiting(), *body);
+  record_groups(taken, source.queue->waiting(), source.data->set, *body);
   return batch_of(taken.groups, loop, source, step);
 }
 

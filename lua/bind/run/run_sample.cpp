@@ -18,12 +18,20 @@
 #include "lua/bind/rollout/samples.h"
 #include "lua/bind/run/run_loop.h"
 #include "lua/state/args.h"
+#include "lua/state/interruption.h"
 
 namespace xrun {
 
 namespace {
 
 constexpr int kSampleOptions = 5;  // argument of run:sample
+constexpr double kSlowScoreS = 30;
+
+std::string slow_score_text(const std::string& where) {
+  return fmt::format(
+      "the score function has run for {} s on one answer, now at {}; Ctrl-C stops it", kSlowScoreS,
+      where);
+}
 
 Json id_list(const std::vector<int32_t>& ids) {
   Json list = Json::array();
@@ -54,15 +62,24 @@ void push_sample(lua_State* L, const Sample& sample) {
   guard_sample_fields(L, session_of(L).data.ledger);
 }
 
-double score_sample(lua_State* L, const LuaRef& function, const Sample& sample) {
+// A score has no deadline, since the run cannot go on without it: after kSlowScoreS the console
+// names the line that runs.
+double score_sample(lua_State* L, const LuaRef& function, const Sample& sample,
+                    const std::string& location) {
   const StackGuard guard(L);
   function.push(L);
   push_sample(L, sample);
-  protected_call(L, 1, 1);
+  {
+    const LuaDeadline slow(L, kSlowScoreS, LuaDeadline::Clock::kWall, [&](const std::string& line) {
+      session_of(L).console->print_escaped(
+          slow_score_text(line.empty() ? location : line + ", for " + location));
+    });
+    protected_call(L, 1, 1);
+  }
   Reward reward;
   const double score = read_reward_value(L, lua_gettop(L), "the score", reward);
-  XRUN_CHECK(reward.failure.empty(), "the score of row {} failed: {}\n  prompt: {}\n  answer: {}",
-             sample.row, reward.failure, shown_start(sample.prompt), shown_start(sample.text));
+  XRUN_CHECK(reward.failure.empty(), "{}: the score failed: {}\n  prompt: {}\n  answer: {}",
+             location, reward.failure, shown_start(sample.prompt), shown_start(sample.text));
   return score;
 }
 
@@ -83,9 +100,12 @@ std::string column_text(const Sample& sample, const std::string& column) {
   return value->is_string() ? value->as_string() : dump_json(*value);
 }
 
-double score_of(lua_State* L, const SampleSettings& settings, const Sample& sample) {
+double score_of(lua_State* L, const SampleSettings& settings, const DataHandle& data,
+                const Sample& sample) {
   if (sample.finish == "aborted") return 0;  // on_error = "zero"
-  if (settings.function) return score_sample(L, *settings.function, sample);
+  if (settings.function) {
+    return score_sample(L, *settings.function, sample, data.set.location(sample.row));
+  }
   return holds_answer(sample.text, column_text(sample, settings.column)) ? 1 : 0;
 }
 
@@ -161,7 +181,7 @@ void score_stand_ins(RunLoop& run, lua_State* L, Policy& policy, const DataHandl
   const std::vector<Sample> samples =
       sample_answers(run, L, policy, nullptr, data, settings, settings.text);
   for (const Sample& sample : samples) {
-    if (settings.function) score_of(L, settings, sample);
+    if (settings.function) score_of(L, settings, data, sample);
   }
   run.session().notices.add(
       "run:sample gave random tokens, since no weights are loaded; its scores are of those");
@@ -191,7 +211,7 @@ Metrics answer(RunLoop& run, lua_State* L, Policy& policy, const DataHandle& dat
   for (const Sample& sample : samples) {
     length += static_cast<double>(sample.length);
     turns += static_cast<double>(sample.turns.size());
-    if (settings.scores()) score += score_of(L, settings, sample);
+    if (settings.scores()) score += score_of(L, settings, data, sample);
   }
   Metrics metrics = {{"sample/length", length / count}};
   if (settings.scores()) metrics.emplace_back("sample/score", score / count);

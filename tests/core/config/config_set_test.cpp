@@ -35,7 +35,9 @@ TEST(ConfigSet, RefusesUnknownKeys) {
   EXPECT_EQ(resolve_error(text, {"valid.fraction=3"}),
             "--set: valid.fraction: got 3, wanted a number of at least 0 and below 1");
   EXPECT_EQ(resolve_error(text, {"data.3.path=x"}),
-            "--set data.3.path=x: there is no key `data.3`");
+            "--set data.3.path=x: there is no key `data.3`; data.1 adds the next element");
+  EXPECT_EQ(resolve_error(text, {"data.0.path=x"}),
+            "--set data.0.path=x: there is no key `data.0`; the first element is data.1");
   EXPECT_EQ(resolve_error(text, {"data.path=x"}),
             "--set data.path=x: there is no key `data.path`; elements of a list have numbers: "
             "data.1.path");

@@ -42,6 +42,7 @@ TEST_F(RolloutLog, MetricsAndFileHoldEverySampleOfABody) {
     one.reward = i < 3 ? 1 : static_cast<double>(i % 2);
     one.parts = {{"format", 0.5}};
   }
+  body.all[0]->location = "sums.jsonl:11";
   body.all[1]->trained = true;
   const Metrics metrics = rollout_metrics(body);
   EXPECT_DOUBLE_EQ(value(metrics, "rollout/reward"), 6.0 / 8);
@@ -77,6 +78,7 @@ TEST_F(RolloutLog, MetricsAndFileHoldEverySampleOfABody) {
     const std::string line = text.substr(0, text.find('\n'));
     const Json first = parse_json(line, "line");
     EXPECT_EQ(first.at("row").as_int(), 10);
+    EXPECT_EQ(first.at("location").as_string(), "sums.jsonl:11");
     EXPECT_EQ(first.at("finish").as_string(), "stop");
     EXPECT_EQ(first.at("ids").size(), body.all[0]->ids.size());
     EXPECT_EQ(static_cast<float>(first.at("logprobs").as_array()[0].as_double()),

@@ -141,9 +141,60 @@ TEST_F(RecipeRun, HabitsOfOtherLanguagesAreExplained) {
       {"local step = 1\nwhile step = 0 do end", "comparison is ==, as in step == 0"},
       {"local y = xrun.ones(2):sum(dim=-1)",
        "Lua has no named arguments; a method takes them in a table: x:sum({ dim = -1 })"},
+      {"local x = 2 ** 3", "Lua writes x ^ y for a power"},
+      {"local x = 7 // 2", "Lua has no //; write math.floor(x / y), of tensors (x / y):floor()"},
+      {"if !print then end", "Lua writes `not x`"},
+      {"for i = 1, 2 do if i == 1 then continue end end", "Lua has no continue; put the rest"},
+      {"for i = 1, 2 do\n  continue\nend", "line 3: Lua has no continue"},
+      {"local t = { \"margin\": 1 }", "Lua writes { key = value }"},
+      {"local t = { margin: x, accuracy: 2 }", "Lua writes { key = value }"},
+      {"for i in range(3): print(i)\nreturn 1", "line 2: Lua writes for i = 0, n - 1 do"},
+      {"for i in range(3) do end", "Lua writes for i = 0, n - 1 do ... end"},
+      {"try: x = 1", "Lua has no try; write local ok, e = pcall(function() ... end)"},
+      {"with torch.no_grad(): x = 1", "write xrun.no_grad(function() ... end)"},
+      {"local y = lambda x: x\nreturn y", "line 2: a function without a name in Lua"},
+      {"local x = 1 if True else 0", "Lua writes `c and a or b` for a if c else b"},
+      {"local h = xrun.ones(4)\nlocal y = h[0:2]", "Lua has no slices; x:slice(0, 0, 2)"},
+      {"local y = '%d' % 3", "Lua formats with string.format(\"%d\", x)"},
+      {"local n = len({ 1 })", "Lua writes #x; the tokens of each answer are a field"},
+      {"local s = str(1)", "Lua writes tostring(x)"},
+      {"print(f\"loss\")", "Lua has no f\"...\""},
+      {"local h = xrun.ones(2)\nlocal y = torch.sign(h)",
+       "here it is xrun.sign(x), or the method x:sign()"},
+      {"local y = F.logsigmoid(xrun.ones(2))",
+       "here it is xrun.log_sigmoid(x), or the method x:log_sigmoid()"},
+      {"local y = torch.nn.functional.softmax(1)", "here it is xrun.softmax(x)"},
+      {"local y = torch.no_grad(print)", "here it is xrun.no_grad"},
+      {"local y = torch.nonsense_of_some_kind(1)", "there is no torch here; tensors have"},
+      {"local h = xrun.ones(2)\nlocal y = h.shape[0] + 1",
+       "the first element of a table is 1: x.shape[1], or x:size(0)"},
+      {"local h = xrun.ones(2)\nlocal y = h:shape()",
+       "it is a value, not a method: write .shape without ()"},
   };
   for (const auto& [line, hint] : hints) has(run(kHead + line), "\n  hint: " + hint);
   EXPECT_EQ(run("local a = '!= += def' = 2").find("hint"), std::string::npos);
+}
+
+TEST_F(RecipeRun, WhatTheHintsOnHabitsSuggestWorks) {
+  EXPECT_EQ(run(std::string(kHead) + R"(
+local x, sum, list = xrun.ones(4), 0, {}
+for i = 0, 3 - 1 do sum = sum + i end
+for i = 1, 3 do
+  if i == 2 then goto next end
+  local kept = i
+  list[#list + 1] = kept
+  ::next::
+end
+assert(sum == 3 and #list == 2 and list[2] == 3)
+assert(x:slice(0, 0, 2):size(0) == 2 and x.shape[1] == x:size(0))
+assert((x / 2):floor():sum():item() == 0 and math.floor(7 / 2) == 3 and 2 ^ 3 == 8)
+assert(xrun.sign(x):equal(x:sign()) and xrun.log_sigmoid(x):equal(x:log_sigmoid()))
+local ok, e = pcall(function() error("no") end)
+assert(not ok and string.format("%d", 3) == "3" and ({ ["a key"] = 1 })["a key"] == 1)
+xrun.no_grad(function() sum = 4 end)
+assert(sum == 4)
+)"),
+            "");
 }
 
 TEST_F(RecipeRun, CallsThatATensorTakesAnotherWayAreExplained) {

@@ -50,6 +50,15 @@ class PreviewTest : public TwoPhases {
       "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n";
 };
 
+TEST_F(PreviewTest, NamesTheLineOfAnEndlessLoop) {
+  write_file_atomic("test.lua", "local n = 0\nwhile true do n = n + 1 end\n");
+  RecipeOptions options;
+  options.recipe = "test.lua";
+  const auto session = open_preview(std::move(options), console_, 0.05);
+  ASSERT_NE(session->error(), nullptr);
+  EXPECT_EQ(session->error()->position(), "test.lua:2");
+}
+
 TEST_F(PreviewTest, PausesBeforeTheLoopWithoutWeightsAndLeavesNothing) {
   std::filesystem::path scratch;
   {

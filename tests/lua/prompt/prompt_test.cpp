@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "core/base/interrupt.h"
+#include "lua/prompt/prompt_verbs.h"
 #include "tests/lua/prompt/prompt_fixture.h"
 
 namespace xrun::prompt_test {
@@ -58,6 +59,14 @@ TEST_F(PromptTest, AnUnknownNameNamesTheNearestOne) {
       say("margn"),
       "failed: input 2:1: `margn` is not defined\n     1 | margn\n       | ^^^^^\n  hint: did you "
       "mean `margin`?");
+}
+
+TEST_F(PromptTest, HabitsAndVerbsOfARecipeAreExplained) {
+  register_verb_docs(recipe_.state());
+  say("1 + 1");
+  EXPECT_TRUE(says("print(f\"a\")", "hint: Lua has no f\"...\""));
+  EXPECT_TRUE(says("F.relu(1)", "hint: here it is xrun.relu(x), or the method x:relu()"));
+  EXPECT_TRUE(says("step()", "hint: it is a verb of an open recipe: xrun repl RECIPE.lua"));
 }
 
 TEST_F(PromptTest, ErrorsShowWhatWasTyped) {

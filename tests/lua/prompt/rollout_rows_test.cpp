@@ -27,7 +27,7 @@ end
   EXPECT_TRUE(has(lowest,
                   "reward of 6 sampled answers, the lowest first\n"
                   "reward 0 (third 0) · advantage -1 · "));
-  EXPECT_TRUE(has(lowest, "group 0, sample 0, row "));
+  EXPECT_TRUE(has(lowest, "group 0, sample 0, prompts.jsonl:"));
   EXPECT_TRUE(has(lowest, "\n  prompt    "));
   EXPECT_TRUE(has(lowest, "\nreward 1 (third 0.3333) · advantage 0 · "));
   EXPECT_EQ(lowest.find("reward 2"), std::string::npos);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "lua/state/interruption.h"
 #include "tests/lua/state/lua_fixture.h"
@@ -123,6 +124,30 @@ TEST_F(Interruption, ADeadlineStopsWhatAPcallOrAHandlerWouldHoldUp) {
     error_has(code, "ran longer than 0.05 s");
   }
   EXPECT_EQ(run("local n = 0; for i = 1, 1e6 do n = n + 1 end; return n"), "1000000");
+}
+
+TEST_F(Interruption, ADeadlineOfOwnTimeLeavesOutLongCallsOfTheEngine) {
+  {
+    const LuaDeadline deadline(state_, 0.05, LuaDeadline::Clock::kOwn);
+    lua_pushcfunction(state_.get(), [](lua_State*) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return 0;
+    });
+    lua_setglobal(state_.get(), "nap");
+    EXPECT_EQ(run("nap() local n = 0; for i = 1, 1e4 do n = n + 1 end; return n"), "10000");
+    EXPECT_TRUE(error_has("local x = xrun.ones(2)\nwhile true do x = x + 1 end",
+                          "test.lua:3: the recipe's own code ran longer than 0.05 s"));
+  }
+  EXPECT_EQ(run("return 1"), "1");
+}
+
+TEST_F(Interruption, ADeadlineThatTellsDoesSoOnceAndStopsNothing) {
+  std::vector<std::string> told;
+  const LuaDeadline outer(state_, 0.2);
+  const LuaDeadline slow(state_, 0.02, LuaDeadline::Clock::kWall,
+                         [&](const std::string& line) { told.push_back(line); });
+  EXPECT_TRUE(error_has("\nwhile true do end", "ran longer than 0.2 s"));
+  EXPECT_EQ(told, std::vector<std::string>{"test.lua:3"});
 }
 
 TEST_F(Interruption, ASignalStopsCodeUnderADeadline) {

@@ -24,6 +24,7 @@ namespace xrun {
 namespace {
 
 constexpr int kCheckColumns = 10;  // "gradient 2"
+constexpr double kOwnTimeS = 10;   // of the recipe's own code, so that an endless loop is named
 constexpr int kMostLoops = 16;     // of a recipe; the report says if there are more
 
 // Checks the loop at which the recipe is paused.
@@ -83,7 +84,7 @@ int command_check(int argc, char** argv) {
   // Findings say what the recipe would print.
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<Preview> preview =
-      from_option([&] { return open_preview(options, quiet); });
+      from_option([&] { return open_preview(options, quiet, kOwnTimeS); });
   // A wrong configuration has no resolved values to show.
   const bool misused = preview->error() != nullptr && preview->error()->usage;
   if (preview->resolved() && !misused)

@@ -68,7 +68,11 @@ int command_repl(int argc, char** argv) {
   const std::unique_ptr<Preview> preview = open_preview(options, talk);
   Prompt prompt(preview->state(), console);
   const auto paused = bare ? nullptr : std::make_shared<PausedRun>(preview->hooks());
-  if (!bare) add_step_verbs(prompt, paused, [&] { return paused->reload(); });
+  if (!bare) {
+    add_step_verbs(prompt, paused, [&] { return paused->reload(); });
+  } else {
+    register_verb_docs(preview->state());
+  }
   // A recipe's own `xrun` stays.
   if (!prompt.push_name("xrun")) {
     preview->state().push_module(preview->state());

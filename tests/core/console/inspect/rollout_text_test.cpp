@@ -30,6 +30,7 @@ RecordedRollouts two_groups() {
                    .advantage = 0.75,
                    .parts = {{"format", 0.25}, {"right", 0.75}}},
                   {.row = 9,
+                   .location = "sums.jsonl:10",
                    .group = 1,
                    .sample = 0,
                    .length = 2,
@@ -50,7 +51,7 @@ group 0 · row 7 · 2 answers, mean reward 0.5
   0         reward 0 · advantage -0.75 · 1 token · stop
             5
 
-group 1 · row 9 · 1 answer
+group 1 · sums.jsonl:10 · 1 answer
   prompt    3+3?
   0         no reward · 2 tokens · stop
             6

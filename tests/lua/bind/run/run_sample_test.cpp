@@ -1,5 +1,7 @@
 // run:sample: its options, its scores, and zero tokens.
 
+#include <regex>
+
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::run_sample_test {
@@ -51,6 +53,14 @@ assert(none.length and not pcall(function() return none.score end), "no row has 
 )",
                 "r"),
             "");
+}
+
+TEST_F(RunSample, AScoreThatFailsNamesTheRowsFileAndLine) {
+  const std::string text = run(
+      head() + "run:sample(policy, valid, 0, { max_tokens = 2, score = function() end })\n", "r");
+  EXPECT_TRUE(std::regex_search(text, std::regex("jsonl:[0-9]+: the score failed: the score is "
+                                                 "nil")))
+      << text;
 }
 
 TEST_F(RunSample, ZeroTokensGiveNoAnswersAndNoMetrics) {
