@@ -263,6 +263,15 @@ LuaDeadline::LuaDeadline(lua_State* L, double seconds, Clock clock, Tell tell)
   lua_sethook(L, deadline_hook, LUA_MASKCOUNT, kDeadlineEvery);
 }
 
+OwnCall::OwnCall(lua_State* L) : own_(LuaState::of(L).service<Deadlines>().innermost) {
+  while (own_ != nullptr && own_->clock != LuaDeadline::Clock::kOwn) own_ = own_->around;
+  if (own_ != nullptr) used_ = own_->used;
+}
+
+OwnCall::~OwnCall() {
+  if (own_ != nullptr) own_->used = used_;
+}
+
 LuaDeadline::~LuaDeadline() {
   LuaState::of(state_).service<Deadlines>().innermost = deadline_->around;
   // A signal may have replaced the hook; its own stays.

@@ -1,6 +1,7 @@
 #pragma once
 // Interruption of Lua code by signals: the part of LuaState that hooks and handlers need.
 
+#include <chrono>
 #include <functional>
 #include <lua.hpp>
 #include <memory>
@@ -29,8 +30,9 @@ struct DeadlineState;
 // interrupted, and code compiled by --jit runs on. Signals still interrupt. Deadlines nest.
 class LuaDeadline {
  public:
-  // kWall: all time counts. kOwn: only that of Lua code and of short calls of the engine, so that
-  // reading data does not use it up.
+  // kWall: all time counts. kOwn: only that of Lua code and of short calls of the engine, without
+  // functions that have returned to it (OwnCall), so that reading and mapping data does not use it
+  // up.
   enum class Clock { kWall, kOwn };
   // Called with the line that runs: "dpo.lua:31"; "" if it is of no file.
   using Tell = std::function<void(const std::string& line)>;
@@ -54,6 +56,20 @@ using TellLine = void (*)(const char* line);
 void install_line_question(TellLine tell);
 // Any thread may ask. Nothing happens while a profile or an interruption uses the state's hook.
 void ask_running_line();
+
+// Around a call of a recipe's function by the engine: once it has returned, its time is not counted
+// as own any more, however many rows it is called for.
+class OwnCall {
+ public:
+  explicit OwnCall(lua_State* L);
+  ~OwnCall();
+  OwnCall(const OwnCall&) = delete;
+  OwnCall& operator=(const OwnCall&) = delete;
+
+ private:
+  DeadlineState* own_;  // null: no such deadline
+  std::chrono::steady_clock::duration used_{};
+};
 
 // Called by a state that closes: signals no longer reach it.
 void forget_interruptible(lua_State* main) noexcept;

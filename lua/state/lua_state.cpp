@@ -266,6 +266,7 @@ class Entered {
 void protected_call(lua_State* L, int arguments, int results) {
   const int function = lua_gettop(L) - arguments;
   const Entered entered(L, function);
+  const OwnCall own(L);
   const LuaScope lua;
   lua_pushcfunction(L, message_handler);
   // Below the function: pcall takes the handler by index.

@@ -60,23 +60,18 @@ std::string other_columns_hint(const Json& row) {
   return "";
 }
 
-// Renders messages. A call often comes with a content that is null, which many templates cannot
-// join to a text: it is then rendered as "", with a note.
-ChatTokens render_messages(Json& messages, const Json& kwargs, const Tokenizer& tokenizer,
-                           const ChatTemplate& chat_template, std::vector<std::string>& notes) {
+// Renders messages as transformers does, which refuses the same ones; says why in terms of the row.
+ChatTokens render_messages(const Json& messages, const Json& kwargs, const Tokenizer& tokenizer,
+                           const ChatTemplate& chat_template) {
   try {
     return encode_chat(tokenizer, chat_template, messages, kwargs);
   } catch (const Error& error) {
     if (!messages.is_array()) throw;
-    const std::string call = incomplete_call_text(messages);
-    if (!call.empty()) throw Error(fmt::format("{} ({})", call, error.what()));
-    if (!fill_call_contents(messages)) throw;
+    std::string cause = incomplete_call_text(messages);
+    if (cause.empty()) cause = null_content_text(messages);
+    if (cause.empty()) throw;
+    throw Error(fmt::format("{} ({}); training refuses the row too", cause, error.what()));
   }
-  ChatTokens tokens = encode_chat(tokenizer, chat_template, messages, kwargs);
-  notes.push_back(
-      "the template refuses a content that is null beside a tool call, and \"\" is rendered in its "
-      "place; training refuses the row");
-  return tokens;
 }
 
 // Renders one row: its messages, with every other key as an argument of the template. Adds what the
@@ -87,16 +82,15 @@ ChatTokens render_row(const Json& row, const Tokenizer& tokenizer,
   const Json* messages = row.find("messages");
   XRUN_CHECK(messages != nullptr, "the row has no \"messages\"{}", other_columns_hint(row));
   const Json kwargs = template_kwargs_of(row);
-  Json rendered = *messages;
-  const ChatTokens tokens = render_messages(rendered, kwargs, tokenizer, chat_template, notes);
-  Json trained = rendered;
+  const ChatTokens tokens = render_messages(*messages, kwargs, tokenizer, chat_template);
+  Json trained = *messages;
   std::vector<std::string> changes;
   parse_arguments(trained, kwargs, chat_template, /*may_be_broken=*/true, changes);
   for (const std::string& change : changes) {
     notes.push_back("rendered as transformers does; training differs: " + change);
   }
-  const bool loses = !lost_turns(rendered, kwargs, chat_template, tokens.rendering).empty();
-  note_lost_parts(rendered, kwargs, chat_template, loses, notes);
+  const bool loses = !lost_turns(*messages, kwargs, chat_template, tokens.rendering).empty();
+  note_lost_parts(*messages, kwargs, chat_template, loses, notes);
   return tokens;
 }
 

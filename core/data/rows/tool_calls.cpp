@@ -220,15 +220,17 @@ std::string incomplete_call_text(const Json& messages) {
   return "";
 }
 
-bool fill_call_contents(Json& messages) {
-  bool any = false;
-  for (Json& message : messages.as_array()) {
+std::string null_content_text(const Json& messages) {
+  for (size_t m = 0; m < messages.size(); ++m) {
+    const Json& message = messages.as_array()[m];
     const Json* content = message.find("content");
-    if (!makes_calls(message) || (content != nullptr && !content->is_null())) continue;
-    message.set("content", "");
-    any = true;
+    if (content == nullptr || !content->is_null() || !makes_calls(message)) continue;
+    return fmt::format(
+        "turn {} calls a tool and its content is null, which the template cannot join to a text; "
+        "write \"content\": \"\"",
+        m + 1);
   }
-  return any;
+  return "";
 }
 
 void note_unrendered_tools(const Json& messages, const Json& kwargs,

@@ -31,9 +31,9 @@ void refuse_unknown_calls(const Json& messages, const Json& kwargs,
 // "" if there is none.
 std::string incomplete_call_text(const Json& messages);
 
-// Sets the content of each message that calls a tool and has null or no content to "". Returns
-// true if there is such a message.
-bool fill_call_contents(Json& messages);
+// Returns a sentence with the fix for the first message that calls a tool beside a null content,
+// which many templates cannot join to a text; "" if there is none.
+std::string null_content_text(const Json& messages);
 
 // Notes tools that the template leaves out, and calls if they are allowed to be lost: the
 // conversation is trained without them.

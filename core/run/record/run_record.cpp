@@ -119,7 +119,8 @@ std::vector<ChangedResume> changed_resumes(const Json& record) {
   for (const Json& resume : resumes->as_array()) {
     if (!resume.is_object()) continue;
     const Json *step = resume.find("step"), *changed = resume.find("changed");
-    ChangedResume one{.at = text_member(resume, "at")};
+    ChangedResume one;
+    one.at = text_member(resume, "at");
     if (step != nullptr && step->is_int()) one.step = step->as_int();
     if (one.step == 0) {  // started over
       out.clear();
