@@ -27,7 +27,6 @@ class Render : public testing::Test {
   }
   // Standard output and standard error together.
   std::string out() const { return read_file(folder_.path() / "output"); }
-  std::string row_text(size_t n) const { return row(n).at("text").as_string(); }
   // The line of output that is an object, the nth one.
   Json row(size_t n = 0) const {
     const std::string text = out();
