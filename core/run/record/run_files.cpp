@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMostSampleBytes = uint64_t{64} << 20;  // of one step's answers
 constexpr size_t kListedRuns = 5;
 
-// False for a run that was killed before its first step ended.
+// Returns false for a run that was killed before its first step ended.
 bool has_step(const fs::path& run) {
   std::error_code code;
   return fs::file_size(run / "metrics.jsonl", code) > 0 && !code;
@@ -32,8 +32,8 @@ std::string runs_below(const fs::path& dir) {
   std::vector<std::string> names;
   std::error_code code;
   for (fs::directory_iterator at(dir, code), end; !code && at != end; at.increment(code)) {
-    if (is_file(at->path() / "run.json") && has_step(at->path()))
-      names.push_back(at->path().string());
+    if (!is_file(at->path() / "run.json") || !has_step(at->path())) continue;
+    names.push_back(at->path().string());
   }
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());
