@@ -83,6 +83,26 @@ whole=$(python3 -c "import json; print(json.load(open('plan.json'))['levels'][0]
 plan chats.lua --json >plan.json
 is "p['levels'][0]['memory']['total'] >= $whole"
 
+# A teacher goes with the run, in ranges from level 1 on, unless the recipe keeps it on the CPU.
+cat >distill.lua <<'LUA'
+local xrun = require "xrun"
+local cfg = xrun.config { model = "tiny", data = { { path = "chats.jsonl" } }, template = "chatml",
+  optim = { lr = 1e-3 }, batch = { sequences = 6 }, max_length = 632, steps = 3, place = "" }
+local policy = xrun.policy(cfg.model)
+local teacher = xrun.frozen(cfg.model, cfg.place ~= "" and { device = cfg.place } or nil)
+local chats = xrun.chat(cfg.data, policy, { template = cfg.template })
+local adamw = xrun.adamw(policy, cfg.optim)
+local run = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(chats, cfg.batch) do
+  adamw:step(batch, function(t) return xrun.kd(t, policy, teacher) end)
+end
+LUA
+plan distill.lua --json >plan.json
+bytes='p["levels"][0]["memory"]'
+is "$bytes['frozen'] == 2 * p['weights'] and p['levels'][1]['memory']['frozen'] == p['weights']"
+plan distill.lua --json --set 'place="cpu"' >plan.json
+is "'frozen' not in $bytes"
+
 # The rates of this machine, and processes that share its threads. A GPU would be used instead.
 here() { dpo --device this "$@"; }
 if ! nvidia-smi >/dev/null 2>&1; then

@@ -32,6 +32,7 @@ struct LoadOptions;
 
 struct FrozenOptions {
   FrozenSettings settings = {};
+  bool stays_on_cpu = false;  // the recipe says so, whatever the device of the run
   // A folder whose vocabulary the model has; "": that of the model's own tokenizer.
   std::filesystem::path tokenizer = {};
   // Values for distillation that are stored by row.

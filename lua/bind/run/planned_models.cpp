@@ -190,7 +190,7 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
     planned.push_back({config, shape, training.first_optimizer});
   }
   for (const auto& frozen : models.frozen) {
-    if (frozen->options().settings.device != device) continue;  // in the host's memory
+    if (frozen->options().stays_on_cpu && !device.is_cpu()) continue;  // in the host's memory
     if (counts_frozen(*frozen)) planned.push_back(planned_frozen(*frozen, sizes));
   }
   return planned;

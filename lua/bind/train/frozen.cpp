@@ -53,6 +53,7 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.settings.dtype =
       given.has("dtype") ? dtype_from_name(given.get<std::string>("dtype")) : read_dtype(L);
   options.settings.device = read_device(L, given);
+  options.stays_on_cpu = given.find<std::string>("device") == "cpu";
   options.settings.head_mb = config_whole(L, "head_mb");
   options.cache = read_cache(given);
   if (given.has("k") && options.cache != FrozenCache::kTopColumns) {
