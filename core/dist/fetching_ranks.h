@@ -63,6 +63,7 @@ class FetchingRanks : public Ranks {
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
   bool fails_together() override { return ranks_.fails_together(); }
+  void abandon_device_calls() override { ranks_.abandon_device_calls(); }
   Stopped stop_together(const std::string& message) override {
     return ranks_.stop_together(message);
   }

@@ -76,7 +76,7 @@ ProcessGroup::ProcessGroup(const RankEnvironment& env, const JoinOptions& option
       times_(options.times),
       record_(*options.record),
       store_(std::move(store)),
-      watchdog_(env, record_, std::move(watched), options.hooks, options.limits) {
+      watchdog_(env, record_, std::move(watched), with_left_alone(options.hooks), options.limits) {
   connect();
 }
 
@@ -91,13 +91,45 @@ void ProcessGroup::connect() {
   record_.end();
 }
 
-// The collectives that some ranks never joined stay under way, with the connections and the memory
-// that they use.
+// The host may be waiting for a stream that waits for a collective which a rank with an error will
+// never join: only another thread can end it.
+WatchdogHooks ProcessGroup::with_left_alone(WatchdogHooks hooks) {
+  hooks.left_alone = [this] {
+    // The host holds the lock while it begins a collective. The watchdog does not wait for it: the
+    // next beat comes here again.
+    const std::unique_lock lock(device_mutex_, std::try_to_lock);
+    if (lock) begin_abort();
+  };
+  return hooks;
+}
+
+// On a thread of its own: an abort may take longer than a beat of the watchdog.
+void ProcessGroup::begin_abort() {
+  if (!device_ || abort_.valid()) return;
+  abort_ = std::async(std::launch::async, [device = device_] { device->abort(); }).share();
+}
+
+void ProcessGroup::abandon_device_calls() {
+  std::shared_future<void> abort;
+  {
+    const std::lock_guard lock(device_mutex_);
+    begin_abort();
+    abort = abort_;
+  }
+  if (abort.valid()) abort.get();
+}
+
+// On the host, collectives that some ranks never joined stay under way, with the connections and
+// the memory that they use. Those on a device are ended, since its stream would wait for them.
 Stopped ProcessGroup::stop_together(const std::string& message) {
   const Stopped stopped = watchdog_.stop_together(message);
   if (stopped != Stopped::kApart) return stopped;
-  // A stream that waits for such a collective would never end.
-  if (device_) return Stopped::kAlone;
+  abandon_device_calls();
+  {
+    const std::lock_guard lock(device_mutex_);
+    device_.reset();  // the next collective on a device connects again
+    abort_ = {};
+  }
   static_cast<void>(host_.release());
   store_ = c10::make_intrusive<c10d::PrefixStore>("after an error", store_);
   reconnected_ = true;
@@ -152,8 +184,13 @@ void ProcessGroup::check_arguments(const StartedCall& call, std::string_view arg
 }
 
 // Every rank comes here in the same collective, so making the backend may be collective too.
-c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
-  if (tensor.device().is_cpu()) return *host_;
+ProcessGroup::LockedBackend ProcessGroup::backend_of(const at::Tensor& tensor) {
+  if (tensor.device().is_cpu()) return {{}, *host_};
+  std::unique_lock lock(device_mutex_);
+  if (abort_.valid()) {
+    check_stops(record_.read().begun - 1, reconnected_);
+    throw Error("the collectives on the device were ended after an error");
+  }
   if (!device_) {
     using Make = void(const c10::intrusive_ptr<c10d::Store>&, int64_t, int64_t,
                       c10::intrusive_ptr<c10d::Backend>&);
@@ -163,7 +200,7 @@ c10d::Backend& ProcessGroup::backend_of(const at::Tensor& tensor) {
                tensor.device().str());
     make(c10::make_intrusive<c10d::PrefixStore>("nccl", store_), rank(), size(), device_);
   }
-  return *device_;
+  return {std::move(lock), *device_};
 }
 
 void ProcessGroup::wait(const StartedCall& call, const Work& work) {
@@ -179,6 +216,7 @@ void ProcessGroup::wait(const StartedCall& call, const Work& work) {
   } catch (const Error&) {
     throw;  // the verdict
   } catch (const std::exception& error) {
+    if (call.on_device) check_stops(call.number, call.reconnected);
     explain_break(error);
   }
 }
@@ -213,11 +251,12 @@ void ProcessGroup::watch(StartedCall& call, const std::vector<Work>& works) cons
   });
 }
 
-ProcessGroup::Work ProcessGroup::send_from(const at::Tensor& bytes, int64_t root) {
+ProcessGroup::Work ProcessGroup::send_from(c10d::Backend& backend, const at::Tensor& bytes,
+                                           int64_t root) {
   c10d::BroadcastOptions options;
   options.rootRank = root;
   std::vector<at::Tensor> tensors = {bytes};
-  return backend_of(bytes).broadcast(tensors, options);
+  return backend.broadcast(tensors, options);
 }
 
 // The watchdog reports which calls they are.
@@ -270,7 +309,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
                            fmt::format("exchange of {}", c10::toString(in.scalar_type())));
   call.on_device = !out.device().is_cpu();
   if (check_) check_sizes(call, out_sizes, in_sizes);
-  std::vector<Work> works = {backend_of(out).alltoall_base(to, from, out_bytes, in_bytes)};
+  std::vector<Work> works = {backend_of(out)->alltoall_base(to, from, out_bytes, in_bytes)};
   watch(call, works);
   return std::make_unique<Pending>(*this, std::move(call), std::move(works));
 }

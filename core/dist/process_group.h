@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -47,6 +49,7 @@ class ProcessGroup final : public Ranks {
                                                 const at::Tensor& in) override;
   void barrier(std::string_view label) override;
   bool fails_together() override { return watchdog_.fails_together(); }
+  void abandon_device_calls() override;
   Stopped stop_together(const std::string& message) override;
   void fail(int status, const std::string& message) override { watchdog_.fail(status, message); }
 
@@ -75,10 +78,19 @@ class ProcessGroup final : public Ranks {
   void wait(const StartedCall& call, const Work& work);
   // Notes when a call that runs beside the caller's work is complete.
   void watch(StartedCall& call, const std::vector<Work>& works) const;
-  c10d::Backend& backend_of(const at::Tensor& tensor);
+  // Returns the transport of a tensor's device, locked while the caller begins a collective.
+  // Throws if the collectives of this device were abandoned.
+  struct LockedBackend {
+    std::unique_lock<std::mutex> lock;  // none for host memory
+    c10d::Backend& backend;
+    c10d::Backend* operator->() const { return &backend; }
+  };
+  LockedBackend backend_of(const at::Tensor& tensor);
+  WatchdogHooks with_left_alone(WatchdogHooks hooks);
+  void begin_abort();  // with device_mutex_ held
   void check_sizes(const StartedCall& call, const std::vector<int64_t>& out_sizes,
                    const std::vector<int64_t>& in_sizes);
-  Work send_from(const at::Tensor& bytes, int64_t root);
+  static Work send_from(c10d::Backend& backend, const at::Tensor& bytes, int64_t root);
   // `bytes` [sum of sizes]; this rank's piece is in place.
   std::vector<Work> gather_pieces(const at::Tensor& bytes, const std::vector<int64_t>& sizes);
   std::vector<std::string> gather_texts(const StartedCall& call, const std::string& text,
@@ -91,10 +103,13 @@ class ProcessGroup final : public Ranks {
   CollectiveTimes* const times_;
   FlightRecord& record_;
   c10::intrusive_ptr<c10d::Store> store_;
+  // Shared with the watchdog's thread, which abandons the device's collectives.
+  std::mutex device_mutex_;
+  c10::intrusive_ptr<c10d::Backend> device_;  // made by the first collective on a GPU
+  std::shared_future<void> abort_;            // of device_; valid once it has begun
   Watchdog watchdog_;
   bool reconnected_ = false;
   c10::intrusive_ptr<c10d::Backend> host_;
-  c10::intrusive_ptr<c10d::Backend> device_;  // made by the first collective on a GPU
 };
 
 int64_t total_size(const std::vector<int64_t>& sizes);

@@ -45,14 +45,15 @@ std::vector<ProcessGroup::Work> ProcessGroup::gather_pieces(const at::Tensor& by
   // Every rank has the same sizes, so all of them skip the collective.
   if (total_size(sizes) == 0) return works;
   // NCCL makes one operation of the broadcasts.
-  c10d::Backend& backend = backend_of(bytes);
+  const LockedBackend locked = backend_of(bytes);
+  c10d::Backend& backend = locked.backend;
   const bool together = backend.supportsCoalescing();
   if (together) backend.startCoalescing();
   int64_t begin = 0;
   for (int64_t r = 0; r < size(); ++r) {
     const int64_t count = sizes[r];
     // One broadcast by each rank, since pieces may differ in size.
-    if (count != 0) works.push_back(send_from(bytes.narrow(0, begin, count), r));
+    if (count != 0) works.push_back(send_from(backend, bytes.narrow(0, begin, count), r));
     begin += count;
   }
   if (together) works = {backend.endCoalescing()};
@@ -113,7 +114,7 @@ std::string ProcessGroup::broadcast(std::string_view label, const std::string& t
     std::memcpy(text_data(block), &length, sizeof length);
     std::memcpy(text_data(block) + sizeof length, text.data(), std::min(length, kTextBytes));
   }
-  finish(call, {send_from(block, root)});
+  finish(call, {send_from(*host_, block, root)});
   std::memcpy(&length, text_data(block), sizeof length);
   const int64_t inside = std::min(length, kTextBytes);
   std::string out(text_data(block) + sizeof length, inside);
@@ -121,7 +122,7 @@ std::string ProcessGroup::broadcast(std::string_view label, const std::string& t
   if (length == inside) return out;
   const at::Tensor rest = empty_bytes(length - inside);
   if (rank() == root) std::memcpy(text_data(rest), text.data() + inside, length - inside);
-  finish(call, {send_from(rest, root)});
+  finish(call, {send_from(*host_, rest, root)});
   out.append(text_data(rest), length - inside);
   return out;
 }
@@ -133,7 +134,9 @@ void ProcessGroup::broadcast(std::string_view label, const at::Tensor& tensor, i
                            fmt::format("broadcast of {} from rank {}", shape_text(tensor), root));
   call.on_device = !tensor.device().is_cpu();
   // Empty on every rank, or the ranks differ in shape, which `check` reports.
-  if (bytes.numel() != 0) finish(call, {send_from(bytes, root)});
+  if (bytes.numel() == 0) return;
+  const Work work = send_from(backend_of(bytes).backend, bytes, root);
+  finish(call, {work});
 }
 
 }  // namespace xrun

@@ -61,6 +61,10 @@ class Ranks {
   // another rank waits for this one, has left or is gone, or after 10 s.
   virtual bool fails_together() { return true; }
 
+  // Ends this rank's collectives on devices, whose tensors then hold anything: after an error of
+  // this rank, so that nothing it copies from a device waits for ranks that will not join them.
+  virtual void abandon_device_calls() {}
+
   // Called once, after the error `message` that ends the run of this rank. Ranks that wait for it
   // in a collective, or begin one, throw the error there and come here too. Returns kTogether or
   // kApart once every rank has, so that all may make further collectives, such as those of a save;

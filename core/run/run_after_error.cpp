@@ -19,6 +19,7 @@ std::filesystem::path Run::save_after_error(const Json& state, const std::string
                         [](const auto& object) { return !object.second->ranges().empty(); });
   if (replaying() || (alone_ && !dir_.writes())) return last_checkpoint_;
   if (alone_ && settings_.ranks != nullptr) {
+    settings_.ranks->abandon_device_calls();
     for (const auto& [name, object] : saved_) object->abandon_shared();
   }
   Ranks* const ranks = alone_ ? nullptr : settings_.ranks;

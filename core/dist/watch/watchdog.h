@@ -30,6 +30,9 @@ struct WatchdogHooks {
   std::function<void(const RankVerdict& verdict, bool reports)> end;
   // Asks the Lua code that runs to call record.set_line; for code that shows no progress.
   std::function<void()> ask_line;
+  // Called on the watchdog's thread, at every beat, while the error of another rank keeps it from
+  // joining a collective that this rank has begun.
+  std::function<void()> left_alone = {};
 };
 
 // The connection of the watchdogs of a run to that of rank 0.

@@ -27,8 +27,13 @@ void Watchdog::note_stops() {
   for (const RankView& rank : ranks_) {
     if (rank.status.stopped != 0) least = std::min(least, rank.status.failed_at);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  stopped_at_ = least;
+  bool alone = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_at_ = least;
+    alone = !stops_ && error_ && record_.read().begun > least;
+  }
+  if (alone && hooks_.left_alone) hooks_.left_alone();
 }
 
 // A rank that has stopped makes no other collective before all know it, so every rank finds the
