@@ -3,37 +3,37 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <string>
-#include <string_view>
+#include <vector>
 
 namespace xrun {
 
-// Adds up, for each label, how long a rank's collectives were under way and how long the rank
-// waited for them. The difference was hidden behind its work. Not thread-safe.
+// Keeps when each call of a rank was under way and when the rank waited for it. What it did not
+// wait for was hidden behind its work. Not thread-safe.
 class CollectiveTimes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // One call: begun, complete on this rank, and the wait for it. Calls of a label are added in the
-  // order of their beginnings.
+  // One call: begun, complete on this rank, and the wait for it.
   struct TimedCall {
-    std::string_view label;  // "gradients of bucket 3" counts as "gradients of bucket"
+    std::string label;  // "gradients of bucket 3" counts as "gradients of bucket"
     int64_t bytes = 0;
     Clock::time_point begun, complete, wait_begun, wait_ended;
   };
-  void add(const TimedCall& call);
+  void add(TimedCall call) { calls_.push_back(std::move(call)); }
 
-  // A line for each label, those with the longest waits first, and one for the sums.
-  std::string table() const;
+  // Returns when each call began, as bytes for table() of another rank.
+  std::string begin_times() const;
+
+  // Returns a line for each label, those with the longest waits first, and one for the sums. A call
+  // is under way once all ranks have begun it; a wait before that is one for a late rank.
+  //   of_ranks  begin_times() of all ranks of one machine, whose clocks agree; empty: this rank's
+  //             alone, as if no rank were late
+  // Throws Error if they do not belong to the same calls.
+  std::string table(const std::vector<std::string>& of_ranks = {}) const;
 
  private:
-  struct LabelTimes {
-    int64_t calls = 0, bytes = 0;
-    double under_way_s = 0, waited_s = 0;
-    Clock::time_point covered;  // the time up to which under_way_s counts
-  };
-  std::map<std::string, LabelTimes, std::less<>> rows_;
+  std::vector<TimedCall> calls_;
 };
 
 }  // namespace xrun

@@ -53,14 +53,19 @@ CollectiveTimes& own_times() {
 }
 
 // Reports, after a successful run, what was compared and timed.
-void report_collectives(const Ranks& ranks) {
+void report_collectives(Ranks& ranks) {
+  std::vector<std::string> begun;
+  // The clocks of several machines differ.
+  if (is_on(kTimes) && rank_environment()->one_machine()) {
+    begun = ranks.gather("times of collectives", own_times().begin_times());
+  }
   if (ranks.rank() != 0) return;
   if (is_on(kCheck)) {
     // All but the connection itself, which is the first.
     std::fprintf(stderr, "%lld collectives had the same arguments on all ranks\n",
                  static_cast<long long>(flight_record().read().begun - 1));
   }
-  if (is_on(kTimes)) std::fputs(own_times().table().c_str(), stderr);
+  if (is_on(kTimes)) std::fputs(own_times().table(begun).c_str(), stderr);
 }
 
 // Reports to the other ranks if the recipe's os.exit ends this process while this object lives: it
