@@ -1,6 +1,6 @@
-// repeat_interleave with output_size trusts that the repeats are not negative and sum to it, and
-// writes past the end of its result otherwise. A division of integers traps at the lowest number
-// over -1. Two options make sparse gradients, whose operators check little.
+// repeat_interleave trusts an output_size: if the repeats are negative or have another sum, it
+// writes past the end of its result. Dividing the lowest integer by -1 traps. Two options make
+// sparse gradients, whose operators check little.
 
 #include "lua/tensor/op_arguments.h"
 
@@ -20,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-// The argument of a name; none if the overload has no such argument or it is not given.
+// Returns the argument with this name; None if the overload has none or the call does not give it.
 c10::IValue argument_of(const OpOverload& overload, const torch::jit::Stack& arguments,
                         std::string_view name) {
   for (size_t i = 0; i < overload.arguments.size(); ++i) {
@@ -50,7 +50,7 @@ void check_division(const OpOverload&, const torch::jit::Stack& arguments) {
   const at::ScalarType type = !arguments[0].isTensor()   ? b.scalar_type()
                               : !arguments[1].isTensor() ? a.scalar_type()
                                                          : at::result_type(a, b);
-  if (type != at::kInt && type != at::kLong) return;  // smaller ones are divided as int
+  if (type != at::kInt && type != at::kLong) return;  // smaller types are divided as int
   const int64_t lowest =
       type == at::kInt ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
   const at::Tensor traps = at::logical_and(a.eq(lowest), b.eq(-1));
