@@ -10,8 +10,9 @@ namespace xrun {
 
 // One differing field; a side that lacks the field reads "absent".
 struct Difference {
-  std::string path;    // "config.optim.lr", "data.1.path" (list elements count from 1)
-  std::string before;  // as JSON; of a long value some 60 bytes where the two begin to differ
+  std::string path;  // "config.optim.lr", "data.1.path" (list elements count from 1)
+  std::string
+      before;  // as JSON; a long value is cut to some 60 bytes where the two begin to differ
   std::string now;
 };
 
