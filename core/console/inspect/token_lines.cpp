@@ -92,8 +92,8 @@ class LineWriter {
     if (used_ + wanted > room_ && used_ > 0) end_line();
     while (text_width(shown) > room_) {
       size_t size = fitting_size(shown, room_);
-      if (size == 0)
-        size = text_character(shown, 0).size;  // a wide character on a line of one column
+      // A wide character on a line of one column.
+      if (size == 0) size = text_character(shown, 0).size;
       put({&token, std::string(shown.substr(0, size)), text_width(shown.substr(0, size)), odd});
       shown.remove_prefix(size);
       end_line();
