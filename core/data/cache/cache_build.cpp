@@ -148,8 +148,10 @@ class Build {
                          std::move(splitter_));
     // Interrupts are answered here, on the caller's thread.
     while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
+      // Before take_block, which counts the file among those before at its end.
+      const uint64_t read_bytes = bytes_before_ + block->raw_bytes;
       take_block(*block);
-      report(block->raw_bytes);
+      report(read_bytes);
       pipeline.release(std::move(block));
     }
   }
@@ -285,11 +287,11 @@ class Build {
     fs::remove(dir_ / kPartialName, ignored);
   }
 
-  void report(uint64_t file_bytes) {
+  void report(uint64_t read_bytes) {
     const auto now = std::chrono::steady_clock::now();
     if (!source_.progress || now - reported_ < kProgressInterval) return;
     reported_ = now;
-    const auto done = static_cast<double>(bytes_before_ + file_bytes);
+    const auto done = static_cast<double>(read_bytes);
     const auto all = static_cast<double>(std::max<uint64_t>(total_bytes_, 1));
     source_.progress(manifest_.ledger.rows, done / all);
   }
