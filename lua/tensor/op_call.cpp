@@ -47,8 +47,8 @@ OpValues read_values(lua_State* L) {
           "\nhint: a list and keyword arguments are two tables: f({2, 3}, {dim = 0})");
     }
     if (last == ValueKind::kNamedTable) {
-      // A slot for each value, and two for the walk.
-      luaL_checkstack(L, kMaxNamed + 2, "too many keyword arguments");
+      // A slot for each value, and room for the walk and for reading the values later.
+      luaL_checkstack(L, kMaxNamed + LUA_MINSTACK, "too many keyword arguments");
       lua_pushnil(L);
       while (lua_next(L, top) != 0) {
         XRUN_CHECK(values.named.size() < kMaxNamed,
