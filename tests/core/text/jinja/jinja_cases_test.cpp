@@ -109,6 +109,13 @@ TEST(JinjaCases, AFailedComparisonNamesItsSidesInTheirOrder) {
   }
 }
 
+TEST(JinjaCases, ZeroHasNoNegativePowerInEitherType) {
+  for (const char* const zero : {"0", "0.0"}) {
+    EXPECT_EQ(error_of([&] { render_text(fmt::format("{{{{ {} ** -1 }}}}", zero)); }),
+              "chat template \"test\", line 1: 0.0 cannot be raised to a negative power");
+  }
+}
+
 TEST(JinjaCases, UpperCaseMatchesPythonOrIsRefused) {
   EXPECT_EQ(render_text("{{ 'uüя世ж'.upper() }} {{ 'éa bO'.title() }} {{ 'ÿX' | capitalize }}"),
             "UÜЯ世Ж Éa Bo Ÿx");
