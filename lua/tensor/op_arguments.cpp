@@ -58,6 +58,12 @@ void check_division(const OpOverload&, const torch::jit::Stack& arguments) {
              type == at::kInt ? "i32" : "i64");
 }
 
+// Without a rounding mode the quotient of integers is a floating-point number, which never traps.
+void check_rounded_division(const OpOverload& overload, const torch::jit::Stack& arguments) {
+  if (argument_of(overload, arguments, "rounding_mode").isNone()) return;
+  check_division(overload, arguments);
+}
+
 void check_sparse(const OpOverload& overload, const torch::jit::Stack& arguments) {
   if (!file_access_limited()) return;
   for (const char* const name : {"sparse", "sparse_grad"}) {
@@ -74,8 +80,8 @@ void check_sparse(const OpOverload& overload, const torch::jit::Stack& arguments
 OpArgumentCheck op_argument_check(std::string_view name) {
   if (name.ends_with('_')) name.remove_suffix(1);  // in place
   if (name == "repeat_interleave") return check_repeats;
-  for (const char* const divides :
-       {"div", "divide", "floor_divide", "remainder", "fmod", "gcd", "lcm"}) {
+  if (name == "div" || name == "divide") return check_rounded_division;
+  for (const char* const divides : {"floor_divide", "remainder", "fmod", "gcd", "lcm"}) {
     if (name == divides) return check_division;
   }
   if (name == "embedding" || name == "gather") return check_sparse;

@@ -117,6 +117,13 @@ TEST_F(OpCall, AnUnknownKeywordIsNamedWithTheNearest) {
   error_has("return xrun.ones{2}:sum{keepdims = true}", "did you mean `keepdim`?");
 }
 
+TEST_F(OpCall, OnlyARoundedQuotientOfTheLowestIntegerIsRefused) {
+  const std::string lowest = "local t = xrun.ones({1}, {dtype = 'i64'}):bitwise_left_shift(63)\n";
+  EXPECT_EQ(run(lowest + "return (t / -1):gt(0):item()"), "true");
+  error_has(lowest + "return t:div(-1, {rounding_mode = 'trunc'})",
+            "divided by -1 is beyond the range of i64");
+}
+
 TEST_F(OpCall, TheMessageOnTooManyKeywordsNamesTheLimit) {
   const auto call = [](int count) {
     return fmt::format(
