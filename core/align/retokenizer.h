@@ -1,6 +1,6 @@
 #pragma once
 // Retokenises a student's tokens for a teacher: the teacher's encoding of the text that they spell,
-// aligned with them. Where both sides' tokens are known, use TokenAligner.
+// aligned with them. If the tokens of both sides are known, use TokenAligner.
 
 #include <array>
 #include <cstdint>

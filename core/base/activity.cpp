@@ -1,5 +1,5 @@
-// Relaxed loads and stores: the watchdog reads a few times a second, while every call of a binding,
-// which takes only 15 ns, writes.
+// Relaxed loads and stores: every call of a binding writes, and takes only 15 ns, while the
+// watchdog reads a few times a second.
 
 #include "core/base/activity.h"
 

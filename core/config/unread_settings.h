@@ -9,7 +9,7 @@
 namespace xrun {
 
 // Returns a note for each such key: "dpo.lua:9: sampling has no effect: no line of dpo.lua reads
-// cfg.sampling; ...". Where a recipe reads some members of a table, each other member has its own
+// cfg.sampling; ...". If a recipe reads some members of a table, each other member has its own
 // note. There is none for a value of a base or a bundle, which serve several recipes, or for a
 // recipe that passes its config on as a whole. Throws UsageError as checked_config does.
 std::vector<std::string> unread_settings(const ScannedRecipe& recipe,

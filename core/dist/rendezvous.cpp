@@ -40,15 +40,7 @@ constexpr int kLastPauseMs = 100;
 constexpr double kReadS = 5;  // gives the others time to read what differs; they look every 100 ms
 constexpr size_t kNamedRanks = 8;
 
-double join_timeout_s() {
-  const char* const text = std::getenv("XRUN_DIST_JOIN_S");
-  if (text == nullptr || *text == 0) return kJoinS;
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (*end == 0 && seconds > 0) return seconds;
-  throw UsageError(
-      fmt::format("XRUN_DIST_JOIN_S: got \"{}\", wanted a positive number of seconds", text));
-}
+double join_timeout_s() { return seconds_variable("XRUN_DIST_JOIN_S").value_or(kJoinS); }
 
 // torchrun's agent serves the store itself, and keeps it over restarts of the ranks.
 bool agent_serves() {

@@ -26,7 +26,7 @@ std::string numeral_of(std::string bytes) {
   return std::all_of(bytes.begin(), bytes.end(), is_digit) ? bytes : "";
 }
 
-// The weights of a row by teacher token, repeated ones added.
+// Returns the weights of a row by teacher token; those of a repeated token are added.
 std::map<int32_t, double> row_weights(const Projection& p, int64_t row) {
   std::map<int32_t, double> weights;
   for (int64_t i = p.begin[size_t(row)]; i < p.begin[size_t(row) + 1]; ++i) {
@@ -35,7 +35,7 @@ std::map<int32_t, double> row_weights(const Projection& p, int64_t row) {
   return weights;
 }
 
-// A token's bytes in quotes; bytes that are not text as <E4>.
+// Returns a token's bytes in quotes; control characters and invalid bytes become <1B>, <E4>.
 std::string quoted_token(const TokenBytes& bytes, int32_t id) {
   std::string out = "\"";
   const std::string token = bytes.of(id);
@@ -71,7 +71,7 @@ std::array<NumeralRow, 4> numeral_rows(const Projection& projection, const Token
   for (size_t i = 0; i < rows.size(); ++i) rows[i].digits = static_cast<int64_t>(i) + 1;
   const TokenBytes bytes(student);
   for (int32_t id = 0; id < projection.student_vocab; ++id) {
-    // A byte token is for bytes that no piece spells.
+    // "<0x31>" stands for a byte, not for the digit 1.
     if (student.is_special(id) || spelled_byte(student.piece(id)) >= 0) continue;
     const size_t digits = numeral_of(bytes.of(id)).size();
     if (digits < 1 || digits > rows.size()) continue;

@@ -1,33 +1,36 @@
 #pragma once
-// Numbers and examples of a projection, and the rows in which two of them differ.
+// The report on a projection: counts of its rows, examples, and the rows in which two projections
+// differ.
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/distill/projection.h"
 #include "core/text/tokenizer/tokenizer.h"
 
 namespace xrun {
 
+// Counts over all rows of a projection.
 struct ProjectionSummary {
   int64_t exact = 0;    // rows with one entry, of weight 1
-  int64_t several = 0;  // other rows with entries
+  int64_t several = 0;  // rows with other entries
   int64_t empty = 0;
   int64_t longest = 0;         // entries of the longest row
   int64_t teacher_tokens = 0;  // teacher tokens that some row names
 };
 ProjectionSummary summary_of(const Projection& projection);
 
-// The student's tokens that spell numbers of `digits` digits, alone or after a space. If they are
-// not exact, gold sees none of them (X-Token, arXiv 2605.21699).
+// The student's tokens that spell a number of `digits` digits, alone or after a space. The exact KL
+// of the loss "gold" covers only those that are exact (X-Token, arXiv 2605.21699).
 struct NumeralRow {
   int64_t digits = 0;
   int64_t tokens = 0, exact = 0, several = 0, empty = 0;
   int32_t example = -1;  // a token with several entries, else an exact one; -1: there are none
 };
-// For 1 to 4 digits.
+// Returns the counts for 1 to 4 digits.
 std::array<NumeralRow, 4> numeral_rows(const Projection& projection, const Tokenizer& student);
 
 // Returns up to `most` tokens with several entries, evenly spread over the vocabulary.
@@ -36,7 +39,8 @@ std::vector<int32_t> example_rows(const Projection& projection, int64_t most);
 // Returns `" 201" -> "2" 0.901, "0" 0.090`: bytes of the tokens and weights.
 std::string row_text(const Projection& projection, int32_t row, const Tokenizer& student,
                      const Tokenizer& teacher);
-// Returns {"id", "token", "entries": [[id, token, weight], ..]}; tokens are spelled as in the text.
+// Returns {"id", "token", "entries": [[id, token, weight], ..]}; a token is its bytes as UTF-8,
+// with invalid ones replaced.
 Json row_json(const Projection& projection, int32_t row, const Tokenizer& student,
               const Tokenizer& teacher);
 

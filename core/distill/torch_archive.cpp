@@ -1,8 +1,8 @@
-// A zip archive NAME/: data.pkl is a pickle whose persistent ids name storages, data/KEY their
-// bytes.
+// NAME/data.pkl is a pickle whose persistent ids name storages; NAME/data/KEY has the bytes of one.
 
 #include "core/distill/torch_archive.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -12,35 +12,37 @@ namespace xrun {
 
 namespace {
 
-// Five million entries of a sparse projection; a value takes 16 to 60 bytes of memory per byte.
+// Room for five million entries of a sparse projection. Reading takes 16 to 60 times the memory.
 constexpr uint64_t kMaxPickleBytes = uint64_t{128} << 20;
 
 struct TorchTypeName {
   std::string_view storage;  // the class of a storage
+  const char* dtype;
   TorchType type;
-  int64_t bytes;
+  int64_t bytes;  // of an element
 };
+// Every TorchType once.
 constexpr TorchTypeName kTorchTypes[] = {
-    {"torch.DoubleStorage", TorchType::kFloat64, 8},
-    {"torch.FloatStorage", TorchType::kFloat32, 4},
-    {"torch.HalfStorage", TorchType::kFloat16, 2},
-    {"torch.BFloat16Storage", TorchType::kBFloat16, 2},
-    {"torch.LongStorage", TorchType::kInt64, 8},
-    {"torch.IntStorage", TorchType::kInt32, 4},
-    {"torch.ShortStorage", TorchType::kInt16, 2},
-    {"torch.CharStorage", TorchType::kInt8, 1},
-    {"torch.ByteStorage", TorchType::kUInt8, 1},
-    {"torch.BoolStorage", TorchType::kBool, 1},
+    {"torch.DoubleStorage", "float64", TorchType::kFloat64, 8},
+    {"torch.FloatStorage", "float32", TorchType::kFloat32, 4},
+    {"torch.HalfStorage", "float16", TorchType::kFloat16, 2},
+    {"torch.BFloat16Storage", "bfloat16", TorchType::kBFloat16, 2},
+    {"torch.LongStorage", "int64", TorchType::kInt64, 8},
+    {"torch.IntStorage", "int32", TorchType::kInt32, 4},
+    {"torch.ShortStorage", "int16", TorchType::kInt16, 2},
+    {"torch.CharStorage", "int8", TorchType::kInt8, 1},
+    {"torch.ByteStorage", "uint8", TorchType::kUInt8, 1},
+    {"torch.BoolStorage", "bool", TorchType::kBool, 1},
 };
 
-int64_t element_bytes(TorchType type) {
-  for (const TorchTypeName& known : kTorchTypes) {
-    if (known.type == type) return known.bytes;
-  }
-  return 1;
+const TorchTypeName& names_of(TorchType type) {
+  return *std::find_if(std::begin(kTorchTypes), std::end(kTorchTypes),
+                       [&](const TorchTypeName& known) { return known.type == type; });
 }
 
 }  // namespace
+
+const char* torch_type_name(TorchType type) { return names_of(type).dtype; }
 
 std::string_view torch_storage_class(std::string_view name) {
   for (const TorchTypeName& known : kTorchTypes) {
@@ -94,8 +96,8 @@ TorchStorage TorchArchive::storage(std::string_view class_name, std::string_view
   XRUN_CHECK(member != nullptr, "the archive has no storage {}", shortened(key, 50));
   const uint64_t size = member->data.size(), width = static_cast<uint64_t>(type->bytes);
   XRUN_CHECK(elements >= 0 && static_cast<uint64_t>(elements) == size / width && size % width == 0,
-             "the storage {} has {} bytes, wanted {} elements of {}", shortened(key, 50), size,
-             elements, type->bytes);
+             "the storage {} has {} bytes, wanted {} elements of {} bytes", shortened(key, 50),
+             size, elements, type->bytes);
   return {type->type, member->data};
 }
 
@@ -107,13 +109,14 @@ void TorchArchive::check_storage(std::string_view key) {
 
 TorchTensor tensor_over(const TorchStorage& storage, int64_t offset, std::vector<int64_t> shape,
                         std::vector<int64_t> stride) {
-  XRUN_CHECK(shape.size() == stride.size(), "a tensor's shape and stride differ");
+  XRUN_CHECK(shape.size() == stride.size(), "a tensor's shape has {} dimensions, its stride {}",
+             shape.size(), stride.size());
   TorchTensor tensor{storage.type, storage.bytes, offset, std::move(shape), std::move(stride)};
-  const auto elements = static_cast<int64_t>(storage.bytes.size()) / element_bytes(storage.type);
+  const auto elements = static_cast<int64_t>(storage.bytes.size()) / names_of(storage.type).bytes;
   int64_t count = 1, last = tensor.offset;
   bool empty = false, overflows = false;
   for (size_t d = 0; d < tensor.shape.size(); ++d) {
-    // Such a stride is never taken, and need not be within bounds.
+    // The stride of a dimension of one element is never taken, so it may be out of bounds.
     if (tensor.shape[d] == 1) tensor.stride[d] = 0;
     empty |= tensor.shape[d] == 0;
     int64_t reach = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// The storages of a torch.save archive and the tensors over them: all of such a file but its
-// pickle.
+// The zip archive of a torch.save file: the bytes of its pickle, its storages, and tensors that
+// view them.
 
 #include <cstdint>
 #include <string>
@@ -19,21 +19,23 @@ struct TorchStorage {
   std::string_view bytes;
 };
 
-// Returns the lasting spelling of a storage's class, "torch.FloatStorage"; "" for any other name.
+// Returns `name` as a constant string if it is a storage's class, "torch.FloatStorage"; else "".
 std::string_view torch_storage_class(std::string_view name);
 
 class TorchArchive {
  public:
-  // Views `bytes`. Throws Error that starts with `name` if they are not such an archive.
+  // Views `bytes`, which must outlive it. Throws Error that starts with `name` if they are not such
+  // an archive.
   TorchArchive(std::string_view bytes, const std::string& name);
   TorchArchive(const TorchArchive&) = delete;
 
   std::string_view pickle() const { return pickle_; }
 
-  // Returns data/KEY, whose checksum is not read yet. Throws Error with the reason alone if there
-  // is no such storage of this class and size.
+  // Returns data/KEY without checking its checksum. Throws Error with the reason alone if there is
+  // no such storage of this class and size.
   TorchStorage storage(std::string_view class_name, std::string_view key, int64_t elements) const;
-  // Throws Error that starts with the name unless data/KEY has its checksum.
+  // Checks the checksum of a key that storage() has accepted. Throws Error that starts with the
+  // name.
   void check_storage(std::string_view key);
 
  private:
@@ -47,8 +49,9 @@ class TorchArchive {
   std::string_view pickle_;
 };
 
-// Returns a view of a storage; sizes are not negative. Throws Error with the reason alone if the
-// shape and the stride differ in length, or an element is beyond the storage.
+// Returns a view of a storage. Requires that no offset, size or stride is negative. Throws Error
+// with the reason alone if the shape and the stride differ in length, or if an element is beyond
+// the storage.
 TorchTensor tensor_over(const TorchStorage& storage, int64_t offset, std::vector<int64_t> shape,
                         std::vector<int64_t> stride);
 

@@ -39,6 +39,9 @@ enum class TorchType : uint8_t {
   kBool
 };
 
+// Returns "float32", the name of the dtype in torch.
+const char* torch_type_name(TorchType type);
+
 // A strided view of a storage; every element is within it.
 struct TorchTensor {
   TorchType type = TorchType::kFloat32;

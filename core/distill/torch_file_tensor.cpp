@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/distill/torch_file.h"
@@ -32,7 +33,7 @@ float half_to_float(uint16_t bits) {
 // Calls each(position of the element in the storage).
 template <class Each>
 void for_each_element(const TorchTensor& tensor, const Each& each) {
-  // First: beside a 0 the product of the others may overflow.
+  // An empty tensor ends here: the product of its other sizes may overflow.
   if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return;
   int64_t count = 1;
   for (const int64_t size : tensor.shape) count *= size;
@@ -56,6 +57,12 @@ std::vector<To> torch_elements(const TorchTensor& tensor, const Read& read) {
   return out;
 }
 
+[[noreturn]] void throw_wrong_type(const TorchTensor& tensor, const std::string& where,
+                                   const char* wanted) {
+  throw Error(fmt::format("{}: got a tensor of {}, wanted one of {}", where,
+                          torch_type_name(tensor.type), wanted));
+}
+
 }  // namespace
 
 std::vector<int64_t> torch_integers(const TorchTensor& tensor, const std::string& where) {
@@ -69,7 +76,7 @@ std::vector<int64_t> torch_integers(const TorchTensor& tensor, const std::string
     case TorchType::kInt16: return as(int16_t{});
     case TorchType::kInt8: return as(int8_t{});
     case TorchType::kUInt8: return as(uint8_t{});
-    default: throw Error(fmt::format("{}: wanted a tensor of integers", where));
+    default: throw_wrong_type(tensor, where, "integers");
   }
 }
 
@@ -88,7 +95,7 @@ std::vector<float> torch_floats(const TorchTensor& tensor, const std::string& wh
       return torch_elements<float>(tensor, [&](int64_t at) {
         return std::bit_cast<float>(uint32_t{torch_element<uint16_t>(tensor, at)} << 16);
       });
-    default: throw Error(fmt::format("{}: wanted a tensor of floating-point numbers", where));
+    default: throw_wrong_type(tensor, where, "floating-point numbers");
   }
 }
 

@@ -1,5 +1,5 @@
-// x = embed(tokens), plus learned positions; x = block(x) per layer; hidden = norm(x). Tokens
-// whose keys the caller holds are not computed: they are only rows of the attention's layout.
+// x = embed(tokens), plus learned positions; x = block(x) for each layer; hidden = norm(x). Tokens
+// whose keys the caller holds are not computed: only the attention sees them.
 
 #include "core/model/decoder.h"
 
@@ -18,8 +18,8 @@ namespace xrun {
 
 namespace {
 
-// Keys, values and router statistics are outputs beside the hidden states: their readers need the
-// graph, and a recomputed block has gradients for its outputs only.
+// Runs a block that is computed again in the backward. Only the outputs of such a block get
+// gradients, so keys, values and router statistics are outputs beside the hidden states.
 at::Tensor recomputed_block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                             const at::Tensor& x) {
   // A copy of the state: the backward calls this after forward() has returned.
@@ -101,9 +101,9 @@ at::Tensor Decoder::forward(const PackInput& input, int64_t update_count,
     state.angles = {state.angles.cos.slice(0, first), state.angles.sin.slice(0, first)};
   }
   at::Tensor x = embed(state, input, first);
-  // A frozen model records no graph, so it has nothing to recompute. Keys are read over several
-  // micro-batches, whose memory the activations of the tokens they belong to would take.
-  // A graph would hold every block's fetched weights.
+  // A frozen model records no graph, so it has nothing to recompute. Blocks whose keys are wanted
+  // are recomputed because their activations would stay over all micro-batches that read the keys,
+  // and blocks in ranges because a graph would hold every block's fetched weights.
   const bool recompute =
       (options_.recompute || options.keys != nullptr || weights_.holds_ranges()) &&
       options_.trainable;

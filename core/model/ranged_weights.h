@@ -33,13 +33,13 @@ class RangedWeights {
   // Returns a master whole, in its own type.
   virtual at::Tensor master(size_t parameter) = 0;
 
-  // The elements of a trained master that this process holds, flat; shares the storage of its
-  // range. Trained masters are numbered as in Model::trained_parameters().
+  // The elements of a trained master that this process holds, flat, as a view of its storage.
+  // Trained masters are numbered as in Model::trained_parameters().
   struct MasterRange {
     int64_t begin = 0;
     at::Tensor held;
   };
-  virtual MasterRange range(size_t trained) = 0;
+  virtual MasterRange master_range(size_t trained) = 0;
 
   // The bytes of this process's ranges of all masters.
   virtual int64_t held_bytes() const = 0;

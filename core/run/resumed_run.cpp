@@ -1,5 +1,5 @@
-// A run is a folder with run.json. A folder with nothing but a lock and the files written before
-// run.json is a run that was killed while it started; it may be resumed from its beginning.
+// A run is a folder with run.json. A folder with a lock but no run.json is a run that was killed
+// while it started; it is resumed from its beginning.
 
 #include "core/run/resumed_run.h"
 
@@ -24,7 +24,7 @@ constexpr int64_t kMostThreads = 4096;  // a damaged run.json must not exhaust t
 
 bool was_started(const fs::path& dir) { return is_file(dir / "run.json") || is_file(dir / "lock"); }
 
-// The runs in a folder, sorted by name.
+// Returns the runs in a folder, sorted by name.
 std::vector<fs::path> runs_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code code;
@@ -35,7 +35,7 @@ std::vector<fs::path> runs_in(const fs::path& folder) {
   return found;
 }
 
-// The time at which a run last wrote something.
+// Returns the time at which a run last wrote something.
 fs::file_time_type last_written(const fs::path& run) {
   fs::file_time_type newest = fs::file_time_type::min();
   for (const char* name : {"run.json", "metrics.jsonl", "checkpoints/latest"}) {
@@ -90,7 +90,7 @@ fs::path folder_of(const std::string& recipe, const fs::path& dir, const fs::pat
       recipe, kRuns));
 }
 
-// Device and threads of the process that last continued the run: the bits depend on both.
+// Reads the device and threads of the process that last continued the run: the bits depend on both.
 void read_machine(ResumedRun& run) {
   const Json record = read_run_record(run.dir);
   const Json* machine = record.find("machine");
@@ -105,7 +105,8 @@ void read_machine(ResumedRun& run) {
 
 std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
 
-// (key, path) of the model, or of a new model's tokenizer, and of each source.
+// Returns (key, path) of the model, of a new model's tokenizer, and of each source; "" where a
+// value is not a path.
 std::vector<std::pair<std::string, std::string>> paths_of(const Json& config) {
   std::vector<std::pair<std::string, std::string>> paths{{"model", text_member(config, "model")}};
   if (const Json* model = config.find("model"); model != nullptr && model->is_object()) {
@@ -144,10 +145,11 @@ void check_working_folder(const fs::path& dir, const std::vector<std::string>& g
   if (values == nullptr || !values->is_object()) return;
   for (const auto& [key, path] : paths_of(*values)) {
     const bool replaced = std::any_of(given.begin(), given.end(), [&](const std::string& set) {
-      return key.starts_with(key_of(set));
+      return key == key_of(set) || key.starts_with(key_of(set) + ".");
     });
-    std::error_code none;
-    if (path.empty() || replaced || fs::exists(path, none) || !fs::exists(began / path, none)) {
+    std::error_code ignored;
+    if (path.empty() || replaced || fs::exists(path, ignored) ||
+        !fs::exists(began / path, ignored)) {
       continue;
     }
     throw UsageError(
@@ -161,7 +163,7 @@ ResumedRun find_resumed_run(const std::string& recipe, const fs::path& dir, cons
   ResumedRun run;
   run.dir = folder_of(recipe, dir, own);
   const fs::path config = run.dir / "config.json";
-  // Killed before it began: there is nothing to take over, and the run starts from its beginning.
+  // Killed while it started: there is nothing to take over.
   if (!is_file(run.dir / "run.json") || !is_file(config)) return run;
   read_machine(run);
   const Json saved = read_json(config.string());

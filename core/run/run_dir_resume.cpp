@@ -144,7 +144,7 @@ int64_t RunDir::count_unsaved_steps() const {
   if (done != nullptr && done->is_bool() && done->as_bool()) return 0;
   const int64_t saved = newest_checkpoint(checkpoints()).value_or(0);
   const LastLine last = last_logged_line(file("metrics.jsonl"));
-  // What follows a loop, for example an evaluation, is logged with the number of the next step.
+  // Anything after a loop, such as an evaluation, is logged with the number of the next step.
   if (last.step == saved && !last.trained) return 0;
   return std::max<int64_t>(last.step + 1 - saved, 0);
 }

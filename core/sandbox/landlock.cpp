@@ -20,7 +20,7 @@ namespace xrun {
 namespace {
 
 constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;  // on every architecture
-constexpr unsigned kVersion = 1;                                           // a flag
+constexpr unsigned kQueryVersion = 1;                                      // a flag
 constexpr int kPathBeneath = 1;
 
 enum AccessRight : uint64_t {
@@ -36,15 +36,16 @@ enum AccessRight : uint64_t {
   kMoveBetweenFolders = 1 << 13,  // version 2
   kTruncate = 1 << 14,            // version 3
 };
-constexpr uint64_t kVersion1 = (1 << 13) - 1;  // with devices, sockets and pipes, never granted
-constexpr uint64_t kTcp = 3;                   // version 4: bind, connect
-constexpr uint64_t kScopes = 3;                // version 6: abstract sockets, signals
+constexpr uint64_t kRightsOfVersion1 =
+    (1 << 13) - 1;               // also devices, sockets, pipes: never granted
+constexpr uint64_t kTcp = 3;     // version 4: bind, connect
+constexpr uint64_t kScopes = 3;  // version 6: abstract sockets, signals
 constexpr uint64_t kReading = kReadFile | kReadDir;
 constexpr uint64_t kWriting = kReading | kWriteFile | kRemoveDir | kRemoveFile | kMakeDir |
                               kMakeFile | kMakeLink | kMoveBetweenFolders | kTruncate;
 constexpr uint64_t kOfFiles = kReadFile | kWriteFile | kTruncate;  // the others apply to folders
 
-// Older kernels take the longer struct as long as its end is zero.
+// Older kernels accept the longer struct as long as its end is zero.
 struct Ruleset {
   uint64_t files = 0, network = 0, scopes = 0;
 };
@@ -66,13 +67,14 @@ void allow(int ruleset, const std::filesystem::path& path, uint64_t rights) {
   const long failed = ::syscall(kAddRule, ruleset, kPathBeneath, &rule, 0);
   const int code = errno;
   ::close(fd);
-  XRUN_CHECK(failed == 0, "landlock: {}: {}", path.string(), std::strerror(code));
+  XRUN_CHECK(failed == 0, "landlock: {}: cannot be allowed: {}", path.string(),
+             std::strerror(code));
 }
 
 }  // namespace
 
 int landlock_version() {
-  const long version = ::syscall(kCreateRuleset, nullptr, 0, kVersion);
+  const long version = ::syscall(kCreateRuleset, nullptr, 0, kQueryVersion);
   return version < 0 ? 0 : static_cast<int>(version);
 }
 
@@ -81,20 +83,21 @@ std::string limit_files_by_landlock(const FileAccess& access, int version) {
     return "this kernel has no Landlock: xrun checks every path that the recipe names, the kernel "
            "does not check them again";
   }
-  Ruleset rules{.files = kVersion1};
+  Ruleset rules{.files = kRightsOfVersion1};
   if (version >= 2) rules.files |= kMoveBetweenFolders;
   if (version >= 3) rules.files |= kTruncate;
   if (version >= 4) rules.network = kTcp;
   if (version >= 6) rules.scopes = kScopes;
   const int ruleset = static_cast<int>(::syscall(kCreateRuleset, &rules, sizeof rules, 0));
-  XRUN_CHECK(ruleset >= 0, "landlock: {}", std::strerror(errno));
+  XRUN_CHECK(ruleset >= 0, "landlock: the kernel refused the ruleset: {}", std::strerror(errno));
   for (const auto& path : access.readable) allow(ruleset, path, kReading & rules.files);
   for (const auto& path : access.writable) allow(ruleset, path, kWriting & rules.files);
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // or the kernel asks for CAP_SYS_ADMIN
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // without it the kernel asks for CAP_SYS_ADMIN
   const long failed = ::syscall(kRestrictSelf, ruleset, 0);
   const int code = errno;
   ::close(ruleset);
-  XRUN_CHECK(failed == 0, "landlock: {}", std::strerror(code));
+  XRUN_CHECK(failed == 0, "landlock: the kernel refused to apply the ruleset: {}",
+             std::strerror(code));
   if (version < 3) {
     return "this kernel's Landlock is older than Linux 6.2: it cannot keep the recipe's process "
            "from shortening files, only xrun does";

@@ -1,5 +1,5 @@
 #pragma once
-// Landlock: the kernel's own limits on the paths that this process can open.
+// Landlock: limits on the paths that this process can open, enforced by the kernel.
 
 #include <string>
 
@@ -7,13 +7,13 @@
 
 namespace xrun {
 
-// Returns the version of Landlock that this kernel has, 0 for none.
+// Returns the version of Landlock in this kernel, 0 for none.
 int landlock_version();
 
 // Lets this thread, and those that it starts later, open only these paths; links are not followed
 // out of them, and nothing is executed. Paths that do not exist or cannot be reached are left out.
-// Never undone. Returns what this kernel cannot limit, "" if it can limit everything. Throws Error
-// if the kernel has Landlock and refuses.
+// Cannot be undone. Returns the limits that this kernel lacks, as text for the user; "" if it has
+// all. Throws Error if the kernel has Landlock and refuses.
 std::string limit_files_by_landlock(const FileAccess& access, int version = landlock_version());
 
 }  // namespace xrun

@@ -36,7 +36,7 @@ std::string read_metrics_message(const std::string& message, int64_t rank,
   std::string note(in.string());
   for (int64_t terms = in.int64(); terms > 0; --terms) {
     std::vector<std::string>& names = sources[in.int64()];
-    // Each message has the whole list of a term; the last one that is read stays.
+    // Every rank's message has the whole list of a term, so the last one replaces the others.
     names.clear();
     for (int64_t count = in.int64(); count > 0; --count) names.emplace_back(in.string());
   }
@@ -76,7 +76,7 @@ struct SourceMeans {
   }
 };
 
-// The means of additions, which are in the order of the micro-batches.
+// Groups additions by loss, metric, term and unit, then reads the mean of each group.
 class Means {
  public:
   Means(const std::vector<MetricAddition>& additions, const MetricSources& sources)
@@ -87,7 +87,7 @@ class Means {
   Metrics read() const {
     Metrics metrics;
     double loss = 0;
-    // Already divided by the global weight; losses of units get their mean here.
+    // These are divided by the global weight already; losses of units get their mean below.
     for (const MetricAddition* one : losses_) loss += one->sum;
     for (const auto& [unit, own] : unit_losses_) {
       double sum = 0, weight = 0;
@@ -106,13 +106,15 @@ class Means {
     std::vector<const MetricAddition*> additions;
 
     void add_to(double& sum, double& weight) const {
-      double own = 0;
+      // The two kinds of weights are added up apart; the order of these additions is part of the
+      // bits.
+      double unit_weight = 0;
       for (const MetricAddition* one : additions) {
         sum += one->sum;
         weight += one->own_weight;
-        own += one->weight;
+        unit_weight += one->weight;
       }
-      weight += own;
+      weight += unit_weight;
     }
     // (sum, weight) of each source; empty without sources.
     std::vector<std::pair<double, double>> by_source() const {
@@ -127,7 +129,8 @@ class Means {
       return sums;
     }
   };
-  // One sum for each unit that some value may have. The right unit is one that all values may have.
+  // The values of a metric in one term: a sum for each unit that some value may have. The metric's
+  // unit is one that all values may have.
   struct TermMeans {
     size_t values = 0;
     std::vector<std::pair<Unit, Sum>> by_unit = {};  // preferred ones first

@@ -1,4 +1,4 @@
-// An input is tried as `return INPUT` first, so that expressions show their values, and then as
+// An input is tried as an expression first, so that its values can be shown, and then as
 // statements. Chunks are named "input 3", so that errors and functions say where they were typed.
 
 #include "lua/prompt/prompt.h"
@@ -35,7 +35,8 @@ int load_text(lua_State* L, const std::string& text, const std::string& chunk) {
   return luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t");
 }
 
-// Returns true if `text` is a chunk; else sets `unfinished` if the parser reached the end.
+// Returns true if `text` is a chunk. If not, sets `unfinished` if the parser wanted more at its
+// end.
 bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   const StackGuard guard(L);
   if (load_text(L, text, "=prompt") == 0) return true;
@@ -48,7 +49,8 @@ bool is_chunk(lua_State* L, const std::string& text, bool* unfinished) {
   return false;
 }
 
-// The nil keeps a call out of tail position, where errors have no line number.
+// Returns "return nil, INPUT". The nil keeps a call out of tail position, where an error would have
+// no line number.
 std::string as_expression(std::string_view input) {
   // A leading = is dropped, as in Lua's own interpreter.
   if (input.starts_with('=')) input.remove_prefix(1);
@@ -88,7 +90,6 @@ void Prompt::add(PromptCommand command) {
   commands_.push_back(std::move(command));
 }
 
-// Adds a function to the names of inputs, documented as "repl.NAME".
 void Prompt::add_verb(const std::string& name, std::vector<LuaParameter> parameters,
                       std::vector<LuaResult> results, const std::string& doc,
                       lua_CFunction function) {
@@ -134,7 +135,7 @@ bool Prompt::wants_more(std::string_view input) {
 
 void Prompt::run_chunk(std::string_view input, const std::string& chunk, int first_line) {
   lua_State* L = state_;
-  // The mark with which LuaJIT's bytecode begins.
+  // LuaJIT's bytecode begins with these three bytes.
   XRUN_CHECK(!trimmed(input).starts_with("\x1bLJ"), "this is bytecode; inputs are text");
   bool unfinished = false;
   const std::string expression = as_expression(trimmed(input));
@@ -225,8 +226,8 @@ PromptAnswer Prompt::evaluate(std::string_view input, const std::string& chunk, 
   const std::string_view text = trimmed(input);
   if (text.empty()) return {};
   const bool command = text[0] == ':';
-  const PromptAnswer answer = command              ? obey(text)
-                              : is_quit_word(text) ? obey(":quit")
+  const PromptAnswer answer = command              ? run_command(text)
+                              : is_quit_word(text) ? run_command(":quit")
                                                    : run_input(input, chunk, first_line);
   if (on_input) on_input(text, answer.failed);
   return answer;
@@ -250,7 +251,10 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
       // A script's text grows with each of its inputs.
       auto lines = std::count(script_.begin(), script_.end(), '\n');
       // The line has been read before, so another script begins.
-      if (lines >= first_line) script_.clear(), lines = 0;
+      if (lines >= first_line) {
+        script_.clear();
+        lines = 0;
+      }
       script_.append(static_cast<size_t>(first_line - 1 - lines), '\n');
       script_ += std::string(input) + "\n";
       remember_source(state_, chunk, script_);
@@ -267,8 +271,7 @@ PromptAnswer Prompt::run_input(std::string_view input, const std::string& chunk,
   });
 }
 
-// An unknown command is an error and never tried as Lua.
-PromptAnswer Prompt::obey(std::string_view input) {
+PromptAnswer Prompt::run_command(std::string_view input) {
   return answer([&] {
     const auto [name, rest] = split_command(input);
     std::vector<std::string> known;

@@ -1,12 +1,12 @@
 #pragma once
-// The prompt: evaluates chunks of Lua that see its names, prints their values, runs colon
-// commands.
+// The prompt of `xrun repl`: evaluates chunks of Lua that see its names, prints their values, and
+// runs colon commands.
 //
-// Names are looked for in this order: the suspended frame (PromptNames), what the prompt itself
-// defined, the verbs, the globals; but a verb hides the frame's name, such as the loop's own
-// `step`. An assignment goes to the frame if it has the name (an error if a verb hides it there),
-// else to the prompt's own names, where it persists; a `local` at the top level of an input is such
-// an assignment.
+// A name is looked up in the suspended frame (PromptNames), then among the prompt's own names, the
+// verbs and the globals; but a verb hides a name of the frame, such as the loop's own `step`. An
+// assignment goes to the frame if it has the name (an error if a verb hides it there), else to the
+// prompt's own names, where it persists. A `local` at the top level of an input is an assignment
+// too.
 
 #include <functional>
 #include <memory>
@@ -44,7 +44,7 @@ class PromptNames {
   // Pops the value on top of L into a name and returns true; false, with nothing popped, if there
   // is no such name here.
   virtual bool write(lua_State* L, const std::string& name) = 0;
-  virtual std::vector<std::string> names() = 0;  // those that hold anything
+  virtual std::vector<std::string> names() = 0;  // those whose value is not nil
 };
 
 // The outcome of an input.
@@ -80,9 +80,10 @@ class Prompt {
                 std::vector<LuaResult> results, const std::string& doc, lua_CFunction function);
   const std::vector<std::string>& verbs() const { return verb_names_; }
 
-  // Evaluates one input: a colon command, an expression, or statements. Never throws an error of
-  // the input. A pending interruption is taken and forgotten. `first_line` and `chunk` locate a
-  // script's input ("@file.lua", line 12); by default it is "input N".
+  // Evaluates one input: a colon command, an expression, or statements. An error of the input is an
+  // answer, never thrown. Ctrl-C ends the input alone; other signals throw Interrupted.
+  // `first_line` and `chunk` locate a script's input ("@file.lua", line 12); by default it is
+  // "input N".
   PromptAnswer evaluate(std::string_view input);
   PromptAnswer evaluate(std::string_view input, const std::string& chunk, int first_line);
   // Returns true if an input needs more lines: Lua's parser expects more at its end.
@@ -116,7 +117,8 @@ class Prompt {
  private:
   // True for `exit` and `quit`, with or without (), unless something has that name.
   bool is_quit_word(std::string_view text);
-  PromptAnswer obey(std::string_view input);
+  // Runs a colon command. An unknown one is an error and never tried as Lua.
+  PromptAnswer run_command(std::string_view input);
   PromptAnswer run_input(std::string_view input, const std::string& chunk, int first_line);
   // Calls an input as an expression or as statements; leaves its values on the stack. Throws
   // LuaError, of its syntax too.
@@ -143,7 +145,8 @@ inline constexpr const char* kNeedsPausedRecipe =
 // Adds the commands of every prompt: help, doc, ops, type, time, prof, mem, src, save, quit, and
 // set, batch and reload, which are errors without a recipe.
 void add_prompt_commands(Prompt& prompt);
-void add_word_commands(Prompt& prompt);  // of these help, doc, ops, type, src
+// Adds those of them that explain a word: help, doc, ops, type, src.
+void add_word_commands(Prompt& prompt);
 
 // Prints `greeting`, then reads standard input until the user leaves the prompt or the input ends;
 // answers go to the prompt's console. On a terminal an editor with the history of history_file()

@@ -1,4 +1,5 @@
-// A worker has Lua's libraries and lua/xrun; any other name raises an error and marks the state.
+// A chunk of Lua builds the modules, `require` and the guard of missing names; the registry keeps
+// the modules for load_copy.
 
 #include "lua/state/call_worker_state.h"
 
@@ -13,7 +14,8 @@ namespace xrun {
 
 namespace {
 
-// The last argument is called with a name that is missing, and raises.
+// Takes the modules by name and a function that raises for a missing name. Returns the modules by
+// full name, `require`, and a metamethod for missing names.
 constexpr std::string_view kModulesAndLibraries = R"(
 local modules, refuse = ...
 local function missing(_, name) refuse(name) end
@@ -52,9 +54,9 @@ void push_builtin_modules(lua_State* L) {
   }
 }
 
-// Makes Lua's libraries themselves call the function on top of the stack for missing names; the
-// globals are tables in front of them. From C++: the metatables that a recipe that is not trusted
-// has on its libraries refuse Lua's setmetatable.
+// Makes Lua's libraries call the function on top of the stack for missing names. The globals are
+// empty tables whose __index is the library, so the libraries themselves get the guard. This is C++
+// because the metatables of an untrusted recipe's libraries refuse Lua's setmetatable.
 void guard_libraries(lua_State* L) {
   const StackGuard guard(L);
   const int missing = lua_gettop(L);
@@ -75,7 +77,7 @@ const char kLoadedKey = 0;
 
 std::unique_ptr<LuaState> open_call_worker(const LuaState& recipe) {
   std::unique_ptr<LuaState> state = open_worker_state();
-  // A body with an update in it ends before an interruption, here as in the recipe's state.
+  // A body with an update in it ends before an interruption is answered, as in the recipe's state.
   state->may_interrupt = [&recipe] { return !recipe.may_interrupt || recipe.may_interrupt(); };
   lua_State* L = *state;
   const StackGuard guard(L);
@@ -89,6 +91,7 @@ std::unique_ptr<LuaState> open_call_worker(const LuaState& recipe) {
                  .parameters = {{"name", "string"}},
                  .doc = "Raises on names that a worker state lacks."},
                 refuse_name);
+  // The results: modules, require, missing.
   protected_call(L, 2, 3);
   guard_libraries(L);
   lua_pop(L, 1);
@@ -98,7 +101,7 @@ std::unique_ptr<LuaState> open_call_worker(const LuaState& recipe) {
   lua_pushlightuserdata(L, const_cast<char*>(&kLoadedKey));
   lua_insert(L, -2);
   lua_rawset(L, LUA_REGISTRYINDEX);
-  // Its lines would come in the order of the threads.
+  // Lines that workers print would come in the order in which threads happen to run.
   lua_pushnil(L);
   lua_setglobal(L, "print");
   take_worker_refusal(L);  // of a module that could not be loaded

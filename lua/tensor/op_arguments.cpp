@@ -1,6 +1,6 @@
-// repeat_interleave with output_size trusts that the repeats are not negative and sum to it, and
-// writes past the end of its result otherwise. A division of integers traps at the lowest number
-// over -1. Two options make sparse gradients, whose operators check little.
+// repeat_interleave trusts an output_size: if the repeats are negative or have another sum, it
+// writes past the end of its result. Dividing the lowest integer by -1 traps. Two options make
+// sparse gradients, whose operators check little.
 
 #include "lua/tensor/op_arguments.h"
 
@@ -20,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-// The argument of a name; none if the overload has no such argument or it is not given.
+// Returns the argument with this name; None if the overload has none or the call does not give it.
 c10::IValue argument_of(const OpOverload& overload, const torch::jit::Stack& arguments,
                         std::string_view name) {
   for (size_t i = 0; i < overload.arguments.size(); ++i) {
@@ -50,12 +50,18 @@ void check_division(const OpOverload&, const torch::jit::Stack& arguments) {
   const at::ScalarType type = !arguments[0].isTensor()   ? b.scalar_type()
                               : !arguments[1].isTensor() ? a.scalar_type()
                                                          : at::result_type(a, b);
-  if (type != at::kInt && type != at::kLong) return;  // smaller ones are divided as int
+  if (type != at::kInt && type != at::kLong) return;  // smaller types are divided as int
   const int64_t lowest =
       type == at::kInt ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
   const at::Tensor traps = at::logical_and(a.eq(lowest), b.eq(-1));
   XRUN_CHECK(!traps.any().item<bool>(), "{} divided by -1 is beyond the range of {}", lowest,
              type == at::kInt ? "i32" : "i64");
+}
+
+// Without a rounding mode the quotient of integers is a floating-point number, which never traps.
+void check_rounded_division(const OpOverload& overload, const torch::jit::Stack& arguments) {
+  if (argument_of(overload, arguments, "rounding_mode").isNone()) return;
+  check_division(overload, arguments);
 }
 
 void check_sparse(const OpOverload& overload, const torch::jit::Stack& arguments) {
@@ -74,8 +80,8 @@ void check_sparse(const OpOverload& overload, const torch::jit::Stack& arguments
 OpArgumentCheck op_argument_check(std::string_view name) {
   if (name.ends_with('_')) name.remove_suffix(1);  // in place
   if (name == "repeat_interleave") return check_repeats;
-  for (const char* const divides :
-       {"div", "divide", "floor_divide", "remainder", "fmod", "gcd", "lcm"}) {
+  if (name == "div" || name == "divide") return check_rounded_division;
+  for (const char* const divides : {"floor_divide", "remainder", "fmod", "gcd", "lcm"}) {
     if (name == divides) return check_division;
   }
   if (name == "embedding" || name == "gather") return check_sparse;

@@ -1,5 +1,5 @@
 #pragma once
-// Checks that operators of ATen lack: without them some arguments end the process.
+// Argument checks that ATen's operators lack: without them some arguments crash the process.
 
 #include <ATen/core/stack.h>
 
@@ -9,10 +9,10 @@ namespace xrun {
 
 struct OpOverload;
 
-// Throws Error if the arguments may not reach the operator.
+// Throws Error if these arguments must not reach the operator.
 using OpArgumentCheck = void (*)(const OpOverload& overload, const torch::jit::Stack& arguments);
 
-// Returns the check of an operator's arguments; null for nearly all operators.
+// Returns the check for an operator's arguments; null for nearly all operators.
 //   name  without its namespace
 OpArgumentCheck op_argument_check(std::string_view name);
 

@@ -1,5 +1,5 @@
-// Calls an operator: read the kinds of the Lua values, choose the overload of least cost (cached by
-// the kinds), fill the schema's arguments, run it, push the results.
+// A call reads the kinds of the Lua values, chooses the overload of least cost (cached by the
+// kinds), fills the schema's arguments, runs the operator and pushes its results.
 
 #include <ATen/core/stack.h>
 
@@ -14,8 +14,10 @@
 namespace xrun {
 namespace {
 
-// FNV-1a over the kinds and the names of keyword arguments; the latter in any order. The kinds
-// alone decide the overload, never the values.
+constexpr int kMaxNamed = 32;
+
+// Returns FNV-1a over the kinds of the arguments and the names of keyword arguments, whose order
+// does not count. Kinds and names alone decide the overload, never the values.
 uint64_t key_of(const OpValues& values, bool as_method) {
   // x:f(y) and xrun.f(x, y) may match differently, so they have different keys.
   uint64_t hash = as_method ? 0xcbf29ce484222325ULL : 0x84222325cbf29ce4ULL;
@@ -45,15 +47,16 @@ OpValues read_values(lua_State* L) {
           "\nhint: a list and keyword arguments are two tables: f({2, 3}, {dim = 0})");
     }
     if (last == ValueKind::kNamedTable) {
-      // Each takes two slots while the table is walked.
-      luaL_checkstack(L, 64, "too many keyword arguments");
+      // A slot for each value, and room for the walk and for reading the values later.
+      luaL_checkstack(L, kMaxNamed + LUA_MINSTACK, "too many keyword arguments");
       lua_pushnil(L);
       while (lua_next(L, top) != 0) {
-        // lua_next needs the key on top; the value stays below it
-        XRUN_CHECK(lua_gettop(L) - top < 32, "more than 32 keyword arguments");
+        XRUN_CHECK(values.named.size() < kMaxNamed,
+                   "got more than {0} keyword arguments, wanted at most {0}", kMaxNamed);
         // Owned by the table, which stays on the stack.
         const char* name = lua_tostring(L, -2);
         values.named.push_back({lua_gettop(L) - 1, value_kind(L, lua_gettop(L)), name});
+        // lua_next needs the key on top; the value stays below it.
         lua_insert(L, -2);
       }
       top -= 1;
@@ -171,7 +174,7 @@ int push_results(lua_State* L, const OpOverload& overload, const torch::jit::Sta
 int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   OpValues values = read_values(L);
   for (const OpValue& value : values.positional) {
-    // For its message: a closed tensor is not a missing overload.
+    // Throws the error of a closed tensor; without this, no overload would seem to fit.
     if (value.kind == ValueKind::kClosedTensor) read_tensor(L, value.index, nullptr);
   }
   rewrite_to(packet, values);
@@ -179,8 +182,8 @@ int call_op(lua_State* L, const OpPacket& packet, bool as_method) {
   const OpOverload& overload = choose(L, packet, values, as_method);
   // Matched again: the cache holds the overload, not the assignment of values to arguments.
   const OpMatch match = match_overload(packet, overload, values, as_method);
-  if (match.cost < 0)
-    throw_no_overload(L, packet, values, as_method);  // the hashes of two different calls collided
+  // The hashes of two different calls collided.
+  if (match.cost < 0) throw_no_overload(L, packet, values, as_method);
   torch::jit::Stack stack = make_stack(L, overload, values, match);
   if (packet.check != nullptr) packet.check(overload, stack);
   // Through the dispatcher, so that autograd, devices and hooks apply.

@@ -27,7 +27,7 @@ struct Cell {
   const InspectedToken* token;
   std::string shown;
   int columns;
-  bool odd;
+  bool odd;  // its shade
 };
 
 std::string score_text(const std::optional<float>& value) {
@@ -92,7 +92,8 @@ class LineWriter {
     if (used_ + wanted > room_ && used_ > 0) end_line();
     while (text_width(shown) > room_) {
       size_t size = fitting_size(shown, room_);
-      if (size == 0) size = text_character(shown, 0).size;  // two columns on a line of one
+      // A wide character on a line of one column.
+      if (size == 0) size = text_character(shown, 0).size;
       put({&token, std::string(shown.substr(0, size)), text_width(shown.substr(0, size)), odd});
       shown.remove_prefix(size);
       end_line();
@@ -101,7 +102,7 @@ class LineWriter {
     // A cell is never wider than a line, even for a long score.
     put({&token, std::string(shown),
          std::min(room_, std::max(text_width(shown), score_columns(token))), odd});
-    // The text itself begins a line here.
+    // The text itself has a line break here.
     if (token.bytes.find('\n') != std::string::npos) end_line();
   }
 

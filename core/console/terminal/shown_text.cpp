@@ -18,9 +18,10 @@ struct UnseenRange {
   uint32_t first, last;
 };
 
-// Format characters that direct (UAX #9) or draw nothing, separators, and the non-characters of the
-// basic plane; is_shown computes those at the ends of planes.
-constexpr std::array<UnseenRange, 16> kUnseen = {{{0x7F, 0x9F},
+// Unicode's Default_Ignorable_Code_Point without marks, other characters that turn the direction
+// (UAX #9), controls, separators, and the non-characters of the basic plane; is_shown computes
+// those at the ends of planes.
+constexpr std::array<UnseenRange, 19> kUnseen = {{{0x7F, 0x9F},
                                                   {0xAD, 0xAD},
                                                   {0x34F, 0x34F},
                                                   {0x61C, 0x61C},
@@ -35,7 +36,10 @@ constexpr std::array<UnseenRange, 16> kUnseen = {{{0x7F, 0x9F},
                                                   {0xFEFF, 0xFEFF},
                                                   {0xFFA0, 0xFFA0},
                                                   {0xFFF0, 0xFFFB},
-                                                  {0xE0000, 0xE00FF}}};
+                                                  {0x1BCA0, 0x1BCA3},
+                                                  {0x1D173, 0x1D17A},
+                                                  {0xE0000, 0xE00FF},
+                                                  {0xE01F0, 0xE0FFF}}};
 
 bool is_blank(uint32_t code_point) {
   return code_point == '\n' || code_point == '\t' || code_point == ' ';

@@ -1,5 +1,5 @@
 #pragma once
-// Foreign bytes as text that is safe for a terminal or a page: nothing in it moves the cursor,
+// Untrusted bytes as text that is safe for a terminal or a page: nothing in it moves the cursor,
 // changes a colour, turns the reading direction or is invisible.
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace xrun {
 
-// The display of blanks.
+// The display of newlines, tabs and spaces.
 enum class Blanks {
   kUnchanged,     // newline and tab stay
   kBreaksMarked,  // newline as ⏎, tab as →
-  kMarked,        // and a space as ·
+  kMarked,        // the same, and a space as ·
 };
 
 // Returns valid UTF-8 of printable characters. A control below U+0080 and an invalid byte become

@@ -1,7 +1,8 @@
-// Commit of a shard: write and fsync its file and the list of bad rows, then replace the partial
-// manifest, which holds everything that a later build needs to continue: ledger, summary, and the
-// cursor after the last committed row. A commit runs while the next shard is gathered; one ends
-// before the next begins. The finished manifest has another name: no unfinished folder is a cache.
+// To commit a shard, its file and the list of bad rows are written and synced, then the partial
+// manifest is replaced. It holds everything that a later build needs to continue: ledger, summary,
+// and the cursor after the last committed row. A commit runs while the next shard is gathered, and
+// ends before the next commit begins. The finished manifest has another name, so an unfinished
+// folder is never taken for a cache.
 //
 // The key names the files by digest, so the rows must come from exactly these bytes: the reader
 // hashes them. At a file's end the hash is compared with the key's digest, and a build that
@@ -36,8 +37,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kProgressInterval = std::chrono::milliseconds(200);
-// A shard above 9/8 of shard_bytes contains a huge row.
-constexpr uint64_t kHugeRow = 8;
+// A shard contains a huge row if it exceeds shard_bytes by more than this fraction, 1/8.
+constexpr uint64_t kHugeRowDivisor = 8;
 
 // Returns true if an error says nothing about the data, so that committed shards stay.
 bool is_of_system(const Error& error) {
@@ -46,6 +47,7 @@ bool is_of_system(const Error& error) {
          dynamic_cast<const FileError*>(&error) != nullptr;
 }
 
+// One build of a cache, by the process that holds its lock.
 class Build {
  public:
   Build(const fs::path& dir, const CacheSource& source)
@@ -67,9 +69,9 @@ class Build {
   }
 
  private:
-  // The data itself ends this build: these bytes never give a finished cache under this key.
+  // Removes everything: the data is at fault, so these bytes never give a finished cache.
   void discard() {
-    // The thread still writes into the folder.
+    // The thread of a commit still writes into the folder.
     if (committing_.valid()) committing_.wait();
     remove_cache_folder(dir_);
   }
@@ -89,11 +91,11 @@ class Build {
     bad_rows_.emplace(dir_ / kBadRowsName, BadRowsEntry());
   }
 
-  // Continues from the partial manifest. Returns false if there is none, or, with a notice, if it
-  // or its files are damaged or of other bytes or columns: then every row is read again.
+  // Continues from the partial manifest. Returns false, and every row is then read again, if there
+  // is none, or, with a notice, if it or its files are damaged or of other bytes or columns.
   bool continue_build() {
     if (!path_exists(dir_ / kPartialName)) return false;
-    // To return to, if restoring the columns fails halfway.
+    // Restored below if restoring the columns fails halfway.
     const Json fresh = columns_.summary();
     try {
       // Reads every committed page once: a torn shard must not end up in a finished cache.
@@ -146,21 +148,23 @@ class Build {
                          std::move(splitter_));
     // Interrupts are answered here, on the caller's thread.
     while (std::unique_ptr<EncodedBlock> block = pipeline.next([] { check_interrupt(); })) {
+      // Before take_block, which counts the file among those before at its end.
+      const uint64_t read_bytes = bytes_before_ + block->raw_bytes;
       take_block(*block);
-      report(block->raw_bytes);
+      report(read_bytes);
       pipeline.release(std::move(block));
     }
   }
 
   void take_block(EncodedBlock& block) {
-    // Counts within the block: each block's content begins at its own offset.
+    // Counted within the block, whose content begins at its own offset.
     hashed_ = 0;
     for (size_t row = 0; row < block.encoded; ++row) {
       check_interrupt();
       take_row(block, row);
       if (source_.strict) check_strict(manifest_.ledger, true);
     }
-    // After the rows before it: they are in the ledger that the message shows.
+    // The rows before the error come first: they are in the ledger that the message shows.
     if (block.error) {
       data_fault_ = true;
       std::rethrow_exception(block.error);
@@ -180,7 +184,7 @@ class Build {
     if (outcome.row.repairs > 0) {
       ledger.repair(at, outcome.row.repairs, is_valid_utf8(block.raw.text(index)));
     }
-    // Encoded on another thread, where it was refused.
+    // The row was refused on the thread that encoded it.
     if (!outcome.reason.empty()) {
       drop(at, outcome.reason, outcome.detail);
       ledger.longest_dropped = std::max(ledger.longest_dropped, outcome.tokens_above);
@@ -255,7 +259,7 @@ class Build {
 
   void commit() {
     describe();
-    const uint64_t usual = source_.shard_bytes + source_.shard_bytes / kHugeRow;
+    const uint64_t usual = source_.shard_bytes + source_.shard_bytes / kHugeRowDivisor;
     const bool has_huge_row = shard_->bytes() > usual;
     // By value: this object changes the manifest while the thread writes.
     auto write = [dir = dir_, manifest = manifest_, cursor = hashed_cursor(),
@@ -283,11 +287,11 @@ class Build {
     fs::remove(dir_ / kPartialName, ignored);
   }
 
-  void report(uint64_t file_bytes) {
+  void report(uint64_t read_bytes) {
     const auto now = std::chrono::steady_clock::now();
     if (!source_.progress || now - reported_ < kProgressInterval) return;
     reported_ = now;
-    const auto done = static_cast<double>(bytes_before_ + file_bytes);
+    const auto done = static_cast<double>(read_bytes);
     const auto all = static_cast<double>(std::max<uint64_t>(total_bytes_, 1));
     source_.progress(manifest_.ledger.rows, done / all);
   }
@@ -304,9 +308,9 @@ class Build {
   std::unique_ptr<ShardData> shard_;    // gathered since the last commit, never empty
   std::future<ShardEntry> committing_;  // writes the previous shard; ~future waits
   bool data_fault_ = false;             // an Error thrown now is about the data
-  int64_t lines_before_ = 0;            // the cursor's file
+  int64_t lines_before_ = 0;            // lines of the files before the cursor's
   uint64_t total_bytes_ = 0;
-  uint64_t bytes_before_ = 0;  // the cursor's file
+  uint64_t bytes_before_ = 0;  // bytes of the files before the cursor's
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
 };
 

@@ -32,7 +32,8 @@ struct CacheSource {
   bool strict = false;                   // the first dropped, cut or repaired row is an Error
   FileDigests digests;                   // the store that may remember those of `files`
   std::function<void(int64_t rows, double fraction)> progress;  // at most every 0.2 s; may throw
-  // Reports that another process builds the cache and why an interrupted build cannot continue.
+  // Takes two kinds of notices: another process builds the cache; an interrupted build cannot
+  // continue.
   std::function<void(const std::string&)> notice;
 };
 
@@ -43,12 +44,14 @@ bool is_cached(const std::filesystem::path& data_root, const CacheSource& source
 // One process builds, others wait. An interrupted build continues after its last shard; the files
 // have the same bytes as those of an uninterrupted build, whatever the number of processes and
 // workers and the size of blocks. Memory is bounded by two shards, a few blocks per worker and the
-// longest row. Call it from the thread that answers interrupts. Throws FileError for a full disk or
-// an unreadable file, Error for the first row that `strict` rejects, Interrupted on a signal (also
-// while it waits): a later call continues from there. Throws Error for rows that cannot be told
-// apart, for the first row, in source order, for which RowEncoder::encode throws more than a
-// RowRefusal, and for a file that changes meanwhile: then nothing of the build is left and a later
-// call starts again.
+// longest row. Call it from the thread that answers interrupts.
+// A later call continues the build after
+//   FileError    a full disk or an unreadable file
+//   Error        the first row that `strict` rejects
+//   Interrupted  a signal, also while it waits for another process
+// Nothing of the build is left, and a later call starts again, after an Error for rows that cannot
+// be told apart, for the first row in source order for which RowEncoder::encode throws anything but
+// a RowRefusal, and for a file that changes meanwhile.
 std::filesystem::path ensure_cache(const std::filesystem::path& data_root,
                                    const CacheSource& source);
 

@@ -1,4 +1,4 @@
-// An extra column is a number or a string, so the list is kept as its JSON text.
+// An extra column is a number or a string, so the list of choices is kept as its JSON text.
 
 #include "core/data/rows/choice_rows.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void refuse_choices(const std::string& text) { throw RowRefusal("bad_choices", text); }
 
-// Numbers become their text, so that a list of years or prices is a list of choices.
+// Returns the choices as texts. Numbers become theirs: a list of years is a list of choices too.
 Json read_choices(const Json* value) {
   if (value == nullptr || !value->is_array() || value->size() < 2) {
     refuse_choices(fmt::format("\"choices\" is {}, wanted a list of at least two texts",
@@ -34,7 +34,7 @@ Json read_choices(const Json* value) {
   return texts;
 }
 
-// An index, counted from 0, or the text of a choice.
+// Returns the index of the right choice, counted from 0; the row has it or the text of the choice.
 int64_t read_answer(const Json* value, const Json& choices) {
   const auto count = static_cast<int64_t>(choices.size());
   if (value != nullptr && value->is_int() && value->as_int() >= 0 && value->as_int() < count) {
@@ -60,7 +60,6 @@ class ChoiceRows : public RowTransform {
     if (!row.is_object()) return true;  // the reader refuses it
     const Json choices = read_choices(row.find("choices"));
     const int64_t answer = read_answer(row.find("answer"), choices);
-    // An extra column is a number or a string, so the list travels as JSON.
     row.set("choices", dump_json(choices));
     row.set("answer", answer);
     return true;

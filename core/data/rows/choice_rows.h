@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// The extra columns: choices is the JSON list of their texts, answer the index of the right one.
+// The extra columns: the choices' texts as a JSON list, and the index of the right one.
 inline constexpr const char* kChoiceColumns[] = {"choices", "answer"};
 
 // Returns the transform that runs `own` (null: none) and then reads {"choices", "answer"} of a row:
@@ -19,7 +19,7 @@ inline constexpr const char* kChoiceColumns[] = {"choices", "answer"};
 std::shared_ptr<const RowTransformSource> make_choice_rows(
     std::shared_ptr<const RowTransformSource> own);
 
-// Returns the texts of the column choices.
+// Returns the texts in a row's column "choices".
 std::vector<std::string> choice_texts(const std::string& column);
 
 }  // namespace xrun

@@ -67,6 +67,11 @@ class RowFields {
   // The same for each column of `fields`.
   std::string missing_fields(const Json& row) const;
   bool is_unread(const std::string& column) const;
+  // The explanation of a row of another kind, or of an instruction row; "" for any other. `columns`
+  // are those that are not null.
+  std::string known_row_hint(const Json& row, const std::vector<std::string>& columns) const;
+  // The nearest format, with the columns that may have its names.
+  std::string guessed_row_hint(const Json& row, const std::vector<std::string>& columns) const;
   std::vector<std::string> with_our_names(const std::vector<std::string>& columns) const;
   // The file's name of an extra column that `keep` names by ours, if the row has it there alone and
   // as text or a number; else "".

@@ -1,5 +1,5 @@
-// The refusal of a row goes from the surest explanation to the vaguest: wrong names in `fields`,
-// columns known from public sets, another kind of row, a guess.
+// The refusal of a row gives its surest explanation: wrong names in `fields`, else a row of another
+// kind or columns of public data sets, else a guess.
 
 #include <fmt/ranges.h>
 
@@ -57,6 +57,20 @@ bool is_conversation(const Json& row) {
          }) < 2;
 }
 
+// Returns true for two texts among simple values: a question and its answer, if no name says more.
+bool is_two_texts(const Json& row) {
+  size_t texts = 0;
+  for (const Json::Member& member : row.as_object()) {
+    if (member.second.is_array() || member.second.is_object()) return false;
+    texts += member.second.is_string() && !tells_origin(member.first) ? 1 : 0;
+  }
+  return texts == 2;
+}
+
+bool fits_no_format(RowKind kind, const std::vector<std::string>& columns) {
+  return format_fit(nearest_format(kind, columns), columns) == 0;
+}
+
 }  // namespace
 
 std::string RowFields::missing_field(const Json& row, const std::string& ours,
@@ -68,7 +82,6 @@ std::string RowFields::missing_field(const Json& row, const std::string& ours,
                      value == nullptr ? suggestion(theirs, row) : "");
 }
 
-// Explains a wrong `fields` table: for each of its columns that the row lacks, a hint.
 std::string RowFields::missing_fields(const Json& row) const {
   std::string text;
   for (const auto& [ours, theirs] : fields_) text += missing_field(row, ours, theirs);
@@ -78,56 +91,53 @@ std::string RowFields::missing_fields(const Json& row) const {
 void RowFields::refuse_format(const Json& row) const {
   const std::vector<std::string> seen = columns_seen(row);
   std::vector<std::string> columns;  // those that are not null
-  size_t texts = 0, lists = 0;
   for (const Json::Member& member : row.as_object()) {
     if (!member.second.is_null()) columns.push_back(member.first);
-    texts += member.second.is_string() && !tells_origin(member.first) ? 1 : 0;
-    lists += member.second.is_array() || member.second.is_object() ? 1 : 0;
   }
   std::string text =
       seen.empty() ? "the row has no columns" : fmt::format("its columns: {}", name_list(seen));
   const std::string missing = missing_fields(row);
   text += missing;
-  const bool none = format_fit(nearest_format(kind_, columns), columns) == 0;
   // A row that is whole but for the names in `fields` needs no further explanation.
-  if (!missing.empty() && (none || has_any_format(kind_, columns))) {
-    throw RowRefusal("unknown_format", text);
+  if (missing.empty() || (!fits_no_format(kind_, columns) && !has_any_format(kind_, columns))) {
+    const std::string known = known_row_hint(row, columns);
+    text += known.empty() ? guessed_row_hint(row, columns) : known;
   }
-  const bool is_chat = has_name(ours_, "completion");
-  // Another column of such a row may look like the answer.
+  throw RowRefusal("unknown_format", text);
+}
+
+std::string RowFields::known_row_hint(const Json& row,
+                                      const std::vector<std::string>& columns) const {
+  // A pair comes first: another column of such a row may look like the answer.
   const std::string pair = pair_hint(row);
-  if (!pair.empty() && (kind_ == RowKind::kChat || kind_ == RowKind::kFeedback)) {
-    throw RowRefusal("unknown_format", text + pair);
-  }
+  if (!pair.empty() && (kind_ == RowKind::kChat || kind_ == RowKind::kFeedback)) return pair;
   // A conversation beside columns that hold no answers, such as an id and tools.
-  if (kind_ == RowKind::kPreference && none && other_format(kind_, columns) == nullptr &&
-      is_conversation(row)) {
-    throw RowRefusal(
-        "unknown_format",
-        text +
-            fmt::format("; wanted: {}", fmt::join(nearest_format(kind_, columns).columns, ", ")) +
-            row_reader_hint("messages", RowKind::kChat));
+  if (kind_ == RowKind::kPreference && fits_no_format(kind_, columns) &&
+      other_format(kind_, columns) == nullptr && is_conversation(row)) {
+    return fmt::format("; wanted: {}", fmt::join(nearest_format(kind_, columns).columns, ", ")) +
+           row_reader_hint("messages", RowKind::kChat);
   }
-  // Only instruction rows have them under these names.
-  if (is_chat && has_name(columns, "input") && has_name(columns, "output") &&
+  // Only instruction rows have columns of these two names.
+  if (has_name(ours_, "completion") && has_name(columns, "input") && has_name(columns, "output") &&
       find(row, "prompt") == nullptr) {
-    throw RowRefusal(
-        "unknown_format",
-        text + "; name them: " + naming(row, {{"prompt", "input"}, {"completion", "output"}}));
+    return "; name them: " + naming(row, {{"prompt", "input"}, {"completion", "output"}});
   }
-  // Two texts that no name explains are a question and its answer.
+  return "";
+}
+
+std::string RowFields::guessed_row_hint(const Json& row,
+                                        const std::vector<std::string>& columns) const {
   static const RowFormat two_texts = {RowKind::kChat, {"prompt", "completion"}};
-  const bool two = kind_ == RowKind::kChat && none && texts == 2 && lists == 0 &&
+  const bool none = fits_no_format(kind_, columns);
+  const bool two = kind_ == RowKind::kChat && none && is_two_texts(row) &&
                    !has_name(columns, "text") && other_format(kind_, columns) == nullptr;
   const RowFormat& wanted = two ? two_texts : nearest_format(kind_, with_our_names(columns));
   const ColumnNames guess = guessed_fields(row, wanted);
   const bool usual = std::all_of(guess.begin(), guess.end(), [](const auto& name) {
     return is_other_name(name.second, name.first);
   });
-  if (usual && !guess.empty()) {
-    throw RowRefusal("unknown_format", text + "; name them: " + naming(row, guess));
-  }
-  text += fmt::format("; wanted: {}", fmt::join(wanted.columns, ", "));
+  if (usual && !guess.empty()) return "; name them: " + naming(row, guess);
+  std::string text = fmt::format("; wanted: {}", fmt::join(wanted.columns, ", "));
   const bool guessed = std::any_of(guess.begin(), guess.end(),
                                    [](const auto& name) { return name.second != kNoColumn; });
   if (const RowFormat* other = other_format(kind_, columns)) {
@@ -138,10 +148,10 @@ void RowFields::refuse_format(const Json& row) const {
     if (guess.size() < wanted.columns.size()) text += "; still missing: " + lacking;
     text += "; name them, for example " + naming(row, guess);
   }
-  throw RowRefusal("unknown_format", text);
+  return text;
 }
 
-// The columns, those that `fields` renames, and our names for those of public sets.
+// Returns the columns and our names for them, those of `fields` and those of public data sets.
 std::vector<std::string> RowFields::with_our_names(const std::vector<std::string>& columns) const {
   std::vector<std::string> names = columns;
   for (const auto& [ours, theirs] : fields_) {
@@ -156,7 +166,7 @@ std::vector<std::string> RowFields::with_our_names(const std::vector<std::string
 ColumnNames RowFields::guessed_fields(const Json& row, const RowFormat& wanted) const {
   std::vector<std::string> lacking, unread;
   for (const std::string& ours : wanted.columns) {
-    // A name given by `fields` is right for the set, and this row lacks the column.
+    // A name that `fields` gives is right for the data set, though this row lacks the column.
     if (find(row, ours) == nullptr && !is_named(ours)) lacking.push_back(ours);
   }
   for (const Json::Member& member : row.as_object()) {
@@ -174,7 +184,7 @@ std::string RowFields::pair_hint(const Json& row) const {
                                      : "";
 }
 
-// The given names stay: --set replaces the table.
+// The names given so far are repeated, since --set replaces the whole table.
 std::string RowFields::naming(const Json& row, const ColumnNames& more) const {
   std::string table;
   for (const auto& [ours, theirs] : fields_) {
@@ -189,7 +199,7 @@ std::string RowFields::naming(const Json& row, const ColumnNames& more) const {
 
 std::string RowFields::other_columns(const Json& row, const std::string& ours) const {
   const std::string lacking = is_named(ours) ? missing_field(row, ours, spelled(ours)) : "";
-  // `fields` names the right column where the row has it, and where a similar name is a slip.
+  // The name in `fields` is right if the row has it, and misspelt if the row has a similar one.
   if (is_named(ours) && (row.find(spelled(ours)) || !suggestion(spelled(ours), row).empty())) {
     return lacking;
   }

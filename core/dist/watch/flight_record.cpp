@@ -20,7 +20,7 @@ namespace xrun {
 namespace {
 
 constexpr int kReadsAtOnce = 100;
-constexpr int kMostSleeps = 200;  // a writer killed in the middle leaves the version odd
+constexpr int kMostSleeps = 200;  // a writer killed during a write leaves the version odd forever
 constexpr timespec kSleep = {0, 1'000'000};
 
 template <size_t size>
@@ -152,7 +152,7 @@ RankStatus read_slot(const FlightRecord::RecordSlot& slot) {
       std::atomic_thread_fence(std::memory_order_acquire);
       if (before % 2 == 0 && slot.version.load(std::memory_order_relaxed) == before) return out;
     }
-    ::nanosleep(&kSleep, nullptr);  // the writer may have lost its core in the middle
+    ::nanosleep(&kSleep, nullptr);  // the writer may have lost its core during a write
   }
   return out;
 }
@@ -167,7 +167,8 @@ void share_with_launcher(int64_t local_rank) {
   if (text == nullptr) return;
   const int fd = std::atoi(text);
   flight_record().share(fd, local_rank);
-  ::unsetenv("XRUN_RANK_RECORDS");  // neither is for the programs that this process starts
+  // Programs that this process starts must see neither of the two.
+  ::unsetenv("XRUN_RANK_RECORDS");
   ::close(fd);
 }
 

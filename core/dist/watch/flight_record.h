@@ -17,7 +17,7 @@ enum class RankState : int32_t {
   kLeft,       // the run, in an orderly way
 };
 
-// Plain bytes: shared memory and sockets carry it as it is. Texts are cut to fit.
+// Trivially copyable: shared memory and sockets carry its bytes as they are. Texts are cut to fit.
 struct RankStatus {
   int64_t step = -1;       // of the training loop; -1 before the first
   int64_t begun = 0;       // collectives that this rank has begun
@@ -43,7 +43,7 @@ std::string status_text(const RankStatus& status, int64_t now_ms);
 // Returns "step 17", or "before step 0".
 std::string step_text(const RankStatus& status);
 
-// The record of this process. One thread writes, any thread or process reads.
+// One rank's record. One thread writes; any thread or process reads.
 class FlightRecord {
  public:
   // Returns the file and line of the recipe that runs, or "". Called by begin() on its thread.
@@ -87,7 +87,7 @@ class FlightRecord {
   RecordSlot* slot_;
 };
 
-// A record in shared memory: the version is odd while it is written.
+// The memory of a record, shared once share() was called. The version is odd during a write.
 struct FlightRecord::RecordSlot {
   std::atomic<uint32_t> version = 0;
   RankStatus status;
@@ -95,15 +95,15 @@ struct FlightRecord::RecordSlot {
   char failure[1024] = "";
 };
 
-// Returns a consistent copy of a slot's status. If the writer stopped in the middle of a write,
-// returns what is there after 0.2 s.
+// Returns a consistent copy of a slot's status, or after 0.2 s the bytes that are there, if the
+// writer was stopped in the middle of a write.
 RankStatus read_slot(const FlightRecord::RecordSlot& slot);
 
 // The record of this process.
 FlightRecord& flight_record();
 
-// Moves the record of this process to the memory that `xrun launch` reads, if it started this
-// process. `local_rank`: of this process among those of its launcher.
+// If `xrun launch` started this process, moves its record to the memory that the launcher reads.
+//   local_rank  of this process among those of its launcher
 void share_with_launcher(int64_t local_rank);
 
 }  // namespace xrun

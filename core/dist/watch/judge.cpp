@@ -1,16 +1,14 @@
-// If a rank waits in collective c, every rank that has begun fewer than c + 1 collectives is behind
-// it.
+// A rank that waits in collective c waits for every rank that has begun at most c collectives.
 
 #include "core/dist/watch/judge.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
-#include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/dist/watch/rank_environment.h"
 
 namespace xrun {
 
@@ -18,7 +16,7 @@ namespace {
 
 // A verdict is printed on a terminal, where further ranks would add nothing.
 constexpr size_t kShownRanks = 16;
-// A transfer slower than 1 MB/s does not end.
+// A transfer slower than 1 MB/s counts as stalled.
 constexpr int64_t kStallMs = 60000;
 constexpr int64_t kStallBytesPerMs = 1000;
 // Processor time that counts as work: 0.4 % of hang_ms. A starved process uses more; the LibTorch
@@ -44,15 +42,15 @@ int64_t awaited_ms(const std::vector<RankView>& ranks, const RankView& rank, int
   return most;
 }
 
-// Returns true if the main thread had or wanted a processor since its last sign of progress, which
-// code that waits does not. An eighth of the time is enough, for systems that report only the time
-// it had: on a machine full of other programs that is a small share.
+// Returns true if the main thread had or wanted a processor since its last sign of progress; code
+// that waits does neither. An eighth of the time is enough, because some systems report only the
+// time that it had, which is a small share on a machine full of other programs.
 bool busy(const RankView& rank, int64_t now_ms) {
   return 8 * (rank.status.cpu_ms - rank.active_cpu_ms) > now_ms - rank.active_ms;
 }
 
-// Returns true if nothing in its process runs and it waits for nothing outside: only another rank
-// or itself could end that, and no rank does.
+// Returns true if no thread of the process runs and none waits for anything outside it: no event
+// but a message of another rank could wake it.
 bool is_idle(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
   return now_ms - rank.alive_ms >= limits.hang_ms;
 }
@@ -84,7 +82,7 @@ std::string awaited_text(const std::vector<RankView>& ranks, const RankView& ran
                      longest->call, format_bytes(static_cast<double>(longest->bytes)));
 }
 
-// Returns what happened to a rank on its own, "" if it is well.
+// Returns the fault of a rank by itself: it is gone or silent; "" if it is well.
 std::string own_fault(const RankView& rank, const WatchLimits& limits, int64_t now_ms) {
   if (rank.left) return "";
   if (rank.closed) return "its process ended without a message: killed, crashed or out of memory";
@@ -94,7 +92,7 @@ std::string own_fault(const RankView& rank, const WatchLimits& limits, int64_t n
       static_cast<double>(now_ms - rank.heard_ms) / 1e3);
 }
 
-// The same for a rank that others wait for.
+// Returns the fault of a rank that others wait for: it has left, or makes no progress; else "".
 std::string awaited_fault(const std::vector<RankView>& ranks, const RankView& rank,
                           const WatchLimits& limits, int64_t now_ms) {
   const int64_t awaited = awaited_ms(ranks, rank, now_ms);
@@ -113,7 +111,7 @@ std::string difference_text(const RankView& first, const RankView& rank) {
       rank.status.label, first.status.label);
 }
 
-// Returns the fault of ranks that wait in different collectives under one number.
+// Returns the fault of a rank that waits in another collective than rank 0, under the same number.
 std::string mismatch(const RankView& first, const RankView& rank, const WatchLimits& limits,
                      int64_t now_ms) {
   if (waited_ms(first, now_ms) < limits.late_ms || waited_ms(rank, now_ms) < limits.late_ms ||
@@ -124,8 +122,8 @@ std::string mismatch(const RankView& first, const RankView& rank, const WatchLim
   return difference_text(first, rank);
 }
 
-// The same for ranks that wait under different numbers, since calls may be under way together: all
-// of them wait, for longer than any transfer.
+// Returns the fault of a rank that waits in another collective under any number, since several may
+// be under way at once. Then all ranks must have waited for longer than any transfer takes.
 std::string deadlock(const std::vector<RankView>& ranks, const RankView& rank,
                      const WatchLimits& limits, int64_t now_ms) {
   if (std::strcmp(ranks[0].status.label, rank.status.label) == 0) return "";
@@ -162,15 +160,9 @@ void RankView::update(const RankStatus& newer, int64_t now_ms) {
 
 WatchLimits watch_limits() {
   WatchLimits out;
-  const char* const text = std::getenv("XRUN_DIST_HANG_S");
-  if (text == nullptr || *text == 0) return out;
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (*end != 0 || !(seconds > 0)) {
-    throw UsageError(
-        fmt::format("XRUN_DIST_HANG_S: got \"{}\", wanted a positive number of seconds", text));
+  if (const std::optional<double> seconds = seconds_variable("XRUN_DIST_HANG_S")) {
+    out.hang_ms = out.stuck_ms = static_cast<int64_t>(1e3 * *seconds);
   }
-  out.hang_ms = out.stuck_ms = static_cast<int64_t>(1e3 * seconds);
   return out;
 }
 
@@ -223,7 +215,7 @@ RankFault fault_in(int64_t rank, int64_t size, const std::string& what) {
   for (int64_t other = 0; other < size; ++other) {
     const std::string name = fmt::format("rank {} of {}: ", other, size);
     const size_t at = first_line.find(name);
-    // "frank 2 of 3: " names none.
+    // "frank 2 of 3: " does not name a rank.
     if (at == std::string::npos || (at > 0 && first_line[at - 1] != ' ')) continue;
     return {other, what.substr(0, at) + what.substr(at + name.size())};
   }

@@ -18,7 +18,7 @@ namespace xrun {
 
 namespace {
 
-// Calls that wait for another thread, a timer or a socket.
+// System calls that wait for another thread, a timer or a socket.
 constexpr long kInnerWaits[] = {
     SYS_futex,         SYS_ppoll,           SYS_pselect6,    SYS_epoll_pwait,
     SYS_epoll_pwait2,  SYS_clock_nanosleep, SYS_nanosleep,   SYS_rt_sigtimedwait,
@@ -36,7 +36,7 @@ int64_t milliseconds_of(clockid_t clock) {
   return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
 }
 
-// The text of a file of a thread, "" if it cannot be read: "running" or "202 0x7f.." of "syscall".
+// Returns the beginning of a file of /proc/self/task/THREAD, "" if it cannot be read.
 std::string thread_file(const std::string& thread, const char* name) {
   char text[96] = "";
   const std::string path = "/proc/self/task/" + thread + "/" + name;
@@ -47,7 +47,8 @@ std::string thread_file(const std::string& thread, const char* name) {
   return size > 0 ? std::string(text, static_cast<size_t>(size)) : "";
 }
 
-bool is_outside(const std::string& text) {
+// Returns true if `text`, a thread's "syscall", says that it waits for something outside.
+bool waits_outside(const std::string& text) {
   if (text.starts_with("running")) return false;
   if (text.empty()) return true;
   const long call = std::strtol(text.c_str(), nullptr, 10);
@@ -61,7 +62,7 @@ int64_t other_threads_cpu_ms() {
 }
 
 int64_t runnable_ms(int64_t thread) {
-  // Nanoseconds on a processor, then those in its queue.
+  // Nanoseconds on a processor, then nanoseconds in the queue for one.
   const std::string text = thread_file(std::to_string(thread), "schedstat");
   char* rest = nullptr;
   const int64_t ran = std::strtoll(text.c_str(), &rest, 10);
@@ -78,9 +79,9 @@ bool waits_for_outside() {
     const std::string thread = entry->d_name;
     if (thread[0] == '.' || thread == own) continue;
     const std::string text = thread_file(thread, "syscall");
-    // A thread that has ended since tells nothing.
+    // Its file is gone because the thread has ended, not because the system hides it.
     if (text.empty() && ::access(("/proc/self/task/" + thread).c_str(), F_OK) != 0) continue;
-    if (is_outside(text)) outside = true;
+    if (waits_outside(text)) outside = true;
   }
   ::closedir(tasks);
   return outside;

@@ -15,6 +15,7 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kMostRanks = 65536;
+constexpr double kMostSeconds = 1e6;  // in milliseconds, an int still holds them
 // Ports derived from a job's id lie below those that systems hand out by themselves (32768).
 constexpr int kFirstJobPort = 12000;
 constexpr int kJobPorts = 16000;
@@ -218,6 +219,17 @@ std::optional<RankEnvironment> rank_environment(const ReadVariable& variable) {
 
 std::optional<RankEnvironment> rank_environment() {
   return rank_environment([](const char* name) { return std::getenv(name); });
+}
+
+std::optional<double> seconds_variable(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == 0) return std::nullopt;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (*end == 0 && seconds > 0 && seconds <= kMostSeconds) return seconds;
+  throw UsageError(
+      fmt::format("{}: got \"{}\", wanted a positive number of seconds, at most {:.0f}", name, text,
+                  kMostSeconds));
 }
 
 }  // namespace xrun

@@ -35,6 +35,10 @@ using ReadVariable = std::function<const char*(const char* name)>;
 std::optional<RankEnvironment> rank_environment(const ReadVariable& variable);
 std::optional<RankEnvironment> rank_environment();
 
+// Returns the seconds that an environment variable gives, nothing if it is unset or empty. Throws
+// UsageError unless they are a positive number, at most a million.
+std::optional<double> seconds_variable(const char* name);
+
 // Returns the CUDA_VISIBLE_DEVICES that shows this rank the GPU of its local rank: one of the
 // `visible` ones, or of the machine's `gpus` if the variable is not set (""; 0: not known). Under
 // srun a single visible GPU is the rank's own already. Throws UsageError if this machine has fewer

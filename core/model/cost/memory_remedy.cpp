@@ -1,6 +1,6 @@
-// Candidate changes are planned in order of their cost: first those that only take time (head_mb,
-// recompute, smaller micro-batches), then those that train something else (an adapter, bf16). The
-// first that fits wins.
+// Candidate changes are planned in the order of their cost: first those that only take time
+// (head_mb, recompute, smaller micro-batches), then those that train something else (an adapter,
+// bf16). The first one that fits is proposed.
 
 #include "core/model/cost/memory_remedy.h"
 
@@ -20,8 +20,20 @@ constexpr int64_t kTokenStep = 64;  // granularity of a proposed batch.max_token
 
 // Settings that change together; one that has its value already is left out of the text.
 struct CandidateChange {
-  bool little_head = false, recompute = false, fewer_tokens = false, adapter = false,
-       narrow = false;
+  bool small_head = false, recompute = false, fewer_tokens = false, adapter = false, narrow = false;
+};
+
+// In the order of their cost.
+constexpr CandidateChange kChanges[] = {
+    {.small_head = true},
+    {.recompute = true},
+    {.small_head = true, .recompute = true},
+    {.fewer_tokens = true},
+    {.small_head = true, .recompute = true, .fewer_tokens = true},
+    {.adapter = true},
+    {.adapter = true, .narrow = true},
+    {.recompute = true, .adapter = true, .narrow = true},
+    {.small_head = true, .recompute = true, .fewer_tokens = true, .adapter = true, .narrow = true},
 };
 
 void with_tokens(MemoryShape& shape, int64_t tokens) {
@@ -47,9 +59,9 @@ class ChangeSearch {
   // Returns `change` with the largest micro-batch that fits, if there is one.
   std::optional<MemoryRemedy> first(const CandidateChange& change) const {
     if (!change.fewer_tokens) return fitting(change, tokens_);
-    // Downwards by a sixteenth at a time: a plan takes long for a search token by token, and a
-    // suggestion needs no more precision.
-    // No row is split over micro-batches, so the longest one sets the least size.
+    // No unit is split over micro-batches, so the longest one sets the least size. The search goes
+    // down by a sixteenth at a time: a plan takes too long to try every size, and a suggestion
+    // needs no more precision.
     const int64_t least = (longest_ + kTokenStep - 1) / kTokenStep * kTokenStep;
     for (int64_t tokens = (tokens_ - 1) / kTokenStep * kTokenStep;
          tokens >= std::max(least, kTokenStep);
@@ -79,7 +91,7 @@ class ChangeSearch {
       MemoryShape& shape = model.shape;
       // A frozen model has settings of its own, which the change leaves as they are.
       if (shape.frozen) continue;
-      if (change.little_head) shape.head_mb = std::min(shape.head_mb, kSmallHeadMb);
+      if (change.small_head) shape.head_mb = std::min(shape.head_mb, kSmallHeadMb);
       if (change.recompute) shape.recompute = true;
       if (change.adapter && !shape.adapter) shape.adapter = AdapterOptions{};
       if (change.narrow && shape.dtype == c10::ScalarType::Float) {
@@ -93,19 +105,20 @@ class ChangeSearch {
 
   std::string text_of(const CandidateChange& change) const {
     std::string text;
-    const auto say = [&](bool wanted, const std::string& setting, const auto& differs) {
+    // Adds a setting that is wanted and has another value in some trained model.
+    const auto add = [&](bool wanted, const std::string& setting, const auto& differs) {
       const bool any = std::any_of(models_.begin(), models_.end(), [&](const PlannedModel& model) {
         return !model.shape.frozen && differs(model.shape);
       });
       if (wanted && any) add_item(text, setting);
     };
-    say(change.adapter, "lora = { rank = 16 }",
+    add(change.adapter, "lora = { rank = 16 }",
         [](const MemoryShape& shape) { return !shape.adapter; });
-    say(change.recompute, "recompute = true",
+    add(change.recompute, "recompute = true",
         [](const MemoryShape& shape) { return !shape.recompute; });
-    say(change.narrow, "dtype = \"bf16\"",
+    add(change.narrow, "dtype = \"bf16\"",
         [](const MemoryShape& shape) { return shape.dtype == c10::ScalarType::Float; });
-    say(change.little_head, fmt::format("head_mb = {}", kSmallHeadMb),
+    add(change.small_head, fmt::format("head_mb = {}", kSmallHeadMb),
         [](const MemoryShape& shape) { return shape.head_mb > kSmallHeadMb; });
     return text;
   }
@@ -121,18 +134,7 @@ std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& mod
                                             int64_t longest,
                                             const std::function<bool(int64_t)>& fits) {
   const ChangeSearch search(models, longest, fits);
-  for (const CandidateChange& change :
-       {CandidateChange{.little_head = true}, CandidateChange{.recompute = true},
-        CandidateChange{.little_head = true, .recompute = true},
-        CandidateChange{.fewer_tokens = true},
-        CandidateChange{.little_head = true, .recompute = true, .fewer_tokens = true},
-        CandidateChange{.adapter = true}, CandidateChange{.adapter = true, .narrow = true},
-        CandidateChange{.recompute = true, .adapter = true, .narrow = true},
-        CandidateChange{.little_head = true,
-        .recompute = true,
-        .fewer_tokens = true,
-        .adapter = true,
-        .narrow = true}}) {
+  for (const CandidateChange& change : kChanges) {
     if (auto found = search.first(change)) return found;
   }
   return std::nullopt;

@@ -17,8 +17,8 @@ struct MemoryRemedy {
   int64_t bytes = 0;  // upper bound of the run with the change
 };
 
-// Returns the first change that fits, in order from changes that cost a little time to changes that
-// train something else; none if none fits.
+// Returns the first change that makes the run fit. Changes that only cost time come first, changes
+// that train something else last. Returns nothing if none is enough.
 //   longest  tokens of the longest unit, the lower limit of a micro-batch
 //   fits     true if a run of that many bytes fits
 std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& models,
@@ -26,7 +26,7 @@ std::optional<MemoryRemedy> smallest_remedy(const std::vector<PlannedModel>& mod
                                             const std::function<bool(int64_t)>& fits);
 
 // Throws Error if the models of a run need more than held + available. The message has the need by
-// kind, the available memory, and the smallest change of the configuration that fits, if any.
+// kind, the available memory, and the smallest change of the configuration that makes the run fit.
 //   longest    tokens of the longest pair or sequence, the lower limit of a micro-batch
 //   held       bytes of the plan that are allocated already
 //   available  0: unknown, nothing is refused

@@ -1,5 +1,5 @@
-// Checks that a row's result does not depend on the other rows: all rows of sine waves against some
-// of them, at widths with and without a vector tail.
+// Rows of sine waves are computed all together and some of them again; a row must have the same
+// bits, at widths with and without a vector tail.
 
 #include "core/model/cost/row_probe.h"
 
@@ -44,7 +44,7 @@ at::Tensor head_logprob(const at::Tensor& x) {
 
 bool keeps_bits(const RowOperation& operation, int64_t width) {
   const at::Tensor x = probe_rows(kProbeRows, width), all = operation.apply(x);
-  // The first, middle and last rows: a library may treat those that are left after whole tiles
+  // The first, middle and last rows: a library may treat the rows after its last whole tile
   // differently.
   for (const int64_t n : {1, 2, 3, 7, 16, 33}) {
     for (const int64_t from : {int64_t{0}, (kProbeRows - n) / 2, kProbeRows - n}) {
@@ -86,7 +86,7 @@ std::vector<std::string> find_dependent_rows(const std::vector<RowOperation>& op
   const at::NoGradGuard no_grad;
   std::vector<std::string> found;
   for (const RowOperation& operation : operations) {
-    // Less than a vector, whole vectors, and two widths with a rest.
+    // Less than a vector, whole vectors, and two widths with a tail.
     for (const int64_t width : {6, 16, 100, 577}) {
       if (keeps_bits(operation, width)) continue;
       found.push_back(operation.name);

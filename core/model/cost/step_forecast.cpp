@@ -1,5 +1,5 @@
-// Micro-batch m belongs to rank m mod n. With s = (n - 1) / n a rank sends 4 N s bytes of
-// gradients.
+// Micro-batch m of a step belongs to rank m mod n. For N trained elements a rank sends 4 N (n - 1)
+// / n bytes of gradients after each of its micro-batches.
 
 #include "core/model/cost/step_forecast.h"
 
@@ -16,11 +16,11 @@ namespace {
 
 constexpr int64_t kGb = 1'000'000'000;
 
-// Weights that are still under way at level 2 when a step begins: kGathersInFlight of
+// Weights that are still being sent at level 2 when a step begins: kGathersInFlight of
 // core/train/weight_gather.cpp, each of the least size that core/dist/flat_index.h gives a bucket.
 constexpr double kLateBytes = 4 * (16 << 20);
 
-// The micro-batches that ranks compute at a time, in seconds. They wait for the largest one.
+// One micro-batch on every rank, in seconds. All ranks wait for the slowest one.
 struct Round {
   double forward = 0, backward = 0, all = 0;
 };
@@ -53,7 +53,7 @@ std::vector<Round> rounds_of(const StepWork& work, const StepRates& rates, int64
 }  // namespace
 
 // NVIDIA's data sheets: H100 and H200 SXM (989 TFLOP/s, NVLink 900 GB/s both ways, a 400 Gbit/s
-// adapter for each GPU of a DGX), A100 SXM (312, 600, 200).
+// adapter for each GPU of a DGX), A100 SXM (312 TFLOP/s, 600 GB/s, 200 Gbit/s).
 const std::vector<ClusterDevice>& cluster_devices() {
   static const std::vector<ClusterDevice> all = {
       {"a100", 80 * kGb, 312e12, 2.04e12, 300e9, 25e9},
@@ -101,7 +101,7 @@ StepForecast forecast_step(const StepWork& work, const StepRates& rates, int64_t
   out.update_s = kUpdateBytes * held / rates.memory;
   if (ranks == 1 || rounds.empty()) return out;
   const double gradients = 4 * work.trained * share;
-  const double after = level >= 3 ? 0 : 4 * work.trained * share;
+  const double after = level >= 3 ? 0 : gradients;
   double fetched = 0;
   if (level >= 1) fetched += work.element * work.frozen * share;
   if (level >= 3) fetched += 2 * work.element * work.weights * share;

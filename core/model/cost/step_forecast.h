@@ -8,11 +8,11 @@
 
 namespace xrun {
 
-// A GPU and the links of its machine, by their data sheets. Rates are per GPU and direction.
+// A GPU and the links of its machine, from their data sheets. Rates are per GPU and direction.
 struct ClusterDevice {
   std::string_view name;
   int64_t memory = 0;    // bytes
-  double flops = 0;      // dense bf16 products
+  double flops = 0;      // FLOP/s of dense bf16 products
   double bandwidth = 0;  // bytes/s of its memory
   double near_link = 0;  // bytes/s to GPUs of its machine
   double far_link = 0;   // bytes/s to other machines
@@ -21,7 +21,7 @@ struct ClusterDevice {
 
 // The devices with a data sheet.
 const std::vector<ClusterDevice>& cluster_devices();
-// Returns the device of a name. Throws UsageError with the known ones.
+// Returns the device with this name. Throws UsageError with the known names.
 const ClusterDevice& cluster_device(std::string_view name);
 
 // Shares of the published rates that a step reaches.
@@ -44,16 +44,16 @@ struct PassRates {
 // The rates of one process in a step.
 struct StepRates {
   PassRates blocks, head;
-  double micro_s = 0;    // of a micro-batch outside blocks and head: the embedding
+  double micro_s = 0;    // seconds of a micro-batch outside blocks and head: the embedding
   double memory = 0;     // bytes/s of the update and of sums of gradients
   double link = 0;       // bytes/s that it sends to the others
   bool overlaps = true;  // computation hides exchanges; false: the same cores do both
 };
 
-// Returns the rates of one of so many GPUs by its data sheet: those of other machines are slower to
-// reach.
+// Returns the rates of one of `gpus` GPUs by its data sheet. If they fill more than one machine,
+// the link is the slower one between machines.
 StepRates published_rates(const ClusterDevice& device, const RateShares& shares, int64_t gpus);
-// Returns bytes/s between so many GPUs by the data sheet.
+// Returns the bytes/s of that link, without RateShares.
 double published_link(const ClusterDevice& device, int64_t gpus);
 
 // FLOPs of one part of a micro-batch.
@@ -66,7 +66,7 @@ struct MicroWork {
   PassWork blocks, head;
 };
 
-// One step of a run, whole.
+// The work of a step, over all processes.
 struct StepWork {
   std::vector<MicroWork> micros;
   double weights = 0, trained = 0;  // elements
@@ -85,12 +85,13 @@ struct StepForecast {
   double step_s() const { return compute_s + update_s + exposed_s; }
 };
 
-// Returns the forecast of `ranks` processes at a dist.level, for the one with the most
-// micro-batches. It sends (docs/distributed.md): gradients after each of its micro-batches, while
-// that backward and the next forward run; after the update, in fp32, at level 0 the gradients,
-// unhidden, and at levels 1 and 2 the weights, while the next forward runs (at level 2 only the
-// last four buckets, of 16 MiB); from level 1 on the weights of frozen models once for each
-// micro-batch, and at level 3 its own twice, in the compute type, while it computes.
+// Returns the forecast for `ranks` processes at a dist.level: that of the process with the most
+// micro-batches. A process sends (docs/distributed.md):
+//   gradients       fp32, after each micro-batch; hidden by that backward and the next forward
+//   after a step    fp32; the gradients at level 0, not hidden, or the weights at levels 1 and 2,
+//                   hidden by the next forward (at level 2 only the last four buckets of 16 MiB)
+//   frozen weights  from level 1 on, once for each micro-batch; hidden by its computation
+//   own weights     at level 3, in the compute type, twice for each micro-batch; hidden likewise
 StepForecast forecast_step(const StepWork& work, const StepRates& rates, int64_t ranks,
                            int64_t level);
 

@@ -1,5 +1,5 @@
-// Sequences become items: the rows of one against its own keys, and those of neighbours against the
-// keys that they share. Items of similar sizes become one call.
+// A sequence becomes an item of its rows against its own keys; neighbours that share keys become
+// one item of all their rows against these. Items of similar sizes become one call.
 
 #include "core/model/ops/cached_calls.h"
 
@@ -26,10 +26,10 @@ struct CachedItem {
   int64_t count() const { return std::ssize(blocks); }
 };
 
-// Index tensors that reach the device in one copy.
+// Collects index tensors and sends them to the device in one copy.
 class IndexCopy {
  public:
-  // `to` must exist until send().
+  // `to` must outlive send().
   void add(at::Tensor& to, const std::vector<int64_t>& values, std::vector<int64_t> sizes) {
     wanted_.push_back({&to, std::ssize(values_), std::ssize(values), std::move(sizes)});
     values_.insert(values_.end(), values.begin(), values.end());
@@ -89,8 +89,8 @@ class CallPlan {
   }
 
  private:
-  // The number of full blocks that both begin with. Only full blocks are shared, and none of them
-  // holds a new token.
+  // Returns the number of blocks that both begin with. Only full blocks without a new token are
+  // ever in two sequences.
   static int64_t common(const CachedSequence& a, const CachedSequence& b) {
     if (a.tokens == 0 || b.tokens == 0) return 0;
     const auto [end, unused] =
@@ -107,13 +107,13 @@ class CallPlan {
     }
   }
 
-  // Elements of a call.
+  // Returns the fp32 elements of a call, as kCachedCallElements counts them.
   int64_t cost(int64_t items, int64_t rows, int64_t blocks) const {
     return items * blocks * sizes_.block *
            (2 * sizes_.kv_heads * sizes_.head_dim + rows * sizes_.heads);
   }
 
-  // Items of similar sizes go together; padding at most doubles a call.
+  // Groups items of similar sizes into calls; padding at most doubles a call.
   std::vector<std::vector<CachedItem>> batches(std::vector<CachedItem> items) const {
     std::stable_sort(items.begin(), items.end(), [](const CachedItem& a, const CachedItem& b) {
       return std::pair(a.rows(), a.count()) < std::pair(b.rows(), b.count());
@@ -121,12 +121,15 @@ class CallPlan {
     std::vector<std::vector<CachedItem>> all;
     int64_t rows = 0, blocks = 0, sum = 0;
     for (const CachedItem& item : items) {
-      rows = std::max(rows, item.rows()), blocks = std::max(blocks, item.count());
+      rows = std::max(rows, item.rows());
+      blocks = std::max(blocks, item.count());
       sum += cost(1, item.rows(), item.count());
       const int64_t padded = all.empty() ? 0 : cost(std::ssize(all.back()) + 1, rows, blocks);
       if (all.empty() || padded > std::min(kCachedCallElements, 2 * sum)) {
         all.emplace_back();
-        rows = item.rows(), blocks = item.count(), sum = cost(1, rows, blocks);
+        rows = item.rows();
+        blocks = item.count();
+        sum = cost(1, rows, blocks);
       }
       all.back().push_back(item);
     }
@@ -143,17 +146,22 @@ class CallPlan {
     const int64_t B = std::ssize(items);
     int64_t n = 0, b = 0;
     for (const CachedItem& item : items) {
-      n = std::max(n, item.rows()), b = std::max(b, item.count());
+      n = std::max(n, item.rows());
+      b = std::max(b, item.count());
     }
     std::vector<int64_t> blocks, start, end, queries, positions, rows, unpadded;
     for (const CachedItem& item : items) {
-      start.push_back(item.start), end.push_back(item.end);
+      start.push_back(item.start);
+      end.push_back(item.end);
       for (int64_t i = 0; i < b; ++i) {
         blocks.push_back(item.blocks[static_cast<size_t>(i < item.count() ? i : 0)]);
       }
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = i < item.rows() ? item.first + i : item.first;
-        if (i < item.rows()) unpadded.push_back(std::ssize(queries)), rows.push_back(row);
+        if (i < item.rows()) {
+          unpadded.push_back(std::ssize(queries));
+          rows.push_back(row);
+        }
         queries.push_back(row);
         positions.push_back(positions_[static_cast<size_t>(row)]);
       }

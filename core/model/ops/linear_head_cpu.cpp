@@ -1,4 +1,4 @@
-// The CPU form of xrun::linear_head: products a block of rows at a time, and a row kernel on each
+// xrun::linear_head on the CPU: logits of one block of rows at a time, and a row kernel on each
 // block.
 
 #include <ATen/Parallel.h>
@@ -23,17 +23,17 @@ namespace {
 
 at::Tensor dense_floats(const at::Tensor& x) { return x.to(at::kFloat).contiguous(); }
 
-// Loss rows that read one hidden row. Neighbours of equal index share its logits: the children of a
-// token in a folded pack.
+// The hidden rows that loss rows read. Neighbouring loss rows of equal index, such as the children
+// of a token in a folded pack, share one hidden row and its logits.
 struct RowsByHidden {
   std::vector<int64_t> first;  // [U+1], the first loss row of each hidden row; empty: one for each
   at::Tensor index;            // [U], the hidden rows
 
-  // For the kernels, from hidden row `begin`.
+  // Returns the kernels' view of `first` from hidden row `begin` on; null: one loss row for each.
   const int64_t* from(int64_t begin) const { return first.empty() ? nullptr : &first[begin]; }
 };
 
-// `share` only where the kernels can: targets alone, at temperature 1.
+// `share` only if the kernels can share rows: for targets alone, at temperature 1.
 RowsByHidden rows_by_hidden(const at::Tensor& index, bool share) {
   const int64_t* const row = index.const_data_ptr<int64_t>();
   std::vector<int64_t> first;
@@ -50,7 +50,7 @@ struct HeadRowOutputs {
   at::Tensor logprob, entropy, lse, top_logprob, top_id;
 };
 
-// Filled by the kernels; a width of 0 is an output that nobody asked for.
+// Returns outputs for the kernels to fill; one that nobody asked for has size 0.
 HeadRowOutputs make_outputs(const at::Tensor& target, int64_t hidden_rows, bool entropy,
                             int64_t top_k) {
   // logprob [R] or [R, N]; entropy [R] or [0]; lse [U]; top_logprob, top_id [R, k].
@@ -79,8 +79,8 @@ kernels::HeadRows head_rows(const HeadRowOutputs& out, const at::Tensor& ids, co
   return rows;
 }
 
-// Softmax and log-probabilities of the hidden rows z [n, V], whose first is row `begin` of the
-// whole.
+// Computes log-probabilities from the logits z [n, V] of the hidden rows from `begin` on. With
+// `keep` it replaces the logits by softmax minus one-hot.
 void softmax_block(const at::Tensor& z, int64_t begin, const RowsByHidden& shared,
                    const at::Tensor& target, const HeadRowOutputs& out, bool keep) {
   const int64_t width = z.size(1);
@@ -99,7 +99,7 @@ void softmax_block(const at::Tensor& z, int64_t begin, const RowsByHidden& share
   });
 }
 
-// The same rows again, as softmax minus one-hot.
+// Replaces logits that were computed again by softmax minus one-hot.
 void recompute_softmax(const at::Tensor& z, int64_t begin, const RowsByHidden& shared,
                        const at::Tensor& target, const at::Tensor& lse) {
   const int64_t width = z.size(1), offset = shared.first.empty() ? begin : 0;
@@ -148,13 +148,13 @@ linear_head_forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, cons
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};
 }
 
-// Turns logits into dz; dense.
+// The gradients of the rows' outputs, which turn logits into dz. All tensors are contiguous.
 struct HeadRowGradients {
   at::Tensor grad, ids, grad_lse, lse, grad_entropy, entropy;
   int64_t columns;
   float scale;
 
-  // dz [n, V] of the logits z [n, V], whose first row is `begin`; dz may be z.
+  // Writes dz [n, V] for the logits z [n, V] of the rows from `begin` on; dz may be z.
   void apply(const at::Tensor& z, const at::Tensor& dz, int64_t begin) const {
     const int64_t vocab = z.size(1), per_row = ids_per_row(ids);
     const float* const logits = z.const_data_ptr<float>();
@@ -194,7 +194,7 @@ void check_gradients(const at::Tensor& grad_lse, const at::Tensor& grad_entropy,
   check_sizes("linear_head", "entropy", entropy, {rows});
 }
 
-// The sum of a row's gradients, negated, [U].
+// Returns the negated sum of the gradients of each hidden row, [U].
 at::Tensor negative_sums(const at::Tensor& grad, const RowsByHidden& shared) {
   if (shared.first.empty()) return grad.neg();
   const at::Tensor sums = at::empty(shared.index.sizes(), grad.options());

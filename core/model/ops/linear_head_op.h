@@ -1,5 +1,6 @@
 #pragma once
-// The halves of xrun::linear_head that every device implements, and the checks before them.
+// The forward and the backward of xrun::linear_head, which every device implements, and the checks
+// of their arguments.
 
 #include <ATen/core/Tensor.h>
 
@@ -11,13 +12,14 @@
 namespace xrun {
 
 // Returns, in this order:
-//   logprob              with the sizes of target
-//   entropy, lse         [R] or, if it is not wanted, [0]; [R]
+//   logprob              [R] or [R, M], as target
+//   entropy              [R], or [0] if it is not wanted
+//   lse                  [R]
 //   top_logprob, top_id  [R, k]
 //   x                    [R, D], the gathered rows
 //   saved_rows           [n, V] logits, or softmax minus one-hot if wants_targets_alone
-// If wants_targets_alone, neighbours of equal index share a row of lse, x and saved_rows on the
-// CPU.
+// All but top_id are float32. If wants_targets_alone, neighbouring rows of equal index share a row
+// of lse, x and saved_rows on the CPU: these then have U <= R rows.
 using LinearHeadForward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
         const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,
@@ -25,7 +27,7 @@ using LinearHeadForward =
         int64_t head_mb, bool lse);
 
 // Returns dhidden [T, D] and dweight [V, D], undefined if not wanted.
-//   grad, ids     [R, N], those of the targets and of the top k side by side; [R] with `alone`
+//   grad, ids     [R, N], of the targets and of the top k side by side; [R] with `alone`
 //   grad_lse      [R]
 //   grad_entropy  [R], or [0] for none
 //   alone         wants_targets_alone of the forward; grad_lse and grad_entropy are then ignored
@@ -60,7 +62,7 @@ void check_head_options(const HeadInputs& inputs, double temperature, int64_t to
 // Throws Error unless hidden [n, D] and weight [V, D] are floating, of one type and device.
 void check_head_logits(const at::Tensor& hidden, const at::Tensor& weight);
 
-// Arguments of a backward besides HeadInputs: the gradient, and tensors that the forward saved.
+// The other arguments of a backward: the gradient, and the tensors that the forward saved.
 struct HeadSaved {
   const at::Tensor& grad;        // floating, sizes as target
   const at::Tensor& lse;         // [U <= R] float32

@@ -17,11 +17,10 @@ constexpr size_t kSharedBytes = 20;  // shown before the first difference
 
 std::string text_of(const Json* value) { return value == nullptr ? "absent" : dump_json(*value); }
 
-// The bytes of a long text around byte `at`, cut between characters.
+// Returns the bytes of a long text around byte `at`, cut between characters.
 std::string excerpt(const std::string& text, size_t at) {
   if (text.size() <= kShownBytes) return text;
-  // The difference is shown with some text before it, and the excerpt is filled to its size at the
-  // end of a long text.
+  // Begins a little before the difference, but early enough to fill the excerpt.
   size_t begin = std::min(at < kSharedBytes ? 0 : at - kSharedBytes, text.size() - kShownBytes);
   while (begin > 0 && is_continuation(text[begin])) --begin;
   return (begin > 0 ? "..." : "") + shortened(text.substr(begin), kShownBytes);
@@ -57,7 +56,7 @@ void compare(const Json* before, const Json* now, const std::string& path,
   }
   if (both && *before == *now) return;
   const std::string from = text_of(before), to = text_of(now);
-  // Texts of both sides are cut at the same byte, so that their excerpts can be compared.
+  // Both sides are shown from about the same byte, so that a reader can compare them.
   const auto apart = std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first;
   const auto at = static_cast<size_t>(apart - from.begin());
   out.push_back({path, excerpt(from, at), excerpt(to, at)});

@@ -10,9 +10,9 @@ namespace xrun {
 
 // One differing field; a side that lacks the field reads "absent".
 struct Difference {
-  std::string path;    // "config.optim.lr", "data.1.path" (list elements count from 1)
-  std::string before;  // as JSON; of a long value some 60 bytes where the two begin to differ
-  std::string now;
+  std::string path;  // "config.optim.lr", "data.1.path" (list elements count from 1)
+  // As JSON. Of a long value some 60 bytes are shown, from about where the two begin to differ.
+  std::string before, now;
 };
 
 // Returns the differences in the order of `before`, then of keys that only `now` has. Two objects

@@ -61,6 +61,12 @@ int64_t floor_remainder(int64_t a, int64_t b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+double power(double base, double exponent) {
+  // Python raises ZeroDivisionError, where pow() would give infinity.
+  XRUN_JINJA_CHECK(!(base == 0 && exponent < 0), "0.0 cannot be raised to a negative power");
+  return std::pow(base, exponent);
+}
+
 Value integer_binary(std::string_view op, int64_t a, int64_t b) {
   int64_t out = 0;
   if (op == "+") return Value::integer(checked(__builtin_add_overflow(a, b, &out), out));
@@ -69,11 +75,7 @@ Value integer_binary(std::string_view op, int64_t a, int64_t b) {
   if (op == "//") return Value::integer(floor_divide(a, b));
   if (op == "%") return Value::integer(floor_remainder(a, b));
   if (op == "**" && b >= 0) return Value::integer(integer_power(a, b));
-  if (op == "**") {
-    // Python raises ZeroDivisionError, where pow() would give infinity.
-    XRUN_JINJA_CHECK(a != 0, "0.0 cannot be raised to a negative power");
-    return Value::number(std::pow(static_cast<double>(a), static_cast<double>(b)));
-  }
+  if (op == "**") return Value::number(power(static_cast<double>(a), static_cast<double>(b)));
   XRUN_JINJA_CHECK(b != 0, "division by zero");
   return Value::number(static_cast<double>(a) / static_cast<double>(b));
 }
@@ -82,7 +84,7 @@ Value float_binary(std::string_view op, double a, double b) {
   if (op == "+") return Value::number(a + b);
   if (op == "-") return Value::number(a - b);
   if (op == "*") return Value::number(a * b);
-  if (op == "**") return Value::number(std::pow(a, b));
+  if (op == "**") return Value::number(power(a, b));
   XRUN_JINJA_CHECK(b != 0, "float division by zero");
   if (op == "/") return Value::number(a / b);
   // fmod has the sign of the dividend, Python's % that of the divisor.

@@ -101,12 +101,18 @@ bool less(const Value& a, const Value& b, Budget& budget, const char* symbol) {
   }
   if (a.is_integral() && b.is_integral()) return a.as_int() < b.as_int();
   if (a.is_numeric() && b.is_numeric()) return order_numbers(a, b) == std::partial_ordering::less;
-  // The bytes of UTF-8 have the order of code points.
-  if (a.is_text() && b.is_text()) return a.bytes() < b.bytes();
+  if (a.is_text() && b.is_text()) {
+    budget.charge_bytes(std::min(a.bytes().size(), b.bytes().size()));
+    // The bytes of UTF-8 have the order of code points.
+    return a.bytes() < b.bytes();
+  }
   const bool lists = a.is_list() && b.is_list() && a.list().style == b.list().style &&
                      a.list().style <= ListStyle::kTuple;
-  XRUN_JINJA_CHECK(lists, "'{}' not supported between instances of '{}' and '{}'", symbol,
-                   type_name(a), type_name(b));
+  // compare() exchanges the sides of these two; the message has them as the template does.
+  const std::string_view op = symbol;
+  const bool exchanged = op == ">" || op == "<=";
+  XRUN_JINJA_CHECK(lists, "'{}' not supported between instances of '{}' and '{}'", op,
+                   type_name(exchanged ? b : a), type_name(exchanged ? a : b));
   const std::vector<Value>& x = a.list().items;
   const std::vector<Value>& y = b.list().items;
   for (size_t i = 0; i < x.size() && i < y.size(); ++i) {

@@ -97,8 +97,8 @@ Value slice_text_points(const Value& value, const Stride& stride, int64_t length
   std::vector<uint32_t> starts;  // byte of each code point, and the end
   starts.reserve(static_cast<size_t>(length) + 1);
   for (size_t at = 0; at < text.bytes.size(); at += read_utf8(text.bytes, at).size) {
-    starts.push_back(
-        static_cast<uint32_t>(at));  // as text_length() counts them: an invalid byte is one too
+    // As text_length() counts them: an invalid byte is one too.
+    starts.push_back(static_cast<uint32_t>(at));
   }
   starts.push_back(static_cast<uint32_t>(text.bytes.size()));
   TextBuilder out;

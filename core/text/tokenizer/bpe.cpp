@@ -64,7 +64,7 @@ void Bpe::tokenize(std::string_view text, std::span<const ByteRange> pieces,
 
 SafeSplit Bpe::split_after(SafeSplit split) const {
   finish_loading();
-  // kPiece is a border of any model; kMark is one where the model cuts at its marks.
+  // Every model stops at the end of a piece; this one stops at a mark too if it cuts there.
   const bool cuts =
       split == SafeSplit::kPiece || (split == SafeSplit::kMark && !word_mark_.empty());
   return cuts ? SafeSplit::kPiece : SafeSplit::kNone;
@@ -87,7 +87,7 @@ bool Bpe::hash_rules(Hasher& hasher) const {
 
 void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
                        std::vector<ByteRange>& words) const {
-  // Cut only at the end, so that positions stay those of the text.
+  // Shortened only at its end, so that offsets are still those of the text.
   const std::string_view bytes = text.substr(0, piece.end);
   const size_t size = word_mark_.size();
   for (size_t from = piece.begin, at = from; at < bytes.size(); from = at) {
@@ -99,10 +99,10 @@ void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
 }
 
 void Bpe::merge_word(std::string_view word, std::vector<ModelToken>& symbols) const {
-  int32_t id = -1;
-  // Without this a piece whose merges do not lead to it would never be found.
-  if (options_.ignore_merges && is_whole_token(word, id)) {
-    symbols.push_back({id, 0, uint32_t(word.size())});
+  // The vocabulary may have words that no sequence of merges produces.
+  const std::optional<int32_t> id = options_.ignore_merges ? whole_token_id(word) : std::nullopt;
+  if (id) {
+    symbols.push_back({*id, 0, uint32_t(word.size())});
     return;
   }
   if (maps_bytes_) {
@@ -113,15 +113,11 @@ void Bpe::merge_word(std::string_view word, std::vector<ModelToken>& symbols) co
   merge_symbols(merges_, symbols);
 }
 
-bool Bpe::is_whole_token(std::string_view word, int32_t& id) const {
+std::optional<int32_t> Bpe::whole_token_id(std::string_view word) const {
+  if (!maps_bytes_) return vocabulary_.find(word);
   std::string spelling;
-  if (maps_bytes_) {
-    append_spelled(spelling, word);
-    word = spelling;
-  }
-  const std::optional<int32_t> found = vocabulary_.find(word);
-  if (found) id = *found;
-  return found.has_value();
+  append_spelled(spelling, word);
+  return vocabulary_.find(spelling);
 }
 
 void Bpe::split_bytes(std::string_view word, std::vector<ModelToken>& symbols) const {
@@ -170,7 +166,7 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
 }
 
 void Bpe::add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const {
-  // Without an unknown token the character is dropped, as in the package.
+  // Without an unknown token the character is dropped, as in Hugging Face's tokenizers.
   if (options_.unk_token.empty()) return;
   if (unk_id_ < 0) throw_no_unknown_token(options_.unk_token);
   // Only neighbours fuse: a known token in between ends the run.

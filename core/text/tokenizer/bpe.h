@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "core/text/tokenizer/bpe_merge.h"
 #include "core/text/tokenizer/piece_cache.h"
@@ -29,8 +30,8 @@ using ReadMerges = std::function<BpeMerges(const Vocabulary&)>;
 
 class Bpe : public TokenModel {
  public:
-  // finish_loading(), or else the first text, calls `read_merges`. maps_bytes: see ModelSource; it
-  // excludes prefix, suffix and byte_fallback.
+  // finish_loading(), or else the first text, calls `read_merges`.
+  //   maps_bytes  as ModelSource has it; excludes prefix, suffix and byte_fallback
   Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes);
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
@@ -50,14 +51,15 @@ class Bpe : public TokenModel {
   // Returns the id of word[begin, end), one character, or -1.
   int32_t character_id(std::string_view word, uint32_t begin, uint32_t end) const;
   void add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const;
-  bool is_whole_token(std::string_view word, int32_t& id) const;
+  // Returns the id of a word that is a token itself.
+  std::optional<int32_t> whole_token_id(std::string_view word) const;
 
   Vocabulary vocabulary_;
   mutable std::once_flag loaded_;
   mutable ReadMerges read_merges_;  // empty afterwards
   mutable MergeTable merges_;
-  // No merge reaches across the front of this character: pieces are cut there, so that the cache
-  // sees words even if no pre-tokenizer cuts. "": pieces are not cut.
+  // No merge crosses the front of this character, so pieces are cut there: the cache then sees
+  // words even if no pre-tokenizer cuts. "": pieces are not cut.
   mutable std::string word_mark_;
   BpeOptions options_;
   bool maps_bytes_;

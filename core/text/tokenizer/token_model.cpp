@@ -1,4 +1,4 @@
-// kModels lists the models; the rest is access to the members of the "model" object.
+// The table of models, and access to the members of the "model" object of a tokenizer.json.
 
 #include "core/text/tokenizer/token_model.h"
 
@@ -60,7 +60,7 @@ std::string ModelSource::type() const {
 }
 
 bool ModelSource::can_map_bytes() const {
-  // With affixes or byte tokens, a byte is spelled differently than in the alphabet.
+  // With affixes or byte tokens, the spelling of a byte is not that of the byte alphabet.
   return type() == "BPE" && text("continuing_subword_prefix").empty() &&
          text("end_of_word_suffix").empty() && !flag("byte_fallback");
 }

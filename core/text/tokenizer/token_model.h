@@ -1,5 +1,5 @@
 #pragma once
-// Models: they turn a piece of text into tokens of the vocabulary.
+// Token models: each turns pieces of text into tokens of its vocabulary.
 
 #include <memory>
 #include <span>
@@ -17,7 +17,7 @@
 
 namespace xrun {
 
-// A token and its bytes of the text that was given to the model.
+// A token and its byte range [begin, end) of the text that the model was given.
 struct ModelToken {
   int32_t id;
   uint32_t begin;
@@ -32,29 +32,29 @@ class TokenModel {
   // and the unknown token is not in the vocabulary.
   virtual void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                         std::vector<ModelToken>& out) const = 0;
-  // tokenize() for a text that does not begin the input.
+  // The same for a text that does not begin the input.
   virtual void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
                               std::vector<ModelToken>& out) const {
     tokenize(text, pieces, out);
   }
-  // tokenize() for text after a split point.
+  // The same for text after a split point.
   virtual void tokenize_rest(std::string_view text, std::span<const ByteRange> pieces,
                              std::vector<ModelToken>& out) const {
     tokenize_inner(text, pieces, out);
   }
-  // Returns kPiece if each side of a split point alone gives the tokens that it has in the whole.
+  // Returns kPiece if each side of such a split point has the same tokens alone as in the whole.
   virtual SafeSplit split_after(SafeSplit split) const {
     return split == SafeSplit::kPiece ? split : SafeSplit::kNone;
   }
-  // Returns the bytes of a text without split points that fit some 600 MB of working memory.
+  // Returns the most bytes without a split point that some 600 MB of working memory can tokenise.
   virtual size_t max_stretch() const { return size_t{12} << 20; }
   virtual const Vocabulary& vocabulary() const = 0;
   // Reads the data that the constructor left for the first text. Throws Error naming file and key.
   virtual void finish_loading() const {}
-  // Adds how the pieces spell a text; the pre-tokenizer's part is known.
+  // Adds the model's part of how pieces spell a text. The earlier stages have added theirs.
   virtual void describe(TextSpelling& spelling) const { spelling.exact = false; }
-  // Adds the rules besides the vocabulary that choose a segmentation: merges, scores. Returns false
-  // if the model does not know them.
+  // Hashes the rules besides the vocabulary that choose a segmentation: merges, scores. Returns
+  // false if the model does not know them.
   virtual bool hash_rules(Hasher& hasher) const {
     (void)hasher;
     return true;
@@ -72,8 +72,8 @@ struct ModelSource {
   std::string_view member(std::string_view key) const;
   // Returns the value of a small member, null if it is missing.
   Json option(std::string_view key) const;
-  // Return a small member; "" and false if it is missing or null. Throw Error naming the path if it
-  // is of another kind.
+  // Return a small member, or "" and false if it is missing or null. Throw Error naming the path if
+  // it is of another kind.
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
   // Returns the "type"; a file older than that key is BPE.
@@ -99,8 +99,8 @@ struct BpeFiles {
   std::string vocab_name;  // for messages
   std::string merges_name;
 };
-// Makes the byte-pair model of the two files. The first text reads the merges: they are more than
-// half of the work, and many commands never tokenise.
+// Makes the byte-pair model of the two files. The merges are read when the first text comes: they
+// are more than half of the work, and many commands never tokenise.
 std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool maps_bytes);
 
 }  // namespace xrun

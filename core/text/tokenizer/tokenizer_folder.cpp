@@ -1,4 +1,4 @@
-// The settings files of a folder, in the precedence of transformers.
+// If the settings files of a folder disagree, the precedence is that of transformers.
 
 #include "core/text/tokenizer/tokenizer_folder.h"
 
@@ -38,7 +38,7 @@ void read_added_decoder(const Json& config, const std::string& file,
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
     XRUN_CHECK(error == std::errc() && end == key.data() + key.size() && token.id >= 0 &&
                    token.id <= Vocabulary::kMaxId,
-               "{}: the key \"{}\" is not an id of 0 to {}", where, key, Vocabulary::kMaxId);
+               "{}: the key \"{}\" is not an id from 0 to {}", where, key, Vocabulary::kMaxId);
     added.push_back(std::move(token));
   }
 }
@@ -48,7 +48,7 @@ void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
   const Json json = read_settings_object(path);
   for (const auto& [content, id] : json.as_object()) {
     XRUN_CHECK(id.is_int() && id.as_int() >= 0 && id.as_int() <= Vocabulary::kMaxId,
-               "{}: the id of \"{}\" is not an integer of 0 to {}", path.string(), content,
+               "{}: the id of \"{}\" is not an integer from 0 to {}", path.string(), content,
                Vocabulary::kMaxId);
     AddedToken token = read_added_token(Json(content), path.string());
     token.id = int32_t(id.as_int());
@@ -56,16 +56,15 @@ void read_added_map(const fs::path& path, std::vector<AddedToken>& added) {
   }
 }
 
-// Special tokens are listed without ids.
+// Adds tokens of roles and lists, whose entries have no ids.
 void add_special_tokens(const std::vector<SpecialToken>& tokens, std::vector<AddedToken>& added) {
   for (const auto& [name, value, where] : tokens) {
     const bool empty = value.is_null() || (value.is_string() && value.as_string().empty());
-    // A role without a token; an entry of a list must not be empty.
+    // A role may have no token; an entry of a list must have one.
     if (empty && !name.empty()) continue;
     AddedToken token = read_added_token(value, where);
     token.special = true;
-    // As in transformers, a special token matches the input itself unless its entry says
-    // otherwise.
+    // As in transformers, a special token matches the raw input unless its entry says otherwise.
     if (value.is_string() || value.find("normalized") == nullptr) token.normalized = false;
     added.push_back(std::move(token));
   }
@@ -77,13 +76,13 @@ void set_template(NamedTexts& out, const std::string& name, std::string text) {
   if (known == out.end()) {
     out.emplace_back(name, std::move(text));
   } else {
-    known->second = std::move(text);  // the last template of a name counts, as in transformers
+    known->second = std::move(text);  // the last template of a name wins, as in transformers
   }
 }
 
 NamedTexts read_template_member(const Json& value, const std::string& where) {
   NamedTexts out;
-  // An empty template is none.
+  // An empty string means that there is no template.
   if (value.is_string()) {
     if (!value.as_string().empty()) set_template(out, "default", value.as_string());
     return out;
@@ -129,7 +128,7 @@ FolderSettings read_folder_settings(const fs::path& dir) {
 
   Json hashed = Json::object();
   for (const auto& [key, value] : out.tokenizer_config.as_object()) {
-    // A template changes no id; a cache's key has it beside this digest.
+    // A template changes no id; the key of a cache has it beside this digest.
     if (key != "chat_template") hashed.set(key, value);
   }
   out.hashed = {{"tokenizer_config", dump_json(hashed)}, {"special_tokens_map", dump_json(map)}};
@@ -164,7 +163,7 @@ NamedTexts read_folder_templates(const fs::path& dir, const Json& config,
                  read_file(dir / kNamedTemplateFolder / file, kMaxSettingsBytes));
   }
   const Json* value = config.find("chat_template");
-  // The member counts only without files.
+  // The member is read only if there are no template files.
   if (!out.empty() || value == nullptr || value->is_null()) return out;
   return read_template_member(*value, config_name + ": chat_template");
 }

@@ -17,19 +17,19 @@ struct FolderSettings {
   Json tokenizer_config = Json::object();
   Json config = Json::object();  // config.json
   TokenNames names;
-  // Tokens to add or to change, in order; a content may repeat. Id -1: the id that it already has,
-  // else the next free one.
+  // Tokens to add or to change, in order; one text may occur several times. Id -1: the id that the
+  // token already has, else the next free one.
   std::vector<AddedToken> added;
   NamedTexts chat_templates;
   std::vector<std::pair<std::string, std::string>> hashed;  // name and text, input of the digest
 };
 
 // Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json, config.json and the
-// files of read_folder_templates, as far as they exist. Throws Error naming file and key.
+// files of read_folder_templates; any of them may be missing. Throws Error naming file and key.
 FolderSettings read_folder_settings(const std::filesystem::path& dir);
 
-// For roles that the folder does not set, uses the class's default if the vocabulary has it, and
-// marks it special.
+// Gives each role that no file sets the default token of the tokenizer's class, if the vocabulary
+// has that token, and marks it special.
 void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
                      const Vocabulary& vocabulary);
 

@@ -1,6 +1,6 @@
 // A shared token is computed once, with one choice of experts, so two segments share a token only
-// if their experts for it are equal. The last token of an answer was never computed by the
-// sampler, so its routes are unknown; it predicts nothing, and the router chooses for it.
+// if their experts for it are equal. The sampler never computed the last token of an answer, so its
+// routes are unknown: the router chooses for it, and it predicts nothing.
 
 #include "core/train/batches/replayed_routes.h"
 

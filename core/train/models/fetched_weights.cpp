@@ -1,5 +1,5 @@
-// Weights of one block at a time are here whole. The buckets of a block follow one another, so a
-// forward fetches ascending buckets and a backward the blocks in descending order.
+// Only the weights of one block at a time are whole. The buckets of a block follow one another, so
+// a forward fetches ascending buckets, and a backward takes the blocks in descending order.
 
 #include "core/train/models/fetched_weights.h"
 
@@ -23,7 +23,7 @@ namespace xrun {
 
 namespace {
 
-// Parameter numbers, those of trained weights first.
+// Returns the numbers of the parameters, those of trained weights first.
 std::vector<size_t> trained_first(const std::vector<RangedParameter>& parameters) {
   std::vector<size_t> numbers(parameters.size());
   std::iota(numbers.begin(), numbers.end(), size_t{0});
@@ -70,24 +70,23 @@ FetchedWeights::FetchedWeights(FetchingRanks& ranks, int64_t number,
     std::fill_n(bucket_of_.begin() + static_cast<int64_t>(first), count, b);
     // A bucket is of one group, whose masters have one type.
     masters_.push_back(parameters[numbers[first]].master);
-    // Padding is sent too, so it is not left uninitialised.
-    // Buckets [0, n) are fetched in the compute type, [n, 2n) are the same ranges as masters.
+    // Zeroed because padding is sent too.
     own_.push_back(
         at::empty({ranges_.size(in_index, ranks.rank())}, options(bucket_count() + b)).zero_());
   }
 }
 
 RangedWeights::HeldRange FetchedWeights::held(size_t parameter) {
-  const MasterRange own = range(tensor_of_[parameter]);
+  const MasterRange own = master_range(tensor_of_[parameter]);
   return {own.begin, own.held.numel()};
 }
 
 void FetchedWeights::put(size_t parameter, const at::Tensor& values) {
   const at::NoGradGuard no_grad;
-  range(tensor_of_[parameter]).held.copy_(values);
+  master_range(tensor_of_[parameter]).held.copy_(values);
 }
 
-RangedWeights::MasterRange FetchedWeights::range(size_t tensor) {
+RangedWeights::MasterRange FetchedWeights::master_range(size_t tensor) {
   const FlatTensor& flat = index_.tensors()[tensor];
   const int64_t first = ranges_.begin(flat.bucket, ranks_.rank());
   const int64_t begin = std::max(flat.offset, first);
@@ -105,7 +104,7 @@ int64_t FetchedWeights::held_bytes() const {
   return bytes;
 }
 
-at::Tensor FetchedWeights::of(size_t tensor, const at::Tensor& bucket) const {
+at::Tensor FetchedWeights::view_of(size_t tensor, const at::Tensor& bucket) const {
   const FlatTensor& flat = index_.tensors()[tensor];
   return bucket.narrow(0, flat.offset, flat.elements).view(flat.shape);
 }
@@ -134,18 +133,19 @@ at::Tensor FetchedWeights::get(size_t parameter) {
   const size_t tensor = tensor_of_[parameter];
   const int64_t bucket = bucket_of_[tensor];
   if (const auto found = fetched_.find(bucket); found != fetched_.end()) {
-    return of(tensor, found->second);
+    return view_of(tensor, found->second);
   }
   if (!fetched_.empty() && !keeps_all_ && block_ != block_of(bucket)) {
-    // An earlier block than the last one: the backward has begun.
+    // This block comes before the last one: the backward has begun.
     backwards_ = bucket < fetched_.begin()->first && !block_of(bucket).empty();
     fetched_.clear();
   }
   block_ = block_of(bucket);
   int64_t next = likely_after(bucket);
-  // The next bucket is sent for while this one is used; a wrong guess costs one transfer.
+  // The next bucket travels while this one is used; a wrong guess costs one transfer.
   if (next >= 0 && fetched_.contains(next)) next = -1;
-  return of(tensor, fetched_[bucket] = ranks_.fetch(number_, bucket, next));
+  fetched_[bucket] = ranks_.fetch(number_, bucket, next);
+  return view_of(tensor, fetched_[bucket]);
 }
 
 at::Tensor FetchedWeights::master(size_t parameter) {
@@ -153,7 +153,7 @@ at::Tensor FetchedWeights::master(size_t parameter) {
   const int64_t bucket = bucket_of_[tensor];
   // One copy serves both types.
   if (masters_[static_cast<size_t>(bucket)] == compute_) return get(parameter);
-  return of(tensor, ranks_.fetch(number_, bucket_count() + bucket));
+  return view_of(tensor, ranks_.fetch(number_, bucket_count() + bucket));
 }
 
 void FetchedWeights::forget() {
@@ -182,8 +182,8 @@ at::Tensor FetchedWeights::range(int64_t bucket) {
 
 namespace {
 
-// The weights [first, second) of a folder whose digests a rank computes: about as many elements for
-// each rank of its group.
+// Returns [first, last), the weights of a folder whose digests this rank computes: about as many
+// elements as every other rank of its group.
 std::pair<size_t, size_t> digest_share(const std::vector<WeightSpec>& specs,
                                        const ReadingGroup& group) {
   std::vector<double> ends;  // elements up to and including each weight

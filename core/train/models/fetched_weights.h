@@ -1,5 +1,6 @@
 #pragma once
-// The weights of a model in ranges over the ranks of a run, fetched block by block.
+// A model's weights divided over the ranks of a run: each rank holds ranges of them, and fetches
+// whole weights block by block.
 
 #include <ATen/core/Tensor.h>
 
@@ -18,13 +19,14 @@
 
 namespace xrun {
 
-// The masters of a model: a rank holds the ranges that RankRanges gives it. In the index trained
-// weights come first, in a group of their own, so that the ranges are those of an optimizer that
-// knows no others. Buckets of the source: those of the index in the compute type, in the order in
-// which a forward needs them, then the same in the type of the masters.
+// The masters of a model. A rank holds the ranges that RankRanges gives it.
+//   index    trained weights come first, in a group of their own: so the ranges of an optimizer,
+//            which knows no other weights, are the same
+//   buckets  those of the index, in the order in which a forward needs them: [0, n) are fetched in
+//            the compute type, [n, 2n) are the same weights in the type of the masters
 class FetchedWeights : public RangedWeights, public RangeSource {
  public:
-  //   number   of this source among those that the ranks offer
+  //   number   of this source: the result of FetchingRanks::offer
   //   compute  type of fetched weights
   FetchedWeights(FetchingRanks& ranks, int64_t number,
                  const std::vector<RangedParameter>& parameters, at::ScalarType compute,
@@ -34,7 +36,8 @@ class FetchedWeights : public RangedWeights, public RangeSource {
   void put(size_t parameter, const at::Tensor& values) override;
   at::Tensor get(size_t parameter) override;
   at::Tensor master(size_t parameter) override;
-  MasterRange range(size_t tensor) override;  // of the index, which begins with the trained ones
+  // Takes any tensor of the index, which numbers the trained weights first.
+  MasterRange master_range(size_t tensor) override;
   int64_t held_bytes() const override;
   void forget() override;
   void keep_all(bool keep) override;
@@ -46,8 +49,9 @@ class FetchedWeights : public RangedWeights, public RangeSource {
  private:
   int64_t bucket_count() const { return std::ssize(order_); }
   const std::string& block_of(int64_t bucket) const;
-  int64_t likely_after(int64_t bucket) const;
-  at::Tensor of(size_t tensor, const at::Tensor& bucket) const;
+  int64_t likely_after(int64_t bucket) const;  // -1: none
+  // Returns a tensor of the index as a view of its bucket.
+  at::Tensor view_of(size_t tensor, const at::Tensor& bucket) const;
 
   FetchingRanks& ranks_;
   int64_t number_;
@@ -61,17 +65,17 @@ class FetchedWeights : public RangedWeights, public RangeSource {
   std::vector<at::ScalarType> masters_;    // [buckets], the type
   std::vector<at::Tensor> own_;            // [buckets], this rank's range of the masters
   std::map<int64_t, at::Tensor> fetched_;  // by bucket, in the compute type
-  std::string block_;                      // of fetched_
+  std::string block_;                      // the block of the last bucket in fetched_
   bool backwards_ = false;                 // blocks are fetched from the last to the first
   bool keeps_all_ = false;
 };
 
-// A model's place among the sources of the ranks, made at the same point of every rank's work,
-// before the model loads: it loads when any rank needs it.
+// Offers a model to the other ranks before it is loaded; it loads on every rank when the first of
+// them needs it. Every rank makes this object at the same point of its work.
 class FetchedModel {
  public:
-  // The ranks share the computation of its digests: each reads some weights of the folder, whose
-  // values it checks. All throw if one finds a fault.
+  // The ranks share the work of its digests: each reads and checks some weights of the folder. If
+  // one finds a fault, all throw.
   //   options  without make_ranged
   //   load     loads the model with in_ranges(options)
   FetchedModel(FetchingRanks& ranks, const std::filesystem::path& dir, const LoadOptions& options,

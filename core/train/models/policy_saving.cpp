@@ -13,7 +13,7 @@ namespace xrun {
 
 at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
   if (!holds_ranges(parameter)) return Trainable::held_master(parameter, begin, size);
-  const RangedWeights::MasterRange own = model().ranged_weights()->range(parameter);
+  const RangedWeights::MasterRange own = model().ranged_weights()->master_range(parameter);
   XRUN_CHECK(own.begin == begin && own.held.numel() == size,
              "an optimizer updates elements {} to {} of {}, of which this rank holds {} to {}",
              begin, begin + size, parameters()[parameter].name, own.begin,
@@ -38,7 +38,7 @@ std::vector<TensorRange> Policy::ranges() const {
   if (!model_ || model_->ranged_weights() == nullptr || model_->adapter()) return out;
   for (size_t i = 0; i < model_->trained_parameters().size(); ++i) {
     const Parameter& parameter = model_->trained_parameters()[i];
-    const RangedWeights::MasterRange own = model_->ranged_weights()->range(i);
+    const RangedWeights::MasterRange own = model_->ranged_weights()->master_range(i);
     out.push_back({parameter.name, parameter.master.sizes().vec(), own.begin, own.held});
   }
   return out;
@@ -98,7 +98,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];
     if (holds_ranges(i)) {
-      const RangedWeights::MasterRange own = model().ranged_weights()->range(i);
+      const RangedWeights::MasterRange own = model().ranged_weights()->master_range(i);
       own.held.copy_(
           tensor.range(parameter.name, parameter.master.sizes(), own.begin, own.held.numel()));
       continue;

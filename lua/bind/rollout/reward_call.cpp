@@ -31,7 +31,8 @@ RewardSettings read_reward_settings(lua_State* L, int i) {
     const auto choice = std::find(field.choices.begin(), field.choices.end(), *name);
     settings.on_error = static_cast<FailedReward>(choice - field.choices.begin());
   }
-  // An environment's options, those of the config's `sampling`, have no default of their own.
+  // The options of an environment come from the config's `sampling` and have no defaults of their
+  // own.
   settings.deadline_s = given.get<double>("deadline_s", settings.deadline_s);
   const ConfigField& deadline = *find_config_field("sampling.deadline_s");
   if (!fits(deadline, Json(settings.deadline_s))) {
@@ -53,14 +54,16 @@ void push_reward_settings(lua_State* L, const RewardSettings& settings) {
 
 double read_reward_value(lua_State* L, int i, const std::string& what, Reward& reward) {
   if (lua_type(L, i) == LUA_TNUMBER && std::isfinite(lua_tonumber(L, i))) return lua_tonumber(L, i);
-  const bool number = lua_type(L, i) == LUA_TNUMBER;
-  const double value = number ? lua_tonumber(L, i) : 0;
+  std::string got = describe_value(L, i);
+  if (lua_type(L, i) == LUA_TNUMBER) {
+    const double value = lua_tonumber(L, i);
+    // NAN drops the sign that a NaN may have, so that no message says "-nan".
+    got = fmt::format("{}", std::isnan(value) ? NAN : value);
+  }
   const char* fix = "";
-  if (lua_isboolean(L, i)) fix = "; write return right and 1 or 0";
+  if (lua_isboolean(L, i)) fix = "; write `return right and 1 or 0`";
   if (lua_isnil(L, i)) fix = "; is a `return` missing?";
-  reward.failure = fmt::format(
-      "{} is {}, wanted a finite number{}", what,
-      number ? fmt::format("{}", std::isnan(value) ? NAN : value) : describe_value(L, i), fix);
+  reward.failure = fmt::format("{} is {}, wanted a finite number{}", what, got, fix);
   return 0;
 }
 
@@ -73,7 +76,7 @@ void read_parts(lua_State* L, int i, Reward& reward) {
         fmt::format("its second value is {}, wanted a table of its parts", describe_value(L, i));
     return;
   }
-  std::string failed;  // the first of the bad parts by name: a table has no order
+  std::string failed;  // the bad part whose name sorts first, since a table has no order
   for (lua_pushnil(L); lua_next(L, i) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) {
       reward.failure =

@@ -152,7 +152,7 @@ void open_rollout_source(LuaState& state) {
       "max_attempts such groups in a row are an error. `round` is the number of prompts "
       "sampled at a time, 0 for as many as groups are missing; surplus groups wait for the "
       "next step. depth steps are sampled ahead, with older weights; groups older than "
-      "`staleness` updates (no limit) are dropped. What waits is saved.",
+      "`staleness` updates (no limit) are dropped. Groups that wait are saved.",
       make_rollouts);
 }
 

@@ -20,7 +20,7 @@ namespace xrun {
 
 namespace {
 
-// The share of peak FLOPs matters to runs that last; a test run should not wait for the probe.
+// The share of peak FLOPs matters to long runs; a short test should not wait for the probe.
 constexpr double kPeakAfterS = 2;
 
 }  // namespace
@@ -80,7 +80,8 @@ void RunReport::write_ledger() {
   session_.data.ledger_text.clear();
 }
 
-// Once: a set is sampled when it is aligned, but sampled answers are seen here first.
+// Warns once a run. Data sets are checked when they are aligned, but sampled answers first come
+// here.
 void RunReport::report_coverage(const Metrics& metrics) {
   constexpr double kLeastCoverage = 0.9;
   const auto coverage = find_metric(metrics, "align/coverage");
@@ -89,7 +90,7 @@ void RunReport::report_coverage(const Metrics& metrics) {
   say(
       fmt::format("warning: step {}: {:.1f} % of the trained tokens are in a chunk with the "
                   "teacher's, the others get no supervision from it; align/wrong, align/one_sided, "
-                  "align/invalid and align/tokens_cut count why",
+                  "align/invalid and align/tokens_cut count the reasons",
                   run_.step(), 100 * *coverage));
 }
 
@@ -117,7 +118,7 @@ void RunReport::log_rollouts(const Metrics& metrics, const BodyRollouts& body) {
   }
 }
 
-// The values of the whole run, also of the processes before this one, are in metrics.jsonl.
+// metrics.jsonl has the values of the whole run, those of earlier processes included.
 void RunReport::add_scores(RunSummary& summary) const {
   if (!has_scores_) return;
   try {
@@ -125,12 +126,13 @@ void RunReport::add_scores(RunSummary& summary) const {
     for (const char* name : {"rollout/reward", "sample/score"}) {
       const MetricSeries* series = logged.find(name);
       if (series == nullptr) continue;
-      summary.scores.push_back({std::string(name).substr(std::string(name).find('/') + 1),
-                                series->steps.front(), series->steps.back(), series->values.front(),
+      const std::string_view full = name;
+      summary.scores.push_back({std::string(full.substr(full.find('/') + 1)), series->steps.front(),
+                                series->steps.back(), series->values.front(),
                                 series->values.back()});
     }
   } catch (const Error&) {
-    // A file that cannot be read ends no finished run.
+    // A finished run does not fail because this file cannot be read.
   }
 }
 
@@ -151,12 +153,12 @@ void RunReport::report_body_copy() {
   copy_reported_ = true;
   session_.console->print_raw(fmt::format(
       "the bodies of this loop make several updates: each begins with a copy of what the run saves "
-      "({} of the host's memory), which an error inside it restores",
+      "({} of the host's memory), which is restored after an error in the body",
       format_bytes(static_cast<double>(run_.body_copy_bytes()))));
 }
 
-// The probe takes 0.2 s, so a run that is over sooner than kPeakAfterS goes without. The peak of a
-// GPU is not measured.
+// The probe takes 0.2 s, so a run shorter than kPeakAfterS goes without it. The peak of a GPU is
+// not measured.
 void RunReport::measure_peak(double reached) {
   if (!measures_peak_ || peak_flops_ >= reached || run_.seconds() < kPeakAfterS) return;
   if (models_.policies.empty()) return;
@@ -177,7 +179,7 @@ void RunReport::end_body(const StepLoop& loop) {
   progress.epoch = std::min(drawn / size, loop.epochs());
   progress.epochs = loop.epochs();
   if (first.queue) {
-    // The rest is projected from the prompts that were drawn so far.
+    // The epochs of the whole loop are projected from the prompts drawn so far.
     progress.epoch = static_cast<double>(first.queue->cursor()) / size;
     progress.epochs =
         progress.epoch * static_cast<double>(progress.total) / static_cast<double>(progress.done);
@@ -205,10 +207,14 @@ void RunReport::show_save(const StepLoop& loop) {
   const std::string text = fmt::format("saved {}", run_.last_checkpoint().string());
   const int64_t every = run_.settings().save_every;
   const bool last = loop.batch_step + 1 == loop.steps;
-  last || (every > 0 && run_.step() % every == 0) ? log_line(text) : say(text);
+  if (last || (every > 0 && run_.step() % every == 0)) {
+    log_line(text);
+  } else {
+    say(text);
+  }
 }
 
-// "step 10  valid  loss 0.0914  accuracy 1.00", for the set whose loss has this name.
+// Prints "step 10  valid  loss 0.0914  accuracy 1.00" for the set whose loss has this name.
 void RunReport::show_evaluation(const Metrics& metrics, const std::string& loss) {
   const std::string set = loss.substr(0, loss.rfind('/'));
   std::string text = fmt::format("step {}  {}  loss {}", run_.step(), set,

@@ -36,9 +36,9 @@ class RunReport {
   // Prints the summary of the run.
   void close(const RunMemory& memory);
 
-  // Takes what the progress line shows, and prints the loss of an evaluation.
+  // Notes the metrics that the progress line shows, and prints the loss of an evaluation.
   void log(const Metrics& metrics);
-  // Takes the metrics of a body's sampled answers, and prints the notices that are due
+  // Notes the metrics of a body's sampled answers, and prints the notices that are due
   // (rollout_notices.h).
   void log_rollouts(const Metrics& metrics, const BodyRollouts& body);
   void count_tokens(int64_t tokens) { body_tokens_ += tokens; }
@@ -46,15 +46,15 @@ class RunReport {
   void write_ledger();
   // Prints a line and appends it to log.txt.
   void say(const std::string& text);
-  // Appends to log.txt. A line that cannot be written is lost: a full disk ends the run where
-  // something that counts is written.
+  // Appends to log.txt. A line that cannot be written is lost: a full disk ends the run when a file
+  // that matters is written.
   void log_line(const std::string& text) noexcept;
-  // After a save at the end of a body. Saves by the clock are printed, those by save.every and at
+  // Reports a save at the end of a body. Saves by the clock are printed; those by save.every and at
   // the end of a loop, which the user expects, are only logged.
   void show_save(const StepLoop& loop);
-  // Leaves the time since the last body out of the time left: a prompt was open.
+  // Leaves the time since the last body out of the estimate of the time left: a prompt was open.
   void skip_wait();
-  // Counts an evaluation or sample of the open body apart from its steps in the time left.
+  // Counts an evaluation or a sampling of the open body apart from its steps in that estimate.
   void add_measuring(double seconds);
   double body_seconds() const;  // the mean of the loop's bodies; 0 before the first
   bool quiet = false;           // no progress of single steps

@@ -54,7 +54,7 @@ TEST(TorchFiles, ATransposedTensorIsReadInRowMajorOrder) {
   tensor.stride = {1, 3};
   EXPECT_EQ(torch_integers(tensor, "x"), (std::vector<int64_t>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(message_of<Error>([&] { torch_floats(tensor, "x"); }),
-            "x: wanted a tensor of floating-point numbers");
+            "x: got a tensor of int32, wanted one of floating-point numbers");
 }
 
 TEST(TorchFiles, HalvesAreReadExactly) {
@@ -109,7 +109,7 @@ const std::map<std::string, std::string> kMessages = {
     {"negative_stride", "a tensor's shape or stride is not a tuple of sizes"},
     {"repeated_by_stride_0", "a tensor extends beyond its storage"},
     {"overflowing_shape", "a tensor extends beyond its storage"},
-    {"other_rank", "a tensor's shape and stride differ"},
+    {"other_rank", "a tensor's shape has 2 dimensions, its stride 1"},
     {"nine_dimensions", "a tensor's shape or stride is not a tuple of sizes"},
     {"big_endian", "was saved on a big-endian machine"},
     {"no_pickle", "is a zip archive without a data.pkl: torch.save did not write it"},

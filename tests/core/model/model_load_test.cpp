@@ -46,7 +46,7 @@ class ThirdPiece : public RangedWeights {
 
   at::Tensor get(size_t) override { throw Error("not here"); }
   at::Tensor master(size_t) override { throw Error("not here"); }
-  MasterRange range(size_t) override { throw Error("not here"); }
+  MasterRange master_range(size_t) override { throw Error("not here"); }
   int64_t held_bytes() const override { return 0; }
   void forget() override {}
   void keep_all(bool) override {}

@@ -117,6 +117,24 @@ TEST_F(OpCall, AnUnknownKeywordIsNamedWithTheNearest) {
   error_has("return xrun.ones{2}:sum{keepdims = true}", "did you mean `keepdim`?");
 }
 
+TEST_F(OpCall, OnlyARoundedQuotientOfTheLowestIntegerIsRefused) {
+  const std::string lowest = "local t = xrun.ones({1}, {dtype = 'i64'}):bitwise_left_shift(63)\n";
+  EXPECT_EQ(run(lowest + "return (t / -1):gt(0):item()"), "true");
+  error_has(lowest + "return t:div(-1, {rounding_mode = 'trunc'})",
+            "divided by -1 is beyond the range of i64");
+}
+
+TEST_F(OpCall, TheMessageOnTooManyKeywordsNamesTheLimit) {
+  const auto call = [](int count) {
+    return fmt::format(
+        "local named = {{}}\nfor i = 1, {} do named['key' .. i] = i end\n"
+        "return xrun.ones{{2}}:sum(named)",
+        count);
+  };
+  error_has(call(32), "there is no keyword argument `key");
+  error_has(call(33), "got more than 32 keyword arguments, wanted at most 32");
+}
+
 TEST_F(OpCall, AnUnknownNameIsAnErrorWithTheNearest) {
   error_has("return xrun.ones{2}:log_sigmod()", "did you mean `log_sigmoid`?");
   error_has("return xrun.catt", "did you mean `xrun.cat`?");

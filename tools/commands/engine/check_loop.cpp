@@ -163,7 +163,8 @@ Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep&
   return finding;
 }
 
-// Why rows that look alike do not share their prefixes; nullopt if they share, or if none do.
+// Returns the reason for which rows that look alike do not share their prefixes; nullopt if they
+// share, or if no rows look alike.
 std::optional<Finding> prefix_finding(const InspectedStep& step) {
   const std::vector<BreakGroup> groups = break_groups(step.packs);
   if (groups.empty()) return std::nullopt;

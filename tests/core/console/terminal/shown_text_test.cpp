@@ -26,6 +26,7 @@ TEST(ShownText, SpellsDirectionChangesAndInvisibleCharacters) {
   EXPECT_EQ(shown_text("a\u202Eb\u2066c\u200Fd\u061C"), "a<U+202E>b<U+2066>c<U+200F>d<U+061C>");
   EXPECT_EQ(shown_text("\uFEFFa\u200Bb\u2028"), "<U+FEFF>a<U+200B>b<U+2028>");
   EXPECT_EQ(shown_text("\U000E0041\uFFFE"), "<U+E0041><U+FFFE>");
+  EXPECT_EQ(shown_text("a\U0001BCA0\U0001D173\U000E01F0"), "a<U+1BCA0><U+1D173><U+E01F0>");
 }
 
 TEST(ShownText, SpellsACombiningMarkWithoutABase) {

@@ -215,6 +215,25 @@ TEST(CacheBuild, ASlowBuildReportsItsProgress) {
   EXPECT_LE(fractions[0], 1.0);
 }
 
+TEST(CacheBuild, TheEndOfAFileIsNotCountedTwiceInItsProgress) {
+  const ScratchFolder folder;
+  CacheSource source = toy_source(folder.write("toys.jsonl", toy_file(100)));
+  source.workers = 1;
+  source.block_bytes = 1 << 20;
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(220)); };
+  std::vector<double> fractions;
+  // All rows are one block; the pauses make it and the end of the file due for a report.
+  source.progress = [&](int64_t, double fraction) {
+    fractions.push_back(fraction);
+    pause();
+  };
+  const RowEncoderMaker rows = watched_rows([&](int64_t line) {
+    if (line == 50) pause();
+  });
+  build_toys(folder.path(), source, rows);
+  EXPECT_EQ(fractions, (std::vector<double>{1.0, 1.0}));
+}
+
 // Leaves a line in a file for each build that reads a row, and takes its time over the first one.
 RowEncoderMaker counted_rows(const fs::path& count) {
   return watched_rows([count](int64_t line) {

@@ -2,6 +2,7 @@
 
 #include "core/dist/watch/judge.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -237,10 +238,15 @@ TEST(WatchLimits, TakeTheSecondsOfTheEnvironment) {
   EXPECT_EQ(watch_limits().stuck_ms, 90000);
 }
 
-TEST(WatchLimits, RejectWhatIsNotANumber) {
-  const ScopedVariable variable("XRUN_DIST_HANG_S", "soon");
-  EXPECT_EQ(error_of([] { watch_limits(); }),
-            "XRUN_DIST_HANG_S: got \"soon\", wanted a positive number of seconds");
+TEST(WatchLimits, RejectWhatIsNotANumberOfSeconds) {
+  for (const char* const text : {"soon", "0", "nan", "inf"}) {
+    const ScopedVariable variable("XRUN_DIST_HANG_S", text);
+    EXPECT_EQ(
+        error_of([] { watch_limits(); }),
+        fmt::format("XRUN_DIST_HANG_S: got \"{}\", wanted a positive number of seconds, at most "
+                    "1000000",
+                    text));
+  }
 }
 
 }  // namespace judge_test

@@ -100,6 +100,22 @@ TEST(JinjaCases, UnsupportedFeaturesAreRefusedByNameTemplateAndLine) {
   EXPECT_EQ(render_text("{{ 'a'.casefold is defined }} {{ 'a'.nope is defined }}"), "True False");
 }
 
+TEST(JinjaCases, AFailedComparisonNamesItsSidesInTheirOrder) {
+  for (const char* const op : {"<", "<=", ">", ">="}) {
+    EXPECT_EQ(error_of([&] { render_text(fmt::format("{{{{ 1 {} 'a' }}}}", op)); }),
+              fmt::format("chat template \"test\", line 1: '{}' not supported between instances of "
+                          "'int' and 'str'",
+                          op));
+  }
+}
+
+TEST(JinjaCases, ZeroHasNoNegativePowerInEitherType) {
+  for (const char* const zero : {"0", "0.0"}) {
+    EXPECT_EQ(error_of([&] { render_text(fmt::format("{{{{ {} ** -1 }}}}", zero)); }),
+              "chat template \"test\", line 1: 0.0 cannot be raised to a negative power");
+  }
+}
+
 TEST(JinjaCases, UpperCaseMatchesPythonOrIsRefused) {
   EXPECT_EQ(render_text("{{ 'uüя世ж'.upper() }} {{ 'éa bO'.title() }} {{ 'ÿX' | capitalize }}"),
             "UÜЯ世Ж Éa Bo Ÿx");

@@ -26,7 +26,7 @@ void expect_share(const std::vector<std::string>& train) {
     Model& model = policy->model();
     int64_t held = 0, all = 0;
     for (size_t i = 0; i < model.trained_parameters().size(); ++i) {
-      held += model.ranged_weights()->range(i).held.numel();
+      held += model.ranged_weights()->master_range(i).held.numel();
       all += model.trained_parameters()[i].master.numel();
     }
     EXPECT_EQ(model.parameters()[0].master.storage().nbytes(), sizeof(float));

@@ -23,7 +23,7 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
       "the sample has no field `quality`, which is neither one of a sample nor a column that `keep`");
   has(failed("return nil"), "failed: it is nil, wanted a finite number; is a `return` missing?");
   has(failed("return true"),
-      "failed: it is true, wanted a finite number; write return right and 1 or 0");
+      "failed: it is true, wanted a finite number; write `return right and 1 or 0`");
   has(failed("return 0 / 0"), "failed: it is nan, wanted a finite number");
   has(failed("return '1'"), "failed: it is \"1\", wanted a finite number");
   has(failed("return 1, { a = 1 / 0 }"), "failed: its part `a` is inf, wanted a finite number");
@@ -111,7 +111,7 @@ TEST_F(LuaRollouts, AScoreThatIsNotANumberNamesPromptAndAnswer) {
                 "run:sample(policy, data, 0, { max_tokens = 2, score = function() return true end "
                 "})\n");
   const std::string error = run(recipe, "r", false, 2);
-  has(error, "failed: the score is true, wanted a finite number; write return right and 1 or 0");
+  has(error, "failed: the score is true, wanted a finite number; write `return right and 1 or 0`");
   has(error, "\n  prompt: ");
   has(error, "\n  answer: ");
 }
