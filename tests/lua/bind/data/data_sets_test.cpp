@@ -103,12 +103,7 @@ TEST_F(DataSetBinding, OtherPackingGivesTheSameNumbers) {
                 kLoop,
             "r" + max_tokens),
         "");
-    std::vector<double> values;
-    for (const std::string& line : metrics("r" + max_tokens)) {
-      const Json metric = parse_json(line, "m");
-      if (const Json* loss = metric.find("train/loss")) values.push_back(loss->as_double());
-    }
-    return values;
+    return values("r" + max_tokens, "train/loss");
   };
   const std::vector<double> one = losses("1000"), many = losses("60");
   ASSERT_EQ(one.size(), 3u);

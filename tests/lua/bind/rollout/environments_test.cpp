@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/data/rows/byte_stream.h"
+#include "tests/decompressed.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::environments_test {
@@ -47,8 +47,7 @@ local run = xrun.run(cfg, { policy = policy, adamw = adamw })
                "r", false, 1);
   }
   static std::vector<Json> record(const std::string& path) {
-    std::string text(1 << 22, '\0');
-    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
+    const std::string text = decompressed(path);
     std::vector<Json> lines;
     for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
       lines.push_back(parse_json(text.substr(at, text.find('\n', at) - at), path));
