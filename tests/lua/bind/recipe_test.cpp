@@ -175,7 +175,7 @@ TEST_F(RecipeRun, HabitsOfOtherLanguagesAreExplained) {
   EXPECT_EQ(run("local a = '!= += def' = 2").find("hint"), std::string::npos);
 }
 
-TEST_F(RecipeRun, WhatTheHintsOnHabitsSuggestWorks) {
+TEST_F(RecipeRun, TheCodeThatHintsSuggestRuns) {
   EXPECT_EQ(run(std::string(kHead) + R"(
 local x, sum, list = xrun.ones(4), 0, {}
 for i = 0, 3 - 1 do sum = sum + i end
