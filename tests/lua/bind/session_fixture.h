@@ -50,6 +50,15 @@ inline const ExtraRowProbe& kept_row_probe() {
   return kept;
 }
 
+// The options of one run of a recipe.
+struct SessionRun {
+  bool resume = false;                 // --resume, if the folder holds a run
+  std::optional<int64_t> steps = {};   // --steps: stop early
+  std::vector<std::string> sets = {};  // --set
+  bool force = false;                  // --force
+  int threads = 1;                     // --threads
+};
+
 class SessionTest : public testing::Test {
  protected:
   SessionTest() : before_(std::filesystem::current_path()) {
@@ -81,20 +90,18 @@ class SessionTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Runs test.lua with this text in the run folder `dir`; returns "" or the error, and leaves what
-  // it printed in output_. With `resume`, a run that `dir` holds continues and another one starts.
-  std::string run(const std::string& text, const std::string& dir, bool resume = false,
-                  std::optional<int64_t> steps = {}, std::vector<std::string> sets = {},
-                  bool force = false, int threads = 1) {
+  // Runs test.lua with this text in the run folder `dir`. Returns "" or the error, and leaves what
+  // it printed in output_.
+  std::string run(const std::string& text, const std::string& dir, const SessionRun& with = {}) {
     write_file_atomic("test.lua", text);
     RecipeOptions options;
     options.recipe = "test.lua";
     options.run_dir = dir;
-    options.resume = resume && (dir.empty() || path_exists(dir + "/lock"));
-    options.force = force;
-    options.steps = steps;
-    options.sets = std::move(sets);
-    options.threads = threads;
+    options.resume = with.resume && (dir.empty() || path_exists(dir + "/lock"));
+    options.force = with.force;
+    options.steps = with.steps;
+    options.sets = with.sets;
+    options.threads = with.threads;
     options.device = device_;
     options.device_given = true;
     testing::internal::CaptureStdout();
@@ -139,11 +146,11 @@ class SessionTest : public testing::Test {
   // each number of bodies in `stops` and resume.
   void expect_same_when_resumed(const std::string& text, std::initializer_list<int64_t> stops,
                                 const std::vector<std::string>& sets = {}) {
-    ASSERT_EQ(run(text, "whole", false, {}, sets), "");
+    ASSERT_EQ(run(text, "whole", {.sets = sets}), "");
     for (const int64_t stop : stops) {
       const std::string dir = "stopped_" + std::to_string(stop);
-      ASSERT_EQ(run(text, dir, false, stop, sets), "");
-      ASSERT_EQ(run(text, dir, true, {}, sets), "") << "resumed at " << stop;
+      ASSERT_EQ(run(text, dir, {.steps = stop, .sets = sets}), "");
+      ASSERT_EQ(run(text, dir, {.resume = true, .sets = sets}), "") << "resumed at " << stop;
       EXPECT_EQ(metrics(dir), metrics("whole")) << "stopped at " << stop;
       EXPECT_EQ(read_file(dir + "/hf/model.safetensors"), read_file("whole/hf/model.safetensors"))
           << "stopped at " << stop;

@@ -60,7 +60,7 @@ TEST_F(DataSetBinding, AFractionBesideValidationFilesIsRefusedWithTheFix) {
   const std::string text = opening("chats", "sequences = 4", "valid = { fraction = 0.2 }") +
                            "local train, valid = xrun.chat(cfg.data, policy):split(cfg.valid)\n" +
                            kLoop;
-  has(run(text, "r", false, {}, {"valid.data.1.path=chats.jsonl"}),
+  has(run(text, "r", {.sets = {"valid.data.1.path=chats.jsonl"}}),
       "valid has both fraction = 0.2 and data; --set valid.fraction=0 takes the data alone");
 }
 
@@ -179,7 +179,7 @@ TEST_F(DataSetBinding, ACountThatDoesNotFitTheRowsIsRefused) {
     return run(opening("chats", batch) + "local train = xrun.chat(cfg.data, policy)\n" +
                    "local run = xrun.run(cfg, { policy = policy, adamw = adamw })\n" +
                    "for step, batch in run:steps(train, cfg.batch) do end\n",
-               "r", true);
+               "r", {.resume = true});
   };
   has(steps("pairs = 3"),
       "batch.pairs does not fit chat rows, which are counted in sequences: write batch = { "
@@ -288,7 +288,7 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
   const auto open = [&](const std::string& options) {
     return run(opening("chats", "sequences = 3") +
                    "local least = 3\nxrun.chat(cfg.data, policy, { " + options + " })\n",
-               "r", true);
+               "r", {.resume = true});
   };
   has(open("filter = function(r) return r.n > least end"),
       "uses `least`, a local from outside: it runs on other threads");

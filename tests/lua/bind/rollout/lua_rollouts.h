@@ -22,7 +22,7 @@ local run = xrun.run(cfg, { policy = policy, adamw = adamw })
   std::string body(const std::string& code, const std::string& dir = "r") {
     std::filesystem::remove_all(dir);
     return run(head("for step, prompts in run:steps(data, cfg.batch) do\n" + code + "\nend\n"), dir,
-               false, 1);
+               {.steps = 1});
   }
   static constexpr const char* kLoop = R"(
 for step, prompts in run:steps(data, cfg.batch) do
