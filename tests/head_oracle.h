@@ -9,6 +9,8 @@
 #include <ATen/ops/sort.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/base/philox.h"
@@ -18,8 +20,7 @@
 
 namespace xrun {
 
-// Returns every output, requested or not; top_* only for top_k > 0. target is [R] or [R,
-// M].
+// Returns every output, requested or not; top_* only for top_k > 0. target is [R] or [R, M].
 inline HeadResult head_oracle(const at::Tensor& hidden, const at::Tensor& weight,
                               const at::Tensor& index, const at::Tensor& target,
                               const HeadOptions& options = {}) {
@@ -61,6 +62,14 @@ inline HeadProblem head_problem(int64_t T, int64_t R, int64_t V, int64_t D, int6
   return {random_tensor({T, D}, 1, 2.0), random_tensor({V, D}, 2), draw({R}, 4, T),
           draw(M > 0 ? std::vector<int64_t>{R, M} : std::vector<int64_t>{R}, 5,
                columns > 0 ? columns : V)};
+}
+
+// Expects that an output or a gradient is within a tolerance of docs/numerics.md, relative to the
+// largest entry wanted, or to 1 if all are smaller.
+inline void expect_close(const at::Tensor& got, const at::Tensor& want, double tolerance,
+                         const std::string& what = "") {
+  const double size = want.numel() == 0 ? 0 : want.abs().max().item<double>();
+  EXPECT_LT(largest_difference(got, want), tolerance * std::max(1.0, size)) << what;
 }
 
 }  // namespace xrun

@@ -89,8 +89,8 @@ class ProjectionImporter {
                            file_.kind(file_.items(key)[1]) == TorchKind::kInt;
       const bool is_int = file_.kind(value) == TorchKind::kInt;
       XRUN_CHECK(is_pair && (is_int || file_.kind(value) == TorchKind::kFloat),
-                 "{}: its dict maps a {} to a {}, wanted {}", file_.name(), file_.kind_name(key),
-                 file_.kind_name(value), kForms);
+                 "{}: its dict maps {} keys to {} values, wanted {}", file_.name(),
+                 file_.kind_name(key), file_.kind_name(value), kForms);
       const int64_t student = file_.as_int(file_.items(key)[0]);
       XRUN_CHECK(student >= 0 && student < students_,
                  "{}: names the student token {}, the student's tokenizer has {}; was it made for "

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error `io` is not for a recipe
 load("return io.open")()

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error table
 coroutine.wrap(function() error({}) end)()

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error thread
 error(coroutine.create(print))

@@ -1,2 +1,2 @@
--- expect: alone error 
+-- expect: alone error xxxxxxxx
 error(("x"):rep(1e8))

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error nil
 error(nil)

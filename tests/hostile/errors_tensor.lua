@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error f32[2] cpu
 error(require("xrun").ones({ 2 }))

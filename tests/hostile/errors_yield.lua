@@ -1,2 +1,2 @@
--- expect: alone error 
+-- expect: alone error coroutine.yield outside a coroutine of the recipe's own
 coroutine.yield(1)

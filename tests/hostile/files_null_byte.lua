@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error xrun.policy: ./tiny
 require("xrun").policy("./tiny\0/../../outside/model/x")

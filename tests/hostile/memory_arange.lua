@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error out of memory
 require("xrun").arange(1e14)

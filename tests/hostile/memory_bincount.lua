@@ -1,3 +1,3 @@
--- expect: error 
+-- expect: error out of memory
 local xrun = require "xrun"
 xrun.tensor({ 2 ^ 45 }):long():bincount()

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error out of memory
 require("xrun").zeros({ 1e12 })

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error Storage size calculation overflowed
 require("xrun").ones({ 2 ^ 40, 2 ^ 40 })

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error too many results to unpack
 print(unpack({}, 1, 1e8))

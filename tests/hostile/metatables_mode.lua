@@ -1,4 +1,4 @@
--- expect: error 
+-- expect: error cannot change a protected metatable
 local m = { __metatable = 1 }
 local t = setmetatable({}, m)
 setmetatable(t, {})

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error attempt to index a boolean value
 getmetatable("").__index = function() return "x" end

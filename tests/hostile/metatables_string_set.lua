@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error table expected, got string
 setmetatable("", {})

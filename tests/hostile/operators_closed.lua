@@ -1,4 +1,4 @@
--- expect: error 
+-- expect: error this Tensor is closed
 local xrun = require "xrun"
 local t = xrun.ones({ 2 })
 t:close()

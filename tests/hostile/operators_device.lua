@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error CUDA
 require("xrun").ones({ 2 }):to("cuda:99")

@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error argument `dtype` got "meta"
 print(require("xrun").ones({ 2 }):to("meta"):item())

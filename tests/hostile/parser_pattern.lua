@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error too many captures
 ("x"):find(("("):rep(1e5))

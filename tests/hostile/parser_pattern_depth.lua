@@ -1,2 +1,2 @@
--- expect: error 
+-- expect: error pattern too complex
 ("x"):rep(1e6):find(("x?"):rep(1e6) .. "y")

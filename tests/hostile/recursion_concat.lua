@@ -1,4 +1,4 @@
--- expect: error 
+-- expect: error stack overflow
 local t
 t = setmetatable({}, { __concat = function(a, b) return a .. b end })
 print(t .. t)

@@ -1,3 +1,3 @@
--- expect: error 
+-- expect: error stack overflow
 local function f() return coroutine.wrap(f)() end
 f()

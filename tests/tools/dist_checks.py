@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Random steps on random ranks, levels and settings, with every collective compared over ranks.
+"""Random steps on random ranks, levels and settings, with every collective compared across ranks.
 
   dist_checks.py [--actions 200] [--seed 1]
 
 XRUN_DIST_CHECK=1 ends a run at the first collective whose name, shapes, dtype or sizes differ between
 ranks. Actions are those of dist_checks.lua: updates from pairs, chats, both or answers, evaluations,
-scores, the average. One run more, in which a rank makes another collective, must fail.
+scores, the average. A last run, in which one rank calls a different collective, must fail.
 """
 import argparse, os, random, re, sys
 
 import dist_runs as runs
 
-BODIES = 100  # of a run
+BODIES = 100  # of a run, at most
 
 
 def settings(random_, level):
@@ -32,7 +32,7 @@ def settings(random_, level):
 
 
 def run(random_, bodies, differs=False):
-    """Its status, output and a line on what it was."""
+    """Returns the status of a random run, its output and a line that describes it."""
     ranks, level = random_.choice([2, 2, 3, 4]), random_.randrange(4)
     name = random_.choice(["checks", "checks_moe"])
     sets = settings(random_, level) + [f"steps={bodies}", f"differs={str(differs).lower()}"]
@@ -70,7 +70,7 @@ def main():
     status, text, _ = run(random.Random(options.seed), 10, differs=True)
     if status != 1 or "differs between ranks" not in text:
         failed += 1
-        print(f"FAILED: a collective that differs is not found: status {status}\n{text}")
+        print(f"FAILED: a collective that differs was not detected: status {status}\n{text}")
     print(f"{done} actions in {number} runs, {collectives} collectives compared, {failed} failed")
     os.chdir("/")
     runs.clean(work)

@@ -8,7 +8,8 @@
 
 $HOSTILE takes only the recipes whose names begin with it.
 The first line of a recipe says what must happen:
-  -- expect: [alone] error TEXT     the recipe fails with TEXT, status 1 or 2
+  -- expect: [alone] error TEXT     the recipe fails with TEXT, status 1 or 2; without TEXT a typo
+                                    would pass too, so only an error that has none omits it
   -- expect: [alone] ended TEXT     a limit ends it with TEXT, status 1
   -- expect: [alone] harmless       it runs to its end, status 0
 "alone" marks those that need their own process. Whatever happens, the folder outside keeps its

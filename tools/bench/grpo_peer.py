@@ -5,9 +5,9 @@
                                      [--length N] [--tokens N] [--threads N]
 
 PRESET is tiny or mid (both if none is given), with random weights in fp32. ROWS is a text file, whose
-lines are cut to prompts of --length tokens; each of the 4 prompts of a step gets 8 answers of up to --tokens
-tokens at temperature 1, the whole vocabulary, scored by the share of even ids. Both sides train DAPO's
-token mean without a reference, one update a step. Each run is a separate process and begins with 2
+lines are cut to prompts of --length tokens. Each of the 4 prompts of a step gets 8 answers of up to
+--tokens tokens at temperature 1 over the whole vocabulary, scored by their share of even ids. Both sides
+train on DAPO's token mean without a reference, one update per step. Each run is a separate process and begins with 2
 uncounted steps; runs alternate, and each pair of runs reverses the order. TRL samples with
 transformers.generate, without gradient checkpointing, with sdpa attention. Checked: the ratio of our first
 update is 1, both sides' answers have the same mean length within 5 %, and their mean rewards are within
@@ -66,8 +66,8 @@ def trl_run(options):
 
 def ours(arguments, folder, rows, work, name):
     out = f"{work}/{name}"
-    settings = {"model": folder, "template": f"{work}/template.jinja", "data.1.path": rows, "sampling.max_tokens": arguments.tokens,
-                "steps": WARM_UP + arguments.steps, "optim.lr": LR, "save.minutes": 0,
+    settings = {"model": folder, "template": f"{work}/template.jinja", "data.1.path": rows,
+                "sampling.max_tokens": arguments.tokens, "steps": WARM_UP + arguments.steps, "optim.lr": LR, "save.minutes": 0,
                 "batch.max_tokens": arguments.max_tokens}
     command = [arguments.xrun, str(ROOT / "tools/bench/grpo_step.lua"), "--run", out, "--threads",
                str(arguments.threads)]

@@ -1,5 +1,5 @@
 #pragma once
-// `xrun launch --hosts FILE`: the machines of a run, each with a launcher of its own.
+// `xrun launch --hosts FILE`: a run over several machines, with one launcher on each.
 
 #include <cstdint>
 #include <string>
@@ -9,16 +9,15 @@ namespace xrun {
 
 struct LaunchHost {
   std::string name;   // as ssh knows it
-  int64_t ranks = 1;  // of this run there
+  int64_t ranks = 1;  // of the run on this host
 };
 
-// Reads a file of lines "HOST" or "HOST slots=N", '#' begins a comment, and fills the hosts in
-// order with `ranks` ranks, 0 for all slots. Hosts without ranks are left out. Throws UsageError
-// that names the line, or if the slots are too few.
+// Reads a file of lines "HOST" or "HOST slots=N", where '#' begins a comment, and fills the hosts
+// in order with `ranks` ranks; 0 fills every slot. Returns the hosts that have ranks. Throws
+// UsageError for a line of another form, which it names, and for too few slots.
 std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks);
 
-// The ranks of one machine in a run of several, as the option --host-ranks hands them to its
-// launcher:
+// The ranks of one machine in a run over several. Its launcher gets them through --host-ranks as
 // "FIRST:COUNT:SIZE:PORT:ADDRESS".
 struct HostRanks {
   int64_t first_rank = 0;
@@ -32,9 +31,9 @@ std::string host_ranks_text(const HostRanks& ranks);
 HostRanks read_host_ranks(const std::string& text);
 
 // Starts `xrun launch --host-ranks ... WORDS` on every host, by ssh or $XRUN_LAUNCH_SSH, in the
-// same folder, and returns the exit status of the run. Signals go there as bytes on standard input,
-// whose end stops that launcher, so that none survives this process. Throws Error if one cannot be
-// started.
+// same folder, and returns the exit status of the run. Signals travel as bytes on a launcher's
+// standard input. A launcher stops when its input ends, so none survives this process. Throws Error
+// if one cannot be started.
 int run_hosts(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words);
 
 }  // namespace xrun

@@ -1,9 +1,9 @@
-// A cache of a few rows with edits in its manifest and its shard: an Error, or rows that can be
-// read. Checksums are corrected after the edits (or not, as the first byte says), so that the code
-// after them is reached.
+// Edits to the manifest and the shard of a small cache: opening it throws an Error, or its rows can
+// be read. The first byte of an input says whether the checksums are corrected after the edits, so
+// that the code behind the checks is reached.
 //
-// The input is that byte and edits: a byte that names file and kind, two of the place, one of the
-// length, and the bytes to write. So inputs outlive a change of the format.
+// The other bytes are edits: a byte for file and kind, two for the position, one for the length,
+// then the bytes to write. Inputs hold no bytes of the format, so they survive a change of it.
 
 #include <algorithm>
 #include <cstring>
@@ -34,9 +34,9 @@ StoredRow make_row(int64_t number) {
   }
   row.prompt_hash = static_cast<uint64_t>(number / 2);
   row.extra = {Json(1.5), Json("name")};
-  StoredRow packed;
-  store_row(std::move(row), ColumnType::kU16, packed);
-  return packed;
+  StoredRow stored;
+  store_row(std::move(row), ColumnType::kU16, stored);
+  return stored;
 }
 
 CacheFiles make_cache() {
@@ -76,7 +76,7 @@ class Edits {
  public:
   explicit Edits(std::string_view bytes) : bytes_(bytes) {}
 
-  // Applies those that name `file`.
+  // Applies the edits that name `file` (0: the shard, 1: the manifest).
   void apply(size_t file, std::string& to) const {
     std::string_view left = bytes_;
     while (left.size() >= 4) {
@@ -102,7 +102,7 @@ class Edits {
   std::string_view bytes_;
 };
 
-// Rewrites the checksums of a shard's pages, where its head has room for them.
+// Rewrites the checksums of a shard's pages if its head still has room for them.
 void mend_pages(std::string& shard) {
   constexpr size_t kColumns = 12, kPages = 44;  // in the header: docs/cache-format.md
   uint32_t columns = 0, pages = 0;

@@ -1,4 +1,5 @@
-// Chat rows in a teacher's own template: the chunks are the answers and the ends of their turns.
+// Chat rows rendered in a teacher's own template: chunks cover the texts of messages and the ends
+// of turns.
 
 #include "core/align/chat_companions.h"
 
@@ -52,7 +53,8 @@ class ChatCompanionsTest : public TwoTokenizers {
     const TokenStream stream = set.stream(row, 0);
     return source.align({{row, 0, stream.ids}}).front();
   }
-  // The student's text of all chunks; both sides spell the same bytes, or end a turn.
+  // Returns the student's text of all chunks. Expects that both sides of each spell the same bytes
+  // or end a turn.
   static std::string chunk_text(const DataSet& set, int64_t row, const CompanionTokens& companion) {
     const TokenStream stream = set.stream(row, 0);
     std::string text;
@@ -86,7 +88,7 @@ TEST_F(ChatCompanionsTest, MessagesAndEndsOfTurnsAreChunks) {
   EXPECT_GT(companion.one_sided, 20);  // the two templates' own texts
 }
 
-TEST_F(ChatCompanionsTest, APackTrainsTheChunksOfTheAnswersAlone) {
+TEST_F(ChatCompanionsTest, APackCoversEveryTrainedToken) {
   const DataSet set = this->set();
   const DataSet aligned = set.with_companion(companions(set));
   const std::vector<PackedBatch> packs = aligned.pack({0, 1}, 1000);
@@ -97,9 +99,9 @@ TEST_F(ChatCompanionsTest, APackTrainsTheChunksOfTheAnswersAlone) {
   EXPECT_LT(counts.chunks, counts.tokens);
 }
 
-TEST_F(ChatCompanionsTest, ARowThatWasCutIsTheBeginningOfItsConversation) {
+TEST_F(ChatCompanionsTest, ACutRowHasTheFirstChunksOfItsConversation) {
   const DataSet whole = set(), cut = set(40);
-  const int64_t last = cut.total_rows() - 1;  // the first one has no room for an answer
+  const int64_t last = cut.total_rows() - 1;  // 40 tokens hold no answer of row 0: it was dropped
   ASSERT_EQ(cut.tokens(last), 40);
   const CompanionTokens companion = align_row(*companions(cut), cut, last);
   const CompanionTokens full = align_row(*companions(whole), whole, 1);
@@ -119,7 +121,7 @@ TEST_F(ChatCompanionsTest, ATeacherReadsUpToItsLimit) {
   EXPECT_GE(companion.covered, companion.chunks.back().s_end);
 }
 
-TEST_F(ChatCompanionsTest, StoredOnesNeedNoFile) {
+TEST_F(ChatCompanionsTest, StoredCompanionsNeedNoFile) {
   const DataSet set = this->set();
   const ScratchFolder store;
   const CompanionTokens first = align_row(AlignedRows(companions(set), store.path()), set, 0);

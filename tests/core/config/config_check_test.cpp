@@ -1,4 +1,5 @@
-// The types, ranges and required keys of a config. Messages are verbatim: they are the interface.
+// A config is refused for a wrong type, a value out of range, a key that is never read or a read
+// without a key. Messages are verbatim: they are the interface.
 
 #include "core/config/config_check.h"
 
@@ -9,7 +10,7 @@
 
 namespace xrun::config_check_test {
 
-TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
+TEST(ConfigCheck, RefusesUnknownNamesWrongTypesAndValuesOutOfRange) {
   EXPECT_EQ(resolve_error(config_text("optim = { lrr = 1 }")),
             "dpo.lua:2: there is no key `optim.lrr`; did you mean `optim.lr`?");
   EXPECT_EQ(resolve_error(config_text("optim = { epochs = 1 }")),
@@ -22,8 +23,6 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
             "dpo.lua:2: optim.lr: got 0, wanted a number above 0");
   EXPECT_EQ(resolve_error(config_text("over_length = 'skip'")),
             "dpo.lua:2: over_length: got \"skip\", wanted \"raise\", \"drop\" or \"cut\"");
-  EXPECT_EQ(resolve_error(config_text("valid = { fraction = 2 }")),
-            "dpo.lua:2: valid.fraction: got 2, wanted a number of at least 0 and below 1");
   EXPECT_EQ(resolve_error(config_text("valid = { fraction = 1 }")),
             "dpo.lua:2: valid.fraction: got 1, wanted a number of at least 0 and below 1");
   EXPECT_EQ(resolve_error(config_text("epochs = 0.5")),
@@ -37,8 +36,6 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
   EXPECT_EQ(
       resolve_error(config_text("optim = { lr = 1, betas = { 0.9, 1 } }")),
       "dpo.lua:2: optim.betas: got [0.9,1], wanted a list of 2 numbers of at least 0 and below 1");
-  EXPECT_EQ(resolve_error(config_text("max_length = 1.5")),
-            "dpo.lua:2: max_length: got 1.5, wanted a whole number of at least 1");
   EXPECT_EQ(resolve_error(config_text("data = 'a.jsonl'")),
             "dpo.lua:2: data: got \"a.jsonl\", wanted a list of tables, { { path = \"...\" } }");
   EXPECT_EQ(resolve_error(config_text("data = { { pth = 'a' } }")),
@@ -49,7 +46,7 @@ TEST(RecipeConfig, ChecksTheEnginesNamesTypesAndRanges) {
             "dpo.lua:2: laws: got {\"bos\":1}, wanted a table of name = true or false");
 }
 
-TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
+TEST(ConfigCheck, AKeyThatIsReadAndHasNoDefaultIsRequired) {
   EXPECT_EQ(
       resolve_error(config_text("", "print(cfg.model)")),
       "dpo.lua:4: `model` has no value: A Hugging Face model folder, a name from `xrun "
@@ -60,19 +57,17 @@ TEST(RecipeConfig, RequiresKeysThatAreReadAndHaveNoDefault) {
             "dpo.lua:2: `optim.lr` has no value:");
   EXPECT_EQ(resolve_error(config_text("batch = { max_tokens = 5 }")),
             "dpo.lua:2: `batch` does not say how much a step takes: add one of pairs, sequences, "
-            "prompts, "
-            "groups and tokens to it, or --set batch.pairs=...");
+            "prompts, groups and tokens to it, or --set batch.pairs=...");
 }
 
-// A key without an effect would be ignored silently.
-TEST(RecipeConfig, RefusesKeysWithoutAnEffect) {
+TEST(ConfigCheck, AnUnknownKeyWithoutANearNameGetsNoSuggestion) {
   EXPECT_EQ(resolve_error(config_text("mixture = { blocks = 3 }")),
             "dpo.lua:2: there is no key `mixture.blocks`");
   EXPECT_EQ(resolve_error(config_text("batch = { windows = 3 }")),
             "dpo.lua:2: there is no key `batch.windows`");
 }
 
-TEST(RecipeConfig, AStageIsATableWithStartAndWeights) {
+TEST(ConfigCheck, AStageIsATableWithStartAndWeights) {
   const Config c =
       read_config(config_text("mixture = { stages = { { start = 0, weights = { 1, 0.5 } }, "
                               "{ start = 200, weights = { 0, 1 } } } }"),
@@ -104,7 +99,7 @@ TEST(RecipeConfig, AStageIsATableWithStartAndWeights) {
             "1, 0.5 } } }");
 }
 
-TEST(RecipeConfig, ShuffleIsAFlagOrBlocks) {
+TEST(ConfigCheck, ShuffleIsAFlagOrBlocks) {
   EXPECT_TRUE(read_config(config_text("")).flag("shuffle"));
   EXPECT_FALSE(read_config(config_text("shuffle = false")).flag("shuffle"));
   const Config c = read_config(config_text("shuffle = { block = 64 }"));
@@ -120,7 +115,7 @@ TEST(RecipeConfig, ShuffleIsAFlagOrBlocks) {
             "dpo.lua:2: shuffle.block: got 0, wanted a whole number of at least 1");
 }
 
-TEST(RecipeConfig, AModelIsANameOrTheSizesOfANewOne) {
+TEST(ConfigCheck, AModelIsANameOrTheSizesOfANewOne) {
   EXPECT_EQ(read_config(config_text("model = 'tiny'")).text("model"), "tiny");
   const std::string sizes = config_text("model = { layers = 3, tokenizer = 'bytes' }");
   const Config c = read_config(sizes);
@@ -146,6 +141,125 @@ TEST(RecipeConfig, AModelIsANameOrTheSizesOfANewOne) {
       resolve_error(config_text("model = { preset = 'huge' }")),
       "dpo.lua:2: model.preset: got \"huge\", wanted \"tiny\", \"mid\", \"moe-1\", \"moe-8\", "
       "\"moe-64\" or \"gpt2-tiny\"");
+}
+
+TEST(ConfigCheck, NamesAKeyThatIsNeverReadAndTheReadThatMeantIt) {
+  EXPECT_EQ(resolve_error(config_text("betta = 0.1,", "\nlocal b = cfg.beta")),
+            "dpo.lua:2: `betta` is never read; line 5 reads `cfg.beta`");
+  EXPECT_EQ(resolve_error(config_text("epoch = 2")),
+            "dpo.lua:2: `epoch` is never read: no line says `cfg.epoch`; did you mean `epochs`?");
+  EXPECT_EQ(
+      resolve_error(config_text("warmup = 2")),
+      "dpo.lua:2: `warmup` is never read: no line says `cfg.warmup`; the engine's key of that "
+      "name is `optim.warmup`");
+}
+
+TEST(ConfigCheck, NamesAReadOfAMissingKey) {
+  EXPECT_EQ(resolve_error(config_text("beta = 1", "print(cfg.beta)\nprint(cfg.bta)")),
+            "dpo.lua:5: `cfg.bta` is read, but the config has no `bta`; did you mean `cfg.beta`?");
+  EXPECT_EQ(resolve_error(config_text("", "print(cfg.optim.lrr)")),
+            "dpo.lua:4: `cfg.optim.lrr` is read, but `optim` has no `lrr`; did you mean "
+            "`cfg.optim.lr`?");
+  EXPECT_EQ(resolve_error(config_text("", "-- cfg.none\nprint('cfg.none', x.cfg.none)")),
+            "no error");
+}
+
+TEST(ConfigCheck, ANumberInPlaceOfATableNamesTheMemberThatWasMeant) {
+  EXPECT_EQ(resolve_error(config_text("valid = 0.2")),
+            "dpo.lua:2: valid: got 0.2, wanted a table with named keys; did you mean valid = { "
+            "fraction = 0.2 }?");
+  EXPECT_EQ(resolve_error(config_text("save = 100")),
+            "dpo.lua:2: save: got 100, wanted a table with named keys; did you mean save = { "
+            "every = 100 }?");
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 1 }"), {"optim=1e-5"}),
+            "--set: optim: got 1e-05, wanted a table with named keys; did you mean --set "
+            "optim.lr=1e-05?");
+  EXPECT_EQ(resolve_error(config_text("export = 'bf16'")),
+            "dpo.lua:2: export: got \"bf16\", wanted a table with named keys; did you mean "
+            "export = { dtype = \"bf16\" }?");
+  EXPECT_EQ(resolve_error(config_text(""), {"export=bf16"}),
+            "--set: export: got \"bf16\", wanted a table with named keys; did you mean --set "
+            "export.dtype=bf16?");
+  EXPECT_EQ(resolve_error(config_text(""), {"batch=8"}),
+            "--set: batch: got 8, wanted a table with named keys; it is `batch.pairs`, "
+            "`batch.sequences` or `batch.prompts`, the size of one step; `batch.max_tokens` bounds "
+            "a micro-batch");
+  EXPECT_EQ(resolve_error(config_text("updates = { epochs = 2, groups = 4 }", "print(cfg.updates)"),
+                          {"updates=2"}),
+            "--set updates=2: `updates` is a table in dpo.lua:2, got 2; its keys: updates.epochs, "
+            "updates.groups");
+}
+
+TEST(ConfigCheck, ATextInPlaceOfAListNamesTheListThatWasMeant) {
+  const std::string wanted = "wanted a list of text, { \"...\" }; did you mean ";
+  const std::string lora = config_text("lora = { rank = 8 }");
+  EXPECT_EQ(resolve_error(lora, {"lora.targets=all"}),
+            "--set: lora.targets: got \"all\", " + wanted + "--set 'lora.targets={ \"all\" }'?");
+  for (const std::string text : {"q_proj,v_proj", "{q_proj, v_proj}"}) {
+    EXPECT_EQ(resolve_error(lora, {"lora.targets=" + text}),
+              "--set: lora.targets: got \"" + text + "\", " + wanted +
+                  "--set 'lora.targets={ \"q_proj\", \"v_proj\" }'?");
+  }
+  EXPECT_EQ(resolve_error(config_text("train = '*.mlp.*'")),
+            "dpo.lua:2: train: got \"*.mlp.*\", " + wanted + "train = { \"*.mlp.*\" }?");
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 1 }"), {"optim.betas=0.9,0.95"}),
+            "--set: optim.betas: got \"0.9,0.95\", wanted a list of 2 numbers of at least 0 and "
+            "below 1; did you mean --set 'optim.betas={ 0.9, 0.95 }'?");
+  EXPECT_EQ(resolve_error(config_text("optim = { lr = 1 }"), {"optim.betas=high"}),
+            "--set: optim.betas: got \"high\", wanted a list of 2 numbers of at least 0 and "
+            "below 1");
+}
+
+TEST(ConfigCheck, NamesOfOtherLibrariesGiveTheKeyHere) {
+  EXPECT_EQ(
+      resolve_error(config_text("learning_rate = 1e-5")),
+      "dpo.lua:2: `learning_rate` is never read: no line says `cfg.learning_rate`; here it is "
+      "`optim.lr`");
+  EXPECT_EQ(resolve_error(config_text("optim = { max_grad_norm = 1 }")),
+            "dpo.lua:2: there is no key `optim.max_grad_norm`; here it is `optim.clip`");
+  EXPECT_EQ(
+      resolve_error(config_text("logging_steps = 10")),
+      "dpo.lua:2: `logging_steps` is never read: no line says `cfg.logging_steps`; every step "
+      "is logged");
+  EXPECT_EQ(resolve_error(config_text(""), {"num_train_epochs=3"}),
+            "--set num_train_epochs=3: there is no key `num_train_epochs`; here it is `epochs`");
+}
+
+// The hint of a known name wins over the recipe's nearest key.
+TEST(ConfigCheck, ANameOfAnotherLibraryIsNotTakenForAMisspelling) {
+  const std::string lora = config_text("lora = { rank = 4 }");
+  EXPECT_EQ(resolve_error(lora, {"lora_r=8"}),
+            "--set lora_r=8: there is no key `lora_r`; here it is `lora.rank`");
+  EXPECT_EQ(resolve_error(config_text("lora = { rank = 4 },\nlora_r = 8")),
+            "dpo.lua:3: `lora_r` is never read: no line says `cfg.lora_r`; here it is `lora.rank`");
+  EXPECT_EQ(resolve_error(lora, {"device=cuda"}),
+            "--set device=cuda: there is no key `device`; it is an option of the command: --device "
+            "cuda");
+  EXPECT_EQ(resolve_error(lora, {"template_kwargs.enable_thinking=false"}),
+            "--set template_kwargs.enable_thinking=false: there is no key `template_kwargs`; it is "
+            "an option of xrun.chat and the other openers: { template_kwargs = { enable_thinking = "
+            "false } }; a row's column chat_template_kwargs comes first");
+  EXPECT_EQ(resolve_error(lora, {"bf16=true"}),
+            "--set bf16=true: there is no key `bf16`; it is `dtype`: --set dtype=bf16");
+  EXPECT_EQ(resolve_error(lora, {"fp16=true"}),
+            "--set fp16=true: there is no key `fp16`; it is `dtype`, which is fp32 or bf16; "
+            "nothing trains in fp16");
+  EXPECT_TRUE(resolve_error(lora, {"batch.size=4"})
+                  .starts_with("--set batch.size=4: there is no key `batch.size`; it is "
+                               "`batch.pairs`, `batch.sequences` or `batch.prompts`"));
+  EXPECT_TRUE(resolve_error(config_text("batch = { size = 4 }"))
+                  .starts_with("dpo.lua:2: there is no key `batch.size`; it is `batch.pairs`"));
+  EXPECT_EQ(resolve_error(config_text("per_device_train_batch_size = 8")),
+            "dpo.lua:2: `per_device_train_batch_size` is never read: no line says "
+            "`cfg.per_device_train_batch_size`; it is `batch.pairs`, `batch.sequences` or "
+            "`batch.prompts`, the size of a whole step: per_device_train_batch_size x "
+            "gradient_accumulation_steps x devices; `batch.max_tokens` bounds a micro-batch");
+  EXPECT_EQ(
+      resolve_error(lora, {"gradient_accumulation_steps=4"}),
+      "--set gradient_accumulation_steps=4: there is no key `gradient_accumulation_steps`; "
+      "nothing accumulates: `batch.pairs`, `batch.sequences` or `batch.prompts` is the size of "
+      "a whole step, per_device_train_batch_size x gradient_accumulation_steps x devices, "
+      "which is cut into micro-batches of `batch.max_tokens` tokens");
 }
 
 }  // namespace xrun::config_check_test

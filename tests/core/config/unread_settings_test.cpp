@@ -43,7 +43,7 @@ TEST(UnreadSettings, AMemberBesideOnesThatAreReadIsNoted) {
             "cfg.optim.clip; xrun explain optim.clip says what takes it");
 }
 
-TEST(UnreadSettings, WhatTheEngineReadsItselfIsNotNoted) {
+TEST(UnreadSettings, KeysThatTheEngineReadsItselfAreNotNoted) {
   EXPECT_EQ(notes(config_text("model = 'm'", kRun),
                   {"lora.rank=4", "seed=2", "laws.bos=false", "strict=true", "export.dtype=bf16",
                    "batch.max_tokens=512", "batch.pairs=8", "dist.level=0"}),

@@ -14,15 +14,12 @@
 #include "core/distill/projection_nemo.h"
 #include "core/distill/projection_specials.h"
 #include "core/text/tokenizer/token_bytes.h"
+#include "tests/core/text/tokenizer/small_tokenizer.h"
 #include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
 namespace xrun::projection_build_test {
 namespace {
-
-std::shared_ptr<const Tokenizer> tokenizer(const std::string& name) {
-  return Tokenizer::load(source_path("tests/data/tokenizers/" + name));
-}
 
 // Names and weights of a row.
 std::string row_of(const Projection& p, const Tokenizer& teacher, int32_t row) {
@@ -46,7 +43,7 @@ const char* const kNames[] = {"smol",    "llama2", "llama3", "deepseek",   "meta
 
 TEST(BuildProjection, ATokenizerOntoItselfIsTheIdentity) {
   for (const char* name : {"smol", "llama2", "deepseek", "unigram"}) {
-    const auto t = tokenizer(name);
+    const auto t = small_tokenizer(name);
     const Projection p = build_projection(*t, *t);
     for (int32_t row = 0; row < p.student_vocab; ++row) {
       if (t->piece(row).empty()) continue;
@@ -60,7 +57,7 @@ TEST(BuildProjection, ATokenizerOntoItselfIsTheIdentity) {
 TEST(BuildProjection, OnlyPairsOfEqualBytesHaveWeightOne) {
   for (const char* student_name : kNames) {
     for (const char* teacher_name : kNames) {
-      const auto student = tokenizer(student_name), teacher = tokenizer(teacher_name);
+      const auto student = small_tokenizer(student_name), teacher = small_tokenizer(teacher_name);
       const Projection p = build_projection(*student, *teacher);
       const TokenBytes mine(*student), theirs(*teacher);
       for (const auto& [s, t] : exact_map(p, 1.0)) {
@@ -78,7 +75,7 @@ TEST(BuildProjection, OnlyPairsOfEqualBytesHaveWeightOne) {
 }
 
 TEST(BuildProjection, BothSpellingsOfASpacePair) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
+  const auto smol = small_tokenizer("smol"), llama = small_tokenizer("llama2");
   const Projection p = build_projection(*smol, *llama);
   EXPECT_EQ(row_of(p, *llama, *smol->id_of("\u0120the")), "\u2581the 1.0000;");
   EXPECT_EQ(row_of(build_projection(*llama, *smol), *smol, *llama->id_of("\u2581the")),
@@ -86,7 +83,7 @@ TEST(BuildProjection, BothSpellingsOfASpacePair) {
 }
 
 TEST(BuildProjection, AByteTokenDoesNotTakeTheTokenOfItsCharacter) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
+  const auto smol = small_tokenizer("smol"), llama = small_tokenizer("llama2");
   const Projection p = build_projection(*llama, *smol);
   EXPECT_EQ(row_of(p, *smol, *llama->id_of("A")), "A 1.0000;");
   EXPECT_EQ(row_of(p, *smol, *llama->id_of("<0x41>")), "");
@@ -108,7 +105,7 @@ TEST(BuildProjection, SpecialTokensPairBySpellingThenByRole) {
   const ScratchFolder folder;
   const auto smol = with_roles(folder, "smol", R"({"eos_token": "<|im_end|>"})");
   const auto llama = with_roles(folder, "llama2", R"({"eos_token": "</s>", "bos_token": "<s>"})");
-  const auto deepseek = tokenizer("deepseek");
+  const auto deepseek = small_tokenizer("deepseek");
   const int32_t end = *smol->id_of("<|im_end|>"), start = *smol->id_of("<|im_start|>");
   const Projection p = build_projection(*smol, *llama);
   EXPECT_EQ(row_of(p, *llama, end), "</s> 1.0000;");
@@ -128,7 +125,7 @@ TEST(BuildProjection, SeveralTokensHaveFallingWeights) {
 }
 
 TEST(BuildProjection, RowsAreCutToTopKAndFallingInWeight) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
+  const auto smol = small_tokenizer("smol"), llama = small_tokenizer("llama2");
   const Projection one = build_projection(*smol, *llama, {.top_k = 1});
   const Projection two = build_projection(*smol, *llama, {.top_k = 2, .exact = false});
   EXPECT_EQ(
@@ -148,14 +145,14 @@ TEST(BuildProjection, RowsAreCutToTopKAndFallingInWeight) {
 }
 
 TEST(BuildProjection, TheReversePassAddsTheTeachersTokens) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
+  const auto smol = small_tokenizer("smol"), llama = small_tokenizer("llama2");
   const Projection both = build_projection(*smol, *llama, {.top_k = 8});
   const Projection one = build_projection(*smol, *llama, {.top_k = 8, .reverse = false});
   EXPECT_GT(both.entries(), one.entries());
 }
 
 TEST(BuildProjection, IsDeterministic) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
+  const auto smol = small_tokenizer("smol"), llama = small_tokenizer("llama2");
   const Projection a = build_projection(*smol, *llama), b = build_projection(*smol, *llama);
   EXPECT_EQ(a.id, b.id);
   EXPECT_EQ(a.weight, b.weight);
@@ -203,7 +200,7 @@ TEST(NemoProjection, MatchesNemoRlsTools) {
     const std::string student = golden.at("student").as_string(),
                       teacher = golden.at("teacher").as_string();
     const DenseProjection dense =
-        nemo_projection(*tokenizer(student), *tokenizer(teacher), options_of(golden));
+        nemo_projection(*small_tokenizer(student), *small_tokenizer(teacher), options_of(golden));
     ASSERT_EQ(dense.rows, golden.at("rows").as_int());
     const std::string ids = base64(golden.at("ids").as_string()),
                       weights = base64(golden.at("weights").as_string());
@@ -253,7 +250,7 @@ TEST(NemoProjection, MatchesNemoRlsToolsForRealTokenizers) {
 TEST(NemoProjection, TheScaleTrickCountsALastColumnTwice) {
   const Json golden = read_json(source_path("tests/golden/projections.json")).as_array()[0];
   const DenseProjection dense =
-      nemo_projection(*tokenizer("deepseek"), *tokenizer("llama2"), options_of(golden));
+      nemo_projection(*small_tokenizer("deepseek"), *small_tokenizer("llama2"), options_of(golden));
   int64_t doubled = 0;
   for (int64_t row = 0; row < dense.rows; ++row) {
     const auto at = size_t(row * dense.columns);

@@ -1,4 +1,4 @@
-// Projections of NeMo-RL's files, and reports on projections.
+// Files of projections that NeMo-RL's tools wrote become projections here.
 
 #include "core/distill/projection_import.h"
 
@@ -7,24 +7,20 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/distill/projection_nemo.h"
-#include "core/distill/projection_report.h"
 #include "core/text/tokenizer/vocabulary_fingerprint.h"
+#include "tests/core/text/tokenizer/small_tokenizer.h"
 #include "tests/error_of.h"
 #include "tests/tree.h"
 
 namespace xrun::projection_import_test {
 namespace {
 
-std::shared_ptr<const Tokenizer> tokenizer(const std::string& name) {
-  return Tokenizer::load(source_path("tests/data/tokenizers/" + name));
-}
-
 TorchFile golden(const std::string& name) {
   return TorchFile(std::filesystem::path(source_path("tests/golden/" + name)));
 }
 
-TEST(ImportProjection, ADenseFileIsWhatTheToolsOfNemoMake) {
-  const auto student = tokenizer("deepseek"), teacher = tokenizer("smol");
+TEST(ImportProjection, ADenseFileEqualsTheProjectionBuiltAsNemoRlDoes) {
+  const auto student = small_tokenizer("deepseek"), teacher = small_tokenizer("smol");
   const ProjectionImport imported =
       import_projection(golden("projection_dense.pt"), *student, *teacher);
   ProjectionOptions options;
@@ -42,7 +38,7 @@ TEST(ImportProjection, ADenseFileIsWhatTheToolsOfNemoMake) {
 }
 
 TEST(ImportProjection, ASparseFileKeepsItsCounts) {
-  const auto student = tokenizer("smol"), teacher = tokenizer("llama2");
+  const auto student = small_tokenizer("smol"), teacher = small_tokenizer("llama2");
   const Projection p =
       import_projection(golden("projection_sparse.pt"), *student, *teacher).projection;
   EXPECT_EQ(p.student_vocab, student->vocab_size());
@@ -55,8 +51,8 @@ TEST(ImportProjection, ASparseFileKeepsItsCounts) {
 }
 
 TEST(ImportProjection, AnotherTokenizerIsAnError) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2"), small = tokenizer("regexes"),
-             deepseek = tokenizer("deepseek");
+  const auto smol = small_tokenizer("smol"), llama = small_tokenizer("llama2"),
+             small = small_tokenizer("regexes"), deepseek = small_tokenizer("deepseek");
   const auto message = [](const std::string& file, const Tokenizer& student,
                           const Tokenizer& teacher) {
     return error_of([&] { import_projection(golden(file), student, teacher); });
@@ -78,14 +74,14 @@ TEST(ImportProjection, AnotherTokenizerIsAnError) {
 }
 
 TEST(ImportProjection, RowsOfAPaddedEmbeddingAreLeftOut) {
-  const ProjectionImport imported =
-      import_projection(golden("projection_padded.pt"), *tokenizer("deepseek"), *tokenizer("smol"));
+  const ProjectionImport imported = import_projection(
+      golden("projection_padded.pt"), *small_tokenizer("deepseek"), *small_tokenizer("smol"));
   EXPECT_EQ(imported.padded_rows, 20);
   EXPECT_EQ(imported.projection.student_vocab, 800);
 }
 
-TEST(ImportProjection, OtherContentsAreNamed) {
-  const auto smol = tokenizer("smol");
+TEST(ImportProjection, AFileOfOtherContentsIsRefusedWithItsTypes) {
+  const auto smol = small_tokenizer("smol");
   const auto message = [&](const std::string& name) {
     return error_of([&] {
       import_projection(
@@ -93,48 +89,11 @@ TEST(ImportProjection, OtherContentsAreNamed) {
           *smol, *smol);
     });
   };
-  EXPECT_EQ(message("good"),
-            "good: its dict maps a str to a tensor, wanted \"indices\" and \"likelihoods\", or "
-            "counts by pairs of token ids");
-  EXPECT_NE(message("inside_itself").find("its dict maps a int to a dict"), std::string::npos);
-}
-
-TEST(ProjectionReports, CountRowsAndNumerals) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
-  const Projection p = build_projection(*smol, *llama);
-  const ProjectionSummary summary = summary_of(p);
-  EXPECT_EQ(summary.exact + summary.several + summary.empty, p.student_vocab);
-  EXPECT_LE(summary.longest, 4);
-  const auto numerals = numeral_rows(p, *smol);
-  EXPECT_GE(numerals[0].tokens, 10);
-  for (const NumeralRow& row : numerals) {
-    EXPECT_EQ(row.exact + row.several + row.empty, row.tokens);
-    EXPECT_EQ(row.example >= 0, row.exact + row.several > 0);
-  }
-  EXPECT_EQ(row_text(p, *smol->id_of("7"), *smol, *llama), "\"7\" -> \"7\" 1");
-  EXPECT_EQ(example_rows(p, 3).size(), 3u);
-}
-
-TEST(ProjectionReports, ByteTokensAreNotNumerals) {
-  const auto llama = tokenizer("llama2"), smol = tokenizer("smol");
-  EXPECT_EQ(numeral_rows(build_projection(*llama, *smol), *llama)[0].empty, 0);
-}
-
-TEST(ProjectionReports, ADifferenceHasTheWorstRowsFirst) {
-  const auto smol = tokenizer("smol"), llama = tokenizer("llama2");
-  const Projection a = build_projection(*smol, *llama);
-  const ProjectionDifference none = difference_of(a, a);
-  EXPECT_TRUE(none.rows.empty());
-  EXPECT_EQ(none.same, a.student_vocab);
-  const Projection b = build_projection(*smol, *llama, {.top_k = 2, .reverse = false});
-  const ProjectionDifference some = difference_of(a, b);
-  ASSERT_GT(some.rows.size(), 1u);
-  for (size_t i = 1; i < some.rows.size(); ++i) {
-    EXPECT_LE(some.rows[i].distance, some.rows[i - 1].distance);
-  }
-  EXPECT_EQ(some.same + int64_t(some.rows.size()), a.student_vocab);
-  const Projection other = build_projection(*llama, *smol);
-  EXPECT_NE(error_of([&] { difference_of(a, other); }).find("are for different tokenizers"),
+  EXPECT_EQ(
+      message("good"),
+      "good: its dict maps str keys to tensor values, wanted \"indices\" and \"likelihoods\", or "
+      "counts by pairs of token ids");
+  EXPECT_NE(message("inside_itself").find("its dict maps int keys to dict values"),
             std::string::npos);
 }
 

@@ -1,4 +1,5 @@
-// Scores of choices against each choice alone after its prompt, for every golden family.
+// Choices scored together have the bits of each choice alone after its prompt, in every golden
+// family.
 
 #include "core/rollout/choices.h"
 
@@ -60,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Family, ChoicesTest,
 
 }  // namespace
 
-TEST_P(ChoicesTest, AChoiceHasTheBitsOfItselfAloneBehindItsPrompt) {
+TEST_P(ChoicesTest, AChoiceHasTheBitsOfItsForwardAlone) {
   for (const int64_t max_tokens : {1, 100, 4096}) {
     const auto got = score_choices(*model_, questions_, {.max_tokens = max_tokens});
     ASSERT_EQ(got.size(), questions_.size());
@@ -74,13 +75,16 @@ TEST_P(ChoicesTest, AChoiceHasTheBitsOfItselfAloneBehindItsPrompt) {
   }
 }
 
-TEST_P(ChoicesTest, SumsMeansAndBytes) {
+TEST_P(ChoicesTest, SumMeanAndPerByteFollowFromTheLogprobs) {
   const ChoiceScore got = score_choices(*model_, questions_).at(0).at(2);
   double sum = 0;
   for (const float one : alone(questions_[0].prompt, questions_[0].choices[2])) sum += double{one};
   EXPECT_EQ(got.sum, sum);
   EXPECT_EQ(got.mean, sum / 6);
   EXPECT_EQ(got.per_byte, sum / 11);
+}
+
+TEST_P(ChoicesTest, WithoutBytesTheScorePerByteIsZeroAndWithoutChoicesThereIsNone) {
   questions_[0].bytes = {};
   EXPECT_EQ(score_choices(*model_, {questions_[0]}).at(0).at(2).per_byte, 0);
   EXPECT_TRUE(score_choices(*model_, {}).empty());
@@ -98,8 +102,7 @@ TEST_P(ChoicesTest, RefusesQuestionsThatDoNotFit) {
             "question 2, choice 2 is empty; a continuation needs at least one token");
   EXPECT_EQ(refused({{1}, {{1}}, {0}}), "question 2, choice 1 has 0 bytes, wanted at least 1");
   EXPECT_EQ(refused({{1}, {{1}}, {1, 2}}),
-            "question 2: 1 choices have 2 byte counts; wanted one per choice, or "
-            "none");
+            "question 2: 1 choices have 2 byte counts; wanted one per choice, or none");
   const auto limit = static_cast<size_t>(model_->config().max_length);
   EXPECT_EQ(
       refused({Ids(limit, 1), {{1}}}),

@@ -13,13 +13,13 @@
 #include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/philox.h"
-#include "core/data/rows/byte_stream.h"
 #include "core/model/model.h"
 #include "core/model/ops/moe_routing.h"
 #include "core/train/adamw.h"
 #include "core/train/step.h"
 #include "tests/core/rollout/rollouts_fixture.h"
 #include "tests/core/train/trained.h"
+#include "tests/decompressed.h"
 #include "tests/error_of.h"
 
 namespace xrun::rollout_log_test {
@@ -71,10 +71,7 @@ TEST_F(RolloutLog, MetricsAndFileHoldEverySampleOfABody) {
   for (const int repeat : {0, 1}) {
     SCOPED_TRACE(repeat);
     write_rollouts(folder_ / "rollouts", 12, body);
-    const auto file =
-        open_byte_stream((folder_ / "rollouts/step_0000012.jsonl.zst").string(), "rollouts");
-    std::string text(1 << 20, '\0');
-    text.resize(file->read(text.data(), text.size()));
+    const std::string text = decompressed(folder_ / "rollouts/step_0000012.jsonl.zst");
     const std::string line = text.substr(0, text.find('\n'));
     const Json first = parse_json(line, "line");
     EXPECT_EQ(first.at("row").as_int(), 10);
@@ -129,10 +126,7 @@ TEST_F(RolloutLog, TheFileHasRoutesAndTruncatedLogprobsWhereTheyExist) {
   BodyRollouts body;
   body.all = rollouts->rollouts();
   write_rollouts(folder_ / "rollouts", 0, body);
-  const auto file =
-      open_byte_stream((folder_ / "rollouts/step_0000000.jsonl.zst").string(), "rollouts");
-  std::string text(1 << 22, '\0');
-  text.resize(file->read(text.data(), text.size()));
+  const std::string text = decompressed(folder_ / "rollouts/step_0000000.jsonl.zst");
   const size_t second = text.find('\n') + 1;
   const Json line = parse_json(text.substr(second, text.find('\n', second) - second), "line");
   EXPECT_EQ(line.at("routes").at("experts").size(), one.routes->experts.size());

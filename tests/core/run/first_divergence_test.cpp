@@ -69,7 +69,7 @@ TEST_F(ComparedRuns, NamesTheFirstStepAndMetric) {
             "metrics: step 0: other logged train/x, one did not");
 }
 
-TEST_F(ComparedRuns, NamesTheTensorAndElement) {
+TEST_F(ComparedRuns, NamesTheFirstTensorAndElement) {
   EXPECT_TRUE(difference(make("a"), make("b", kMetrics, 3))
                   .starts_with("weights: weight differs in 4 of 4 values, the first at 0: "));
 }
@@ -84,10 +84,10 @@ TEST_F(ComparedRuns, FindsADifferenceInTheNewestCheckpoint) {
             "checkpoint: the newest is step_0000002 in one, step_0000003 in other");
 }
 
-TEST_F(ComparedRuns, NeedsCheckpoints) {
+TEST_F(ComparedRuns, ARunWithoutCheckpointsIsRefused) {
   const std::string a = make("a"), b = make("b");
   std::filesystem::remove_all((folder_ / "b") / "checkpoints");
-  EXPECT_THROW(first_divergences(a, b, "one", "other"), Error);
+  EXPECT_EQ(error_of([&] { first_divergences(a, b, "one", "other"); }), "other has no checkpoint");
   EXPECT_THROW(first_divergences(a, "nowhere", "one", "other"), Error);
 }
 

@@ -1,4 +1,4 @@
-// The first signal stops a run after saving, the second at once; at a prompt no Ctrl-C ends the
+// The first signal asks a run to stop, the second ends it at once. At a prompt no Ctrl-C ends the
 // process.
 
 #include "core/run/signals.h"
@@ -21,6 +21,13 @@ namespace {
 
 std::atomic<int> hooked = 0;
 
+// A signal within 0.3 s of the first one is taken for the same key press.
+constexpr int kPastOneKeyPressMs = 350;
+
+void wait_until_another_signal_counts() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(kPastOneKeyPressMs));
+}
+
 TEST(Child, DISABLED_WaitForSignals) {
   install_signal_handlers();
   set_signal_hook([](int signal_number) { hooked = signal_number; });
@@ -39,6 +46,7 @@ TEST(Child, DISABLED_StopSlowly) {
   std::printf("ready\n");
   std::fflush(stdout);
   while (!interrupt_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // Beyond the 3 s after which a stop without a text is reported. SIGALRM ends a single sleep.
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3300);
   while (std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -47,6 +55,7 @@ TEST(Child, DISABLED_StopSlowly) {
   std::fflush(stdout);
 }
 
+// Either at the signal, if there is a text for it, or after 3 s.
 TEST(Signals, SlowAStopIsReportedOnce) {
   for (const bool has_text : {true, false}) {
     has_text ? setenv("XRUN_TEST_TEXT", "1", 1) : unsetenv("XRUN_TEST_TEXT");
@@ -59,7 +68,7 @@ TEST(Signals, SlowAStopIsReportedOnce) {
   }
 }
 
-TEST(Signals, TheFirstRaisesTheFlagAndCallsTheHook) {
+TEST(Signals, TheFirstSignalRaisesTheFlagAndCallsTheHook) {
   ChildProcess child("WaitForSignals", "");
   ASSERT_TRUE(child.wait_for("ready"));
   child.kill(SIGTERM);
@@ -73,13 +82,13 @@ TEST(Signals, ALostTerminalStopsLikeSIGTERM) {
   EXPECT_TRUE(child.wait_for("flag 1 hook 1"));
 }
 
-TEST(Signals, ASecondOneEndsTheProcessAtOnce) {
+TEST(Signals, ASecondSignalEndsTheProcessAtOnce) {
   ChildProcess child("WaitForSignals", "");
   ASSERT_TRUE(child.wait_for("ready"));
   child.kill(SIGINT);
   child.kill(SIGINT);  // the same key press delivered twice
   ASSERT_TRUE(child.wait_for("flag 2 hook 2"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  wait_until_another_signal_counts();
   child.kill(SIGINT);
   EXPECT_EQ(child.wait(), 130);
 }
@@ -96,13 +105,13 @@ TEST(Child, DISABLED_WaitAfterTheTimeIsUp) {
   std::this_thread::sleep_for(std::chrono::seconds(30));
 }
 
-// The end of stop.after is not a signal.
-TEST(Signals, TheFirstAfterTheTimeIsUpCountsAsTheFirst) {
+// The end of stop.after raises the flag, but nobody has sent a signal yet.
+TEST(Signals, TheFirstSignalAfterTheTimeIsUpCountsAsTheFirst) {
   ChildProcess child("WaitAfterTheTimeIsUp", "");
   ASSERT_TRUE(child.wait_for("ready"));
   child.kill(SIGTERM);
   EXPECT_TRUE(child.wait_for("flag 15 hook 15"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  wait_until_another_signal_counts();
   child.kill(SIGTERM);
   EXPECT_EQ(child.wait(), 143);
 }
@@ -121,7 +130,7 @@ TEST(Child, DISABLED_WaitAtAPrompt) {
   }
 }
 
-// SIGTERM as the first signal after a Ctrl-C, after `pause_ms`.
+// Expects that a SIGTERM `pause_ms` after a Ctrl-C is the first signal that counts.
 void expect_sigterm_counts_as_the_first(int pause_ms) {
   ChildProcess child("WaitAtAPrompt", "");
   ASSERT_TRUE(child.wait_for("ready"));
@@ -130,8 +139,8 @@ void expect_sigterm_counts_as_the_first(int pause_ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
   child.kill(SIGTERM);
   EXPECT_TRUE(child.wait_for("flag 15 hook 15"));
-  child.kill(SIGINT);  // too soon for a second one, and no Ctrl-C of the prompt any more
-  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  child.kill(SIGINT);  // too soon to be the second signal, and no longer a Ctrl-C of the prompt
+  wait_until_another_signal_counts();
   child.kill(SIGTERM);
   EXPECT_EQ(child.wait(), 143);
   EXPECT_TRUE(child.said().ends_with("flag 15 hook 15\n")) << child.said();
@@ -139,7 +148,7 @@ void expect_sigterm_counts_as_the_first(int pause_ms) {
 
 TEST(Signals, SlowAtAPromptSIGTERMTakesThePlaceOfAPendingCtrlC) {
   expect_sigterm_counts_as_the_first(0);
-  expect_sigterm_counts_as_the_first(350);
+  expect_sigterm_counts_as_the_first(kPastOneKeyPressMs);
 }
 
 TEST(Signals, AtAPromptNoNumberOfCtrlCEndsTheProcess) {
@@ -147,7 +156,7 @@ TEST(Signals, AtAPromptNoNumberOfCtrlCEndsTheProcess) {
   ASSERT_TRUE(child.wait_for("ready"));
   child.kill(SIGINT);
   ASSERT_TRUE(child.wait_for("flag 2 hook 2"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  wait_until_another_signal_counts();
   child.kill(SIGINT);
   child.kill(SIGHUP);
   EXPECT_TRUE(child.wait_for("flag 1 hook 1"));

@@ -1,7 +1,9 @@
-// Group-relative advantages: TRL's formulas, and groups that are ragged, equal or of one rollout.
+// Group-relative advantages against TRL's, with groups of unequal sizes, equal rewards or one
+// rollout.
 
 #include "core/train/advantage.h"
 
+#include <ATen/core/Formatting.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +44,7 @@ TEST(GroupAdvantage, MatchesTrl) {
   const Json& wanted = golden.at("advantages");
   const auto expect = [&](const char* name, const AdvantageOptions& options) {
     SCOPED_TRACE(name);
-    // TRL's standard deviation is of fp32 precision.
+    // TRL computes its standard deviation in fp32.
     expect_near(group_advantage(reward, group, options), column(wanted.at(name), at::kDouble),
                 1e-7);
   };
@@ -87,7 +89,7 @@ TEST(GroupAdvantage, KeepsTheTypeOfRewardsAndComputesInDouble) {
   EXPECT_EQ(group_advantage(doubles({}), ids({})).numel(), 0);
 }
 
-TEST(GroupAdvantage, NamesWhatIsWrong) {
+TEST(GroupAdvantage, AnErrorNamesTheArgumentAndTheRollout) {
   const auto error = [](const at::Tensor& reward, const at::Tensor& group, double eps = 1e-6) {
     return error_of([&] { group_advantage(reward, group, {.eps = eps}); });
   };

@@ -1,4 +1,4 @@
-// Levels at which ranks share moments, gradients and weights have the bits of one process.
+// Ranks that share moments, gradients and weights train to the bits of one process, at every level.
 
 #include <ATen/ops/log_sigmoid.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct RangedTraining {
 using OpenTraining =
     std::function<RangedTraining(const std::filesystem::path& model, const PolicyOptions& options)>;
 
-// DPO, whose reference is frozen from step 1 on.
+// DPO against the initial weights.
 RangedTraining open_dpo(const std::filesystem::path& model, const PolicyOptions& options) {
   const Trained t = open_trained(model, options);
   return {t.adamw, t.objective(), {{"policy", t.policy}, {"adamw", t.adamw}}, [policy = t.policy] {
@@ -40,7 +40,7 @@ std::shared_ptr<AdamW> adamw_of(std::vector<std::shared_ptr<Trainable>> trainabl
   return std::make_shared<AdamW>(std::move(trainables), AdamWOptions{.lr = 1e-2}, dist);
 }
 
-// One loss a pair: -log sigmoid(margin).
+// One loss per pair: -log sigmoid(margin).
 ObjectiveResult pair_loss(const at::Tensor& margin) {
   return {{{Unit::kPair, at::log_sigmoid(margin).neg()}}, {}};
 }
@@ -73,7 +73,7 @@ RangedTraining open_two(const std::filesystem::path& model, const PolicyOptions&
           [one, two] { return one->digest() + two->digest(); }};
 }
 
-// Steps [first, end): losses and norms.
+// Trains steps [first, end) and returns their losses and gradient norms, exact in hexadecimal.
 std::string steps(const RangedTraining& t, int64_t first, int64_t end, int64_t pairs = 5) {
   std::string text;
   for (int64_t step = first; step < end; ++step) {
@@ -91,7 +91,7 @@ std::string steps(const RangedTraining& t, int64_t first, int64_t end, int64_t p
   return text;
 }
 
-// The same from the beginning, and the weights.
+// Trains the first three steps and returns their numbers with the digest of the weights.
 std::string train(const std::filesystem::path& model, const PolicyOptions& options,
                   int64_t pairs = 5, const OpenTraining& open = open_dpo) {
   const RangedTraining t = open(model, options);
@@ -99,7 +99,7 @@ std::string train(const std::filesystem::path& model, const PolicyOptions& optio
   return text + t.weights();
 }
 
-// Expects that `size` ranks at a level return what one process does.
+// Expects that `work` returns the same text on each of `size` ranks at a level as in one process.
 void expect_level(int64_t size, int64_t level,
                   const std::function<std::string(const DistOptions&)>& work) {
   const auto run = [&](Ranks* ranks) {
@@ -131,8 +131,8 @@ TEST(RangedStep, Bf16HasTheBitsOfOneProcess) {
   });
 }
 
-// The first patterns choose from every block, the second no weight of the first block.
-TEST(RangedStep, APartOfTheWeightsHasTheBitsOfOneProcess) {
+// The patterns of `mlp` choose weights of every block, those of `last` none of the first block.
+TEST(RangedStep, TrainingSomeOfTheWeightsHasTheBitsOfOneProcess) {
   const TinyFolder folder;
   const std::vector<std::string> mlp = {"*.mlp.*", "*norm*"}, last = {"model.layers.1.*"};
   for (const PolicyOptions& options : {PolicyOptions{.train = mlp}, PolicyOptions{.train = last},
@@ -218,7 +218,7 @@ TEST(RangedStep, AnExportHasTheBytesOfOneProcess) {
       steps(t, 0, 2);
       const auto out =
           folder.path() / fmt::format("{}_of_{}", kind, dist.ranks == nullptr ? "one" : "three");
-      // The others serve its fetches while they wait.
+      // The other ranks serve the fetches of the first while they wait.
       on_first_rank(dist.ranks, "an export", [&] { write(*t.adamw->trainables().front(), out); });
       return hash_file(out / "model.safetensors");
     });
@@ -231,7 +231,7 @@ TEST(RangedStep, AnExportHasTheBytesOfOneProcess) {
   });
 }
 
-// Checkpoints of n ranks at one level continue on m ranks at another.
+// Expects that a checkpoint written by n ranks at one level continues on m ranks at another.
 void expect_continues(const OpenTraining& open, const std::vector<std::string>& train = {}) {
   const TinyFolder folder;
   const auto run = [&](int64_t n, int64_t level, int64_t first, int64_t end) {

@@ -1,4 +1,4 @@
-// The pages that are written from the doc strings.
+// docs/lua-api.md and `explain` are made of the doc strings, and no public name lacks one.
 
 #include "lua/api/api_text.h"
 
@@ -46,7 +46,7 @@ TEST_F(LuaApi, EveryNameOfTheModuleHasADoc) {
 }
 
 TEST_F(LuaApi, ThePageInDocsIsGeneratedFromTheDocStrings) {
-  std::vector<DocEntry> entries = doc_entries();  // the process's: other tests add to them
+  std::vector<DocEntry> entries = doc_entries();  // of the process: other tests add the names below
   std::erase_if(entries, [](const DocEntry& entry) {
     return entry.name.starts_with("Counter") || entry.name == "xrun.counter" ||
            entry.name == "xrun.described" || entry.name == "xrun.twice" ||

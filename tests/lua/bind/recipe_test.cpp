@@ -1,5 +1,7 @@
-// Recipes from file to end: config, errors as the user sees them, require, strict names.
+// Recipes run from their file to their end: config, errors as the user sees them, require, strict
+// names.
 
+#include "tests/error_of.h"
 #include "tests/lua/bind/recipe_fixture.h"
 
 namespace xrun::recipe_test {
@@ -175,7 +177,7 @@ TEST_F(RecipeRun, HabitsOfOtherLanguagesAreExplained) {
   EXPECT_EQ(run("local a = '!= += def' = 2").find("hint"), std::string::npos);
 }
 
-TEST_F(RecipeRun, WhatTheHintsOnHabitsSuggestWorks) {
+TEST_F(RecipeRun, TheCodeThatHintsSuggestRuns) {
   EXPECT_EQ(run(std::string(kHead) + R"(
 local x, sum, list = xrun.ones(4), 0, {}
 for i = 0, 3 - 1 do sum = sum + i end
@@ -261,23 +263,20 @@ TEST_F(RecipeRun, AWrongOptionIsBadUsageAndAWrongArgumentAFailure) {
 }
 
 TEST_F(RecipeRun, NamesThatTheModuleLacksAreExplained) {
-  const auto error_of = [&](const std::string& call) {
+  const auto error = [&](const std::string& call) {
     RecipeOptions options;
     options.recipe = "test.lua";
-    try {
+    return error_of([&] {
       // All modules, so that the methods of every class are known.
       Recipe recipe(options, engine_modules(), kHead + call);
       while (recipe.resume()) ++yields_;
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    });
   };
-  has(error_of("xrun.reference()"), "hint: it is a method of Policy: policy:reference()");
-  has(error_of("xrun.evaluate(1)"), "hint: it is a method of Run: run:evaluate(...)");
-  has(error_of("xrun.teacher('t')"), "hint: xrun.frozen(cfg.teacher) opens a teacher");
-  has(error_of("xrun.DPOTrainer()"), "hint: xrun recipes/dpo.lua trains with DPO");
-  has(error_of("xrun.adamv()"), "hint: did you mean `xrun.adamw`?");
+  has(error("xrun.reference()"), "hint: it is a method of Policy: policy:reference()");
+  has(error("xrun.evaluate(1)"), "hint: it is a method of Run: run:evaluate(...)");
+  has(error("xrun.teacher('t')"), "hint: xrun.frozen(cfg.teacher) opens a teacher");
+  has(error("xrun.DPOTrainer()"), "hint: xrun recipes/dpo.lua trains with DPO");
+  has(error("xrun.adamv()"), "hint: did you mean `xrun.adamw`?");
 }
 
 TEST_F(RecipeRun, RequireSearchesBesideTheFileAndInTheRecipesFolder) {
@@ -318,10 +317,12 @@ TEST_F(RecipeRun, SortedPairsGoesInOrder) {
             "");
 }
 
-TEST_F(RecipeRun, AMissingFileIsOneClearError) {
+TEST_F(RecipeRun, AMissingFileIsNamedWithTheCurrentFolder) {
   RecipeOptions options;
   options.recipe = "none.lua";
-  EXPECT_THROW(Recipe(options, {}), Error);
+  EXPECT_EQ(error_of([&] { Recipe(options, {}); }),
+            "none.lua: cannot be opened: there is no such file; the current folder is " +
+                std::filesystem::current_path().string());
 }
 
 TEST_F(RecipeRun, LeavesTheStackOfTheStateBalanced) {

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@
 
 namespace xrun {
 
-// Keeps the probe of row bits (row_probe.h) for the next test: a fresh cache would measure again.
+// Hands the probe of row bits (row_probe.h) from one test's cache to the next: a fresh cache would
+// measure again.
 class ExtraRowProbe {
  public:
   void give(const std::filesystem::path& cache) const {
@@ -47,6 +49,15 @@ inline const ExtraRowProbe& kept_row_probe() {
   static const ExtraRowProbe kept;
   return kept;
 }
+
+// The options of one run of a recipe.
+struct SessionRun {
+  bool resume = false;                 // --resume, if the folder holds a run
+  std::optional<int64_t> steps = {};   // --steps: stop early
+  std::vector<std::string> sets = {};  // --set
+  bool force = false;                  // --force
+  int threads = 1;                     // --threads
+};
 
 class SessionTest : public testing::Test {
  protected:
@@ -79,20 +90,18 @@ class SessionTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Runs test.lua with this text; returns "" or its error. Its output is in output_. `resume`
-  // starts a run that `dir` does not hold.
-  std::string run(const std::string& text, const std::string& dir, bool resume = false,
-                  std::optional<int64_t> steps = {}, std::vector<std::string> sets = {},
-                  bool force = false, int threads = 1) {
+  // Runs test.lua with this text in the run folder `dir`. Returns "" or the error, and leaves what
+  // it printed in output_.
+  std::string run(const std::string& text, const std::string& dir, const SessionRun& with = {}) {
     write_file_atomic("test.lua", text);
     RecipeOptions options;
     options.recipe = "test.lua";
     options.run_dir = dir;
-    options.resume = resume && (dir.empty() || path_exists(dir + "/lock"));
-    options.force = force;
-    options.steps = steps;
-    options.sets = std::move(sets);
-    options.threads = threads;
+    options.resume = with.resume && (dir.empty() || path_exists(dir + "/lock"));
+    options.force = with.force;
+    options.steps = with.steps;
+    options.sets = with.sets;
+    options.threads = with.threads;
     options.device = device_;
     options.device_given = true;
     testing::internal::CaptureStdout();
@@ -106,7 +115,7 @@ class SessionTest : public testing::Test {
     return error;
   }
 
-  // Lines of a run's metrics without perf/*.
+  // The lines of a run's metrics.jsonl, without perf/*.
   static std::vector<std::string> metrics(const std::string& dir) {
     std::vector<std::string> lines;
     const std::string text = read_file(dir + "/metrics.jsonl");
@@ -133,15 +142,15 @@ class SessionTest : public testing::Test {
     return found;
   }
 
-  // The recipe gives the same metrics and weights whether it is left alone or stopped after each of
-  // `stops` bodies and resumed.
+  // Expects the same metrics and weights from a run without a stop and from runs that stop after
+  // each number of bodies in `stops` and resume.
   void expect_same_when_resumed(const std::string& text, std::initializer_list<int64_t> stops,
                                 const std::vector<std::string>& sets = {}) {
-    ASSERT_EQ(run(text, "whole", false, {}, sets), "");
+    ASSERT_EQ(run(text, "whole", {.sets = sets}), "");
     for (const int64_t stop : stops) {
       const std::string dir = "stopped_" + std::to_string(stop);
-      ASSERT_EQ(run(text, dir, false, stop, sets), "");
-      ASSERT_EQ(run(text, dir, true, {}, sets), "") << "resumed at " << stop;
+      ASSERT_EQ(run(text, dir, {.steps = stop, .sets = sets}), "");
+      ASSERT_EQ(run(text, dir, {.resume = true, .sets = sets}), "") << "resumed at " << stop;
       EXPECT_EQ(metrics(dir), metrics("whole")) << "stopped at " << stop;
       EXPECT_EQ(read_file(dir + "/hf/model.safetensors"), read_file("whole/hf/model.safetensors"))
           << "stopped at " << stop;
@@ -154,7 +163,7 @@ class SessionTest : public testing::Test {
     return false;
   }
 
-  // Everything before the loop; a recipe follows. `valid` is the config's entry.
+  // A DPO recipe up to its loop. `valid` is the content of that table of the config.
   static std::string head(const std::string& valid = "fraction = 0.2") {
     return R"(local xrun = require "xrun"
 local cfg = xrun.config {
@@ -179,7 +188,7 @@ local run = xrun.run(cfg, { policy = policy, adamw = adamw })
 
   std::filesystem::path folder_, before_;
   std::string output_;
-  std::string device_ = "cpu";  // of the runs to come
+  std::string device_ = "cpu";  // of the next runs
 };
 
 }  // namespace xrun

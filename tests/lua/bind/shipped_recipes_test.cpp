@@ -86,7 +86,7 @@ class ShippedRecipes : public SessionTest, public testing::WithParamInterface<St
 
 TEST_P(ShippedRecipes, StartAtTheirInvariant) {
   const Start& start = GetParam();
-  ASSERT_EQ(run(text(), "r", false, start.step + 1, sets(start.sets)), "");
+  ASSERT_EQ(run(text(), "r", {.steps = start.step + 1, .sets = sets(start.sets)}), "");
   const double nll = start.nll ? values("r", "train/nll").at(0) : 0;
   const std::vector<double> loss = values("r", start.metric);
   ASSERT_EQ(values("r", "train/loss").size(), static_cast<size_t>(start.step) + 1);
@@ -97,7 +97,7 @@ TEST_P(ShippedRecipes, StartAtTheirInvariant) {
 }
 
 TEST_P(ShippedRecipes, LearnOnTheDemonstrationsPairsSlow) {
-  ASSERT_EQ(run(text(), "r", false, {}, sets({"steps=8", "optim.lr=0.003"}, true)), "");
+  ASSERT_EQ(run(text(), "r", {.sets = sets({"steps=8", "optim.lr=0.003"}, true)}), "");
   const std::vector<double> loss = values("r", "valid/loss");
   ASSERT_GE(loss.size(), 2u);
   EXPECT_LT(loss.back(), loss.front());
@@ -115,7 +115,7 @@ TEST_P(ShippedRecipes, LogTheSameWithFoldingForcedOnSlow) {
     std::vector<std::string> settings = GetParam().sets;
     settings.insert(settings.end(), {std::string("batch.fold=") + fold, "batch.fold_min=1",
                                      "optim.lr=0.003", "optim.warmup=0"});
-    EXPECT_EQ(run(text(), dir, false, GetParam().step + 2, sets(settings)), "");
+    EXPECT_EQ(run(text(), dir, {.steps = GetParam().step + 2, .sets = sets(settings)}), "");
     EXPECT_EQ(output_.find("folds") != std::string::npos, fold == std::string("true")) << output_;
     return metrics(dir);
   };
@@ -146,7 +146,7 @@ TEST_P(ShippedRecipes, BeginWithTheirNameAndAreInBothTables) {
 class MarginsApart : public ShippedRecipes {};
 
 TEST_P(MarginsApart, AreLoggedForPolicyAndReference) {
-  ASSERT_EQ(run(text(), "r", false, 2, sets({"optim.lr=0.003", "optim.warmup=0"})), "");
+  ASSERT_EQ(run(text(), "r", {.steps = 2, .sets = sets({"optim.lr=0.003", "optim.warmup=0"})}), "");
   const auto metric = [&](const std::string& name, size_t step) {
     return values("r", "train/" + name).at(step);
   };
@@ -167,7 +167,7 @@ class LabelledRewards : public ShippedRecipes {};
 
 // reward = (g d + (n - g) u) / n of g good answers with mean reward d and n - g bad ones with u.
 TEST_P(LabelledRewards, AreMeansOverTheirOwnRows) {
-  ASSERT_EQ(run(text(), "r", false, 3, sets({"optim.lr=0.003", "optim.warmup=0"})), "");
+  ASSERT_EQ(run(text(), "r", {.steps = 3, .sets = sets({"optim.lr=0.003", "optim.warmup=0"})}), "");
   const std::vector<double> good = values("r", "train/reward_desirable");
   const std::vector<double> bad = values("r", "train/reward_undesirable");
   const std::vector<double> all = values("r", "train/reward"), margin = values("r", "train/margin");

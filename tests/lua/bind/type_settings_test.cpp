@@ -51,11 +51,11 @@ TEST_F(GemmSetting, IsMeasuredReportedAndStoredInTheRecord) {
 
 TEST_F(GemmSetting, AResumeUsesTheRunsChoiceNotTheMachines) {
   const std::string text = recipe("dtype = 'bf16'");
-  ASSERT_EQ(run(text, "a", false, 2), "");
+  ASSERT_EQ(run(text, "a", {.steps = 2}), "");
   const std::string said = turn("a");
   const Json turned = choice("a");
   std::filesystem::remove_all(folder_ / "cache" / "measured");
-  ASSERT_EQ(run(text, "a", true), "");
+  ASSERT_EQ(run(text, "a", {.resume = true}), "");
   has(output_, said);
   has(output_, "(run.json)");
   EXPECT_EQ(choice("a"), turned);
@@ -64,12 +64,12 @@ TEST_F(GemmSetting, AResumeUsesTheRunsChoiceNotTheMachines) {
 
 TEST_F(GemmSetting, ADamagedRecordIsReportedAndMeasuredAgain) {
   const std::string text = recipe("dtype = 'bf16'");
-  ASSERT_EQ(run(text, "a", false, 2), "");
+  ASSERT_EQ(run(text, "a", {.steps = 2}), "");
   Json all = record("a");
   Json& gemm = *all.find("measured")->find("gemm");
   gemm.set(gemm.as_object().at(0).first, Json("fast"));
   write_file_atomic("a/run.json", dump_json(all));
-  ASSERT_EQ(run(text, "a", true), "");
+  ASSERT_EQ(run(text, "a", {.resume = true}), "");
   has(output_, "measured.gemm cannot be used");
   EXPECT_TRUE(choice("a").is_object());
 }
@@ -78,11 +78,11 @@ TEST_F(GemmSetting, SlowARecordWithoutAChoiceIsReported) {
   const std::string text = recipe("dtype = 'bf16'");
   for (const char* measured : {R"({"gemm":"fp32"})", "5", "{}", "null"}) {
     const std::string dir = "run_" + std::to_string(std::string(measured).size());
-    ASSERT_EQ(run(text, dir, false, 1), "") << measured;
+    ASSERT_EQ(run(text, dir, {.steps = 1}), "") << measured;
     Json all = record(dir);
     all.set("measured", parse_json(measured, "measured"));
     write_file_atomic(dir + "/run.json", dump_json(all));
-    ASSERT_EQ(run(text, dir, true, 2), "") << measured;
+    ASSERT_EQ(run(text, dir, {.resume = true, .steps = 2}), "") << measured;
     has(output_, "products are measured again, so the last digits may differ");
     EXPECT_TRUE(choice(dir).is_object()) << measured;
   }

@@ -98,7 +98,7 @@ TEST_F(Pause, AnInterruptedRunSavesAtThePause) {
   clear_interrupt();
   LuaState::clear_interrupt();
   EXPECT_TRUE(has(error, "interrupted"));
-  ASSERT_EQ(run(head() + loop_ + kExport, "r", true), "");
+  ASSERT_EQ(run(head() + loop_ + kExport, "r", {.resume = true}), "");
   ASSERT_EQ(run(head() + loop_ + kExport, "plain"), "");
   EXPECT_EQ(metrics("r"), metrics("plain"));
 }

@@ -33,7 +33,7 @@ class Verbs : public SessionTest {
     paused_.reset();
   }
 
-  // The answer of the prompt; "failed: ..." for an error.
+  // Returns the answer of the prompt, "failed: ..." for an error.
   std::string say(const std::string& input) {
     const PromptAnswer answer = prompt_->evaluate(input);
     return (answer.failed ? "failed: " : "") + answer.text;

@@ -11,7 +11,7 @@
 namespace xrun::preference_row_fuzz_test {
 namespace {
 
-constexpr int kRounds = 3000;  // of each row
+constexpr int kRounds = 3000;  // mutations of each row
 
 constexpr const char* kRows[] = {
     R"({"prompt":"q","chosen":"a","rejected":"b","score":1.5})",
@@ -20,7 +20,7 @@ constexpr const char* kRows[] = {
     R"({"conversations":[{"from":"human","value":"q"}],"chosen":{"from":"gpt","value":"a"},)"
     R"("rejected":{"from":"gpt","value":"b"},"score":[1]})"};
 
-// Values, names and marks that may replace the expected ones.
+// Values, names and delimiters, valid or not, that replace a piece of a row.
 constexpr const char* kPieces[] = {"null",
                                    "true",
                                    "-1",
@@ -42,7 +42,8 @@ constexpr const char* kPieces[] = {"null",
                                    "}",
                                    "\xff"};
 
-// Replaces the text between two marks by another piece, one to three times.
+// Replaces the text between two delimiters with one of kPieces, one to three times, and cuts one
+// row in eight short.
 std::string spoilt(std::string text, uint64_t seed) {
   uint64_t count = 0;
   const auto below = [&](size_t n) { return philox_u64(seed, 0, count++, 0) % n; };

@@ -129,7 +129,7 @@ TEST_F(RowSplitterTest, ARowLongerThanABlockIsWhole) {
   EXPECT_EQ(file.rows[0].text.size(), text.size() + 2);
 }
 
-TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtTheFault) {
+TEST_F(RowSplitterTest, ADamagedArrayIsReportedAtTheFault) {
   const std::pair<const char*, const char*> cases[] = {
       {"[1 2]", "rows:1:4: is not valid JSON: wanted a comma or ]"},
       {"[1,\n,2]", "rows:2:1: is not valid JSON: wanted a value"},
@@ -140,6 +140,7 @@ TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtTheFault) 
       {"[1,", "the file ends inside the array"},
       {"7", "rows:1:1: is not valid JSON: wanted [, an array of rows"},
       {"{\"rows\": []}", "rows: is one object, wanted an array of rows"},
+      // The fix is a command in Python that writes the list inside the object to a file.
       {"{\"version\": \"[1]\", \"meta\": {\"x\": [1]}, \"data\": [{}]}",
        "(sys.argv[1]))['data'], "},
       {"{\"it's\": [1], \"n\": 1}", "(sys.argv[1]))['rows'], "},
@@ -151,7 +152,7 @@ TEST_F(RowSplitterTest, AnArrayWhoseElementsCannotBeToldApartIsNamedAtTheFault) 
   }
 }
 
-TEST_F(RowSplitterTest, Utf16IsNamedAsSuch) {
+TEST_F(RowSplitterTest, Utf16IsRefusedByName) {
   for (const char* name : {"r.jsonl", "r.json", "r.txt"}) {
     EXPECT_NE(
         error(std::string("\xFF\xFE{\0}\0\n\0", 8), name).find("rows:1: is UTF-16, wanted UTF-8"),

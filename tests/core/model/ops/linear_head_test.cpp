@@ -69,13 +69,6 @@ HeadOptions everything() {
 
 std::vector<std::string> all_names() { return {std::begin(kOutputs), std::end(kOutputs)}; }
 
-// Relative to the largest entry, or to 1 if all are small.
-void expect_close(const at::Tensor& got, const at::Tensor& want, double tolerance,
-                  const std::string& what) {
-  const double size = want.numel() == 0 ? 0 : want.abs().max().item<double>();
-  EXPECT_LT(largest_difference(got, want), tolerance * std::max(1.0, size)) << what;
-}
-
 }  // namespace
 
 struct HeadCase {

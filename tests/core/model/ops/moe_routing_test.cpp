@@ -7,10 +7,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
 #include "core/model/model.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/load_model.h"
+#include "tests/error_of.h"
 #include "tests/gradient_check.h"
 #include "tests/parity.h"
 #include "tests/tree.h"
@@ -43,12 +43,12 @@ TEST(Moe, EqualLogitsChooseTheLowestExperts) {
   EXPECT_TRUE(routing.index.equal(at::tensor({int64_t{1}, int64_t{3}, int64_t{2}}).view({1, 3})));
 }
 
-TEST(Moe, ChosenExpertsAreTakenWithTheWeightsOfThePresentLogits) {
+TEST(Moe, GivenExpertsGetTheWeightsOfThePresentLogits) {
   const at::Tensor logits = random_tensor({4, 7}, 3, 2.0);
   const Routing own = route(logits, 2, true);
   EXPECT_TRUE(route(logits, 2, true, own.index).weight.equal(own.weight));
   at::Tensor chosen = at::tensor({int64_t{6}, int64_t{0}}).expand({4, 2}).clone();
-  chosen[2].fill_(-1);  // unknown
+  chosen[2].fill_(-1);  // unknown: routed again
   for (const bool renormalise : {false, true}) {
     const Routing routing = route(logits, 2, renormalise, chosen);
     EXPECT_TRUE(routing.index[0].equal(chosen[0]));
@@ -59,7 +59,7 @@ TEST(Moe, ChosenExpertsAreTakenWithTheWeightsOfThePresentLogits) {
   }
 }
 
-TEST(Moe, WeightsAreProbabilitiesOrTheirShares) {
+TEST(Moe, WeightsAreProbabilitiesRenormalisedOnlyOnRequest) {
   const at::Tensor logits = random_tensor({5, 7}, 3, 2.0);
   const at::Tensor prob = logits.softmax(-1);
   const Routing plain = route(logits, 2, false), shared = route(logits, 2, true);
@@ -71,9 +71,11 @@ TEST(Moe, WeightsAreProbabilitiesOrTheirShares) {
 }
 
 TEST(Moe, RefusesMoreExpertsPerTokenThanExist) {
-  EXPECT_THROW(route(at::zeros({2, 4}), 5, true), Error);
-  EXPECT_THROW(route(at::zeros({2, 4}), 0, true), Error);
-  EXPECT_EQ(route(at::zeros({0, 4}), 4, true).index.sizes(), at::IntArrayRef({0, 4}));
+  const auto error = [](int64_t top_k) {
+    return error_of([&] { route(at::zeros({2, 4}), top_k, true); });
+  };
+  EXPECT_EQ(error(5), "route: top_k is 5, wanted 1 to the 4 experts");
+  EXPECT_EQ(error(0), "route: top_k is 0, wanted 1 to the 4 experts");
 }
 
 TEST(Moe, BalanceOfUniformRoutingIsTopK) {
@@ -125,7 +127,8 @@ TEST(Moe, TheShareCarriesTheGradientOfTheProbabilities) {
       {logits});
 }
 
-TEST(Moe, NothingRoutedHasNoBalanceAndNoLoad) {
+TEST(Moe, NoTokensHaveNoBalanceAndNoLoad) {
+  EXPECT_EQ(route(at::zeros({0, 4}), 4, true).index.sizes(), at::IntArrayRef({0, 4}));
   EXPECT_EQ(balance({}), 0);
   const RouterTotals empty = totals_of({record_of(at::zeros({0, 4}), 2)});
   EXPECT_EQ(balance(empty), 0);

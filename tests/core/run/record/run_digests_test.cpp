@@ -1,4 +1,4 @@
-// The digests of a run that has ended.
+// The digests of a finished run detect every later change of its files.
 
 #include "core/run/record/run_digests.h"
 
@@ -32,7 +32,7 @@ class Digests : public testing::Test {
 
 TEST_F(Digests, AnUnchangedRunHasNoChanges) { EXPECT_TRUE(changed().empty()); }
 
-TEST_F(Digests, EveryFlippedByteIsNamed) {
+TEST_F(Digests, EveryFlippedByteIsDetected) {
   for (const std::string name : {"run.json", "metrics.jsonl", "hf/model.safetensors",
                                  "checkpoints/step_0000004/manifest.json"}) {
     for (size_t at = 0; at < name.size(); ++at) {
@@ -54,7 +54,7 @@ TEST_F(Digests, MissingAndNewFilesAreNamed) {
             (std::vector<std::string>{"metrics.jsonl is missing", "hf/extra.json is new"}));
 }
 
-// A prompt, a report or a resume may add to them, and a checkpoint has its own checksums.
+// A prompt, a report or a resume may add to a log, and a checkpoint has its own checksums.
 TEST_F(Digests, LogsAndFilesOfCheckpointsAreNotCompared) {
   put_text(run_ / "log.txt", "more");
   put_text(run_ / "checkpoints/step_0000004/policy.safetensors", "other");
@@ -65,12 +65,11 @@ TEST_F(Digests, ADamagedListCannotNameFilesElsewhere) {
   put_text(run_ / kRunDigests, R"({"format":1,"files":{"../secret":{"bytes":1,"sha256":""}}})");
   EXPECT_NE(error_of([&] { changed(); }).find("is damaged: it names \"../secret\""),
             std::string::npos);
-  std::filesystem::remove(run_ / kRunDigests);
-  EXPECT_NE(error_of([&] { changed(); }).find("has no digests.json"), std::string::npos);
 }
 
-TEST_F(Digests, ARunThatIsStillRunningIsSaidToRun) {
+TEST_F(Digests, ARunWithoutDigestsIsReportedAsUnfinishedOrRunning) {
   std::filesystem::remove(run_ / kRunDigests);
+  EXPECT_NE(error_of([&] { changed(); }).find("has no digests.json"), std::string::npos);
   run_.write("lock", "");
   EXPECT_TRUE(error_of([&] { changed(); }).ends_with("; resume the run to its end"));
   const FileLock lock(run_ / "lock", false);

@@ -9,16 +9,12 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "tests/core/text/tokenizer/generated_strings.h"
+#include "tests/core/text/tokenizer/small_tokenizer.h"
 #include "tests/scratch_folder.h"
-#include "tests/tree.h"
 
 namespace xrun::decode_stream_test {
 
 namespace {
-
-std::shared_ptr<const Tokenizer> load(const std::string& name) {
-  return Tokenizer::load(source_path("tests/data/tokenizers/") + name);
-}
 
 // Returns the texts of the pushes and of finish(); fails if one of them splits a character.
 std::vector<std::string> streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids,
@@ -40,7 +36,7 @@ std::string joined(const std::vector<std::string>& texts) {
 class DecodeStreamOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(DecodeStreamOf, ConcatenatesToDecodeOfAllIds) {
-  const auto tokenizer = load(GetParam());
+  const auto tokenizer = small_tokenizer(GetParam());
   const GeneratedStrings generated;
   EncodeOptions options;
   options.all_special = options.add_post_processor = true;
@@ -58,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(All, DecodeStreamOf,
                          testing::Values("smol", "llama2", "llama3", "metaspace", "regexes"));
 
 TEST(DecodeStream, ReturnsAWordAtOnceAndACharacterWhenComplete) {
-  const auto tokenizer = load("smol");
+  const auto tokenizer = small_tokenizer("smol");
   const std::vector<int32_t> ids = tokenizer->encode(" the \U0001F355!").ids;
   const std::vector<std::string> texts = streamed(*tokenizer, ids);
   EXPECT_EQ(texts.front(), " the");
@@ -70,7 +66,7 @@ TEST(DecodeStream, ReturnsAWordAtOnceAndACharacterWhenComplete) {
 }
 
 TEST(DecodeStream, AnUnfinishedCharacterIsReturnedByFinish) {
-  const auto tokenizer = load("smol");
+  const auto tokenizer = small_tokenizer("smol");
   std::vector<int32_t> ids = tokenizer->encode("\U0001F355").ids;
   ids.pop_back();
   const std::vector<std::string> texts = streamed(*tokenizer, ids);
@@ -79,7 +75,7 @@ TEST(DecodeStream, AnUnfinishedCharacterIsReturnedByFinish) {
 }
 
 TEST(DecodeStream, TheSpaceBeforeTheFirstWordIsRemovedOnce) {
-  const auto tokenizer = load("llama2");
+  const auto tokenizer = small_tokenizer("llama2");
   const std::vector<int32_t> ids = tokenizer->encode("it was  so").ids;
   const std::vector<std::string> texts = streamed(*tokenizer, ids);
   EXPECT_EQ(texts.front().substr(0, 1), "i");
@@ -88,7 +84,7 @@ TEST(DecodeStream, TheSpaceBeforeTheFirstWordIsRemovedOnce) {
 
 // An embedding may have more rows than the tokenizer has ids, and the sampler may draw any.
 TEST(DecodeStream, AnIdBeyondTheVocabularyGivesNothing) {
-  const auto tokenizer = load("smol");
+  const auto tokenizer = small_tokenizer("smol");
   const std::vector<int32_t> ids = tokenizer->encode("one two").ids;
   DecodeStream stream(*tokenizer);
   std::string text = stream.push(ids[0]);
@@ -99,7 +95,7 @@ TEST(DecodeStream, AnIdBeyondTheVocabularyGivesNothing) {
 }
 
 TEST(DecodeStream, ANegativeIdIsAnErrorWithItsIndex) {
-  const auto tokenizer = load("smol");
+  const auto tokenizer = small_tokenizer("smol");
   DecodeStream stream(*tokenizer);
   stream.push(5);
   EXPECT_EQ(error_of([&] { stream.push(-1); }), "token 1 to decode is -1, wanted an id");

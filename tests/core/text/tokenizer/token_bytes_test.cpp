@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/core/text/tokenizer/small_tokenizer.h"
 #include "tests/tree.h"
 
 namespace xrun::token_bytes_test {
@@ -26,7 +27,7 @@ TEST(TokenBytes, ByteTokensGiveTheirBytes) {
 
 TEST(TokenBytes, ByteLevelTokensConcatenateToTheText) {
   for (const char* name : {"smol", "llama3", "deepseek", "o200k"}) {
-    const auto tokenizer = Tokenizer::load(source_path("tests/data/tokenizers/") + name);
+    const auto tokenizer = small_tokenizer(name);
     EXPECT_EQ(joined_bytes(*tokenizer, "a tab\tnaïve 日本 😀\n"), "a tab\tnaïve 日本 😀\n") << name;
   }
 }
@@ -34,7 +35,7 @@ TEST(TokenBytes, ByteLevelTokensConcatenateToTheText) {
 // These tokenizers put a space before a text.
 TEST(TokenBytes, MarksAreSpacesAndByteTokensAreBytes) {
   for (const char* name : {"llama2", "sp_bpe"}) {
-    const auto tokenizer = Tokenizer::load(source_path("tests/data/tokenizers/") + name);
+    const auto tokenizer = small_tokenizer(name);
     EXPECT_EQ(joined_bytes(*tokenizer, "the way 日本 😀"), " the way 日本 😀") << name;
   }
 }

@@ -169,8 +169,8 @@ TEST_F(LuaChoices, AQuestionAboveTheLimitIsRefusedAtOpeningWithTheFix) {
   const size_t at = error.find("max_length = ");
   ASSERT_NE(at, std::string::npos) << error;
   const std::string fix = error.substr(at + 13, error.find(' ', at + 13) - at - 13);
-  EXPECT_EQ(run(recipe("assert(#set == 1)"), "fixed", false, {},
-                {"max_length=" + fix, "over_length=drop"}),
+  EXPECT_EQ(run(recipe("assert(#set == 1)"), "fixed",
+                {.sets = {"max_length=" + fix, "over_length=drop"}}),
             "");
 }
 
@@ -207,8 +207,8 @@ TEST_F(LuaChoices, BadRowsAreNamedWithTheirLine) {
     EXPECT_EQ(bad.as_array()[i].at("line").as_int(), static_cast<int64_t>(i) + 2);
     EXPECT_EQ(bad.as_array()[i].at("detail").as_string(), details[i]);
   }
-  has(run(recipe("run:choices(policy, xrun.prompts(cfg.data, policy))"), "s", false, {},
-          {"max_bad=1"}),
+  has(run(recipe("run:choices(policy, xrun.prompts(cfg.data, policy))"), "s",
+          {.sets = {"max_bad=1"}}),
       "open the questions with xrun.choices");
 }
 

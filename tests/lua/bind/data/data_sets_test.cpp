@@ -60,7 +60,7 @@ TEST_F(DataSetBinding, AFractionBesideValidationFilesIsRefusedWithTheFix) {
   const std::string text = opening("chats", "sequences = 4", "valid = { fraction = 0.2 }") +
                            "local train, valid = xrun.chat(cfg.data, policy):split(cfg.valid)\n" +
                            kLoop;
-  has(run(text, "r", false, {}, {"valid.data.1.path=chats.jsonl"}),
+  has(run(text, "r", {.sets = {"valid.data.1.path=chats.jsonl"}}),
       "valid has both fraction = 0.2 and data; --set valid.fraction=0 takes the data alone");
 }
 
@@ -103,12 +103,7 @@ TEST_F(DataSetBinding, OtherPackingGivesTheSameNumbers) {
                 kLoop,
             "r" + max_tokens),
         "");
-    std::vector<double> values;
-    for (const std::string& line : metrics("r" + max_tokens)) {
-      const Json metric = parse_json(line, "m");
-      if (const Json* loss = metric.find("train/loss")) values.push_back(loss->as_double());
-    }
-    return values;
+    return values("r" + max_tokens, "train/loss");
   };
   const std::vector<double> one = losses("1000"), many = losses("60");
   ASSERT_EQ(one.size(), 3u);
@@ -184,7 +179,7 @@ TEST_F(DataSetBinding, ACountThatDoesNotFitTheRowsIsRefused) {
     return run(opening("chats", batch) + "local train = xrun.chat(cfg.data, policy)\n" +
                    "local run = xrun.run(cfg, { policy = policy, adamw = adamw })\n" +
                    "for step, batch in run:steps(train, cfg.batch) do end\n",
-               "r", true);
+               "r", {.resume = true});
   };
   has(steps("pairs = 3"),
       "batch.pairs does not fit chat rows, which are counted in sequences: write batch = { "
@@ -293,7 +288,7 @@ TEST_F(DataSetBinding, AFunctionThatCannotRunOnAWorkerIsRefused) {
   const auto open = [&](const std::string& options) {
     return run(opening("chats", "sequences = 3") +
                    "local least = 3\nxrun.chat(cfg.data, policy, { " + options + " })\n",
-               "r", true);
+               "r", {.resume = true});
   };
   has(open("filter = function(r) return r.n > least end"),
       "uses `least`, a local from outside: it runs on other threads");

@@ -40,7 +40,7 @@ class ExtraColumnTest : public SessionTest {
         "end\n"
         "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, gapped)) "
         "end\n";
-    EXPECT_EQ(run(recipe, "r", false, 1, {"shuffle=false"}), "");
+    EXPECT_EQ(run(recipe, "r", {.steps = 1, .sets = {"shuffle=false"}}), "");
     const Json first = parse_json(metrics("r").at(0), "metrics");
     EXPECT_NEAR(first.at("train/loss_of_dpo").as_double(), std::numbers::ln2, 1e-6);
     return first.at("train/loss").as_double();

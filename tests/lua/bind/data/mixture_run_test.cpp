@@ -16,10 +16,10 @@ class MixtureRun : public SessionTest {
 };
 
 TEST_F(MixtureRun, StagesBeginAtTheirSteps) {
-  EXPECT_EQ(run(head() + kSources, "r", false, {},
-                {"data.2.path=other.jsonl",
-                 "mixture.stages={ { start = 0, weights = { 1, 0 } }, "
-                 "{ start = 2, weights = { 0, 1 } } }"}),
+  EXPECT_EQ(run(head() + kSources, "r",
+                {.sets = {"data.2.path=other.jsonl",
+                          "mixture.stages={ { start = 0, weights = { 1, 0 } }, "
+                          "{ start = 2, weights = { 0, 1 } } }"}}),
             "");
   std::string counts;
   for (const std::string& line : metrics("r")) {
@@ -35,9 +35,10 @@ TEST_F(MixtureRun, AllNeedsStepsIfASourceNeverEnds) {
   std::string recipe = head() + kSources;
   recipe.erase(recipe.find(" steps = 4,"), 11);
   const std::string error = run(
-      recipe, "r", false, {},
-      {"data.2.path=other.jsonl",
-       "mixture.stages={ { start = 0, weights = { 1, 1 } }, { start = 1, weights = { 0, 1 } } }"});
+      recipe, "r",
+      {.sets = {
+           "data.2.path=other.jsonl",
+           "mixture.stages={ { start = 0, weights = { 1, 1 } }, { start = 1, weights = { 0, 1 } } }"}});
   EXPECT_NE(error.find("data[1] is never used up: its weight ends at 0"), std::string::npos)
       << error;
   EXPECT_NE(error.find("set steps"), std::string::npos) << error;
@@ -49,7 +50,7 @@ TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfASteps) {
   const std::vector<std::string> sets = {"data.2.path=other.jsonl", "data.1.weight=3",
                                          "data.1.quota={ rows = 9 }", "data.2.quota={ rows = 7 }",
                                          "mixture.order=round_robin"};
-  EXPECT_EQ(run(recipe, "r", false, {}, sets), "");
+  EXPECT_EQ(run(recipe, "r", {.sets = sets}), "");
   std::string counts;
   for (const std::string& line : metrics("r")) {
     const Json object = parse_json(line, "metrics");
@@ -64,15 +65,15 @@ TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfASteps) {
   EXPECT_EQ(data.at("mixture").at("order").as_string(), "round_robin");
   EXPECT_EQ(data.at("mixture").at("quotas").as_array()[1].as_int(), 7);
   EXPECT_EQ(data.at("plan_hash").as_string().size(), 32u);
-  has(run(recipe, "s", false, {}, {sets[0], sets[2], sets[3], "steps=9"}),
+  has(run(recipe, "s", {.sets = {sets[0], sets[2], sets[3], "steps=9"}}),
       "but the data quotas give only 16: raise a quota, or set steps to at most 4");
-  has(run(recipe, "s", false, {}, {"data.1.quota={ rows = 9, tokens = 100 }"}),
+  has(run(recipe, "s", {.sets = {"data.1.quota={ rows = 9, tokens = 100 }"}}),
       "wanted { rows = N } or { tokens = N }");
 }
 
 TEST_F(MixtureRun, AQuotaInTokensIsMetByWholeRows) {
   std::string recipe = head() + kSources;
-  EXPECT_EQ(run(recipe, "r", false, {}, {"data.2.path=other.jsonl", "data.2.quota={ tokens = 1 }"}),
+  EXPECT_EQ(run(recipe, "r", {.sets = {"data.2.path=other.jsonl", "data.2.quota={ tokens = 1 }"}}),
             "");
   double second = 0;
   for (const std::string& line : metrics("r")) {
@@ -86,19 +87,19 @@ TEST_F(MixtureRun, AQuotaInTokensIsMetByWholeRows) {
 TEST_F(MixtureRun, AResumeRefusesAnotherPlan) {
   std::string recipe = head() + kSources;
   const std::vector<std::string> sets = {"data.2.path=other.jsonl", "save.every=1"};
-  ASSERT_EQ(run(recipe, "r", false, 2, sets), "");
+  ASSERT_EQ(run(recipe, "r", {.steps = 2, .sets = sets}), "");
   std::vector<std::string> changed = {"mixture.order=round_robin"};
-  ASSERT_EQ(run(recipe, "r", true, {}, changed, /*force=*/true), "");
+  ASSERT_EQ(run(recipe, "r", {.resume = true, .sets = changed, .force = true}), "");
   has(output_, "the data of loop 1 has changed since it was trained on:");
   has(output_, "data.mixture.order: \"blocks\" -> \"round_robin\"");
   EXPECT_EQ(output_.find("plan_hash"), std::string::npos) << output_;
-  has(run(recipe, "r", true, {}, {"mixture.order=blocks"}), "cannot resume");
+  has(run(recipe, "r", {.resume = true, .sets = {"mixture.order=blocks"}}), "cannot resume");
 }
 
 TEST_F(MixtureRun, WeightsInTwoPlacesAreRefused) {
-  const std::string error = run(head() + kSources, "r", false, {},
-                                {"data.2.path=other.jsonl", "data.2.weight=3",
-                                 "mixture.stages={ { start = 0, weights = { 1, 1 } } }"});
+  const std::string error = run(head() + kSources, "r",
+                                {.sets = {"data.2.path=other.jsonl", "data.2.weight=3",
+                                          "mixture.stages={ { start = 0, weights = { 1, 1 } } }"}});
   EXPECT_NE(error.find("data[2].weight is 3, and mixture.stages has weights too"),
             std::string::npos)
       << error;
@@ -109,8 +110,8 @@ TEST_F(MixtureRun, LossAndMetricsAreLoggedBySource) {
       head() +
       "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n"
       "run:log(run:evaluate(valid, dpo))\n";
-  EXPECT_EQ(run(recipe, "r", false, {},
-                {"data.2.path=other.jsonl", "data.1.name=first", "data.2.weight=3"}),
+  EXPECT_EQ(run(recipe, "r",
+                {.sets = {"data.2.path=other.jsonl", "data.1.name=first", "data.2.weight=3"}}),
             "");
   const std::vector<std::string> lines = metrics("r");
   const Json step = parse_json(lines.front(), "metrics"),

@@ -39,31 +39,30 @@ TEST_F(PreferenceBinding, SlowSplitsByPromptAndByFileResume) {
 TEST_F(PreferenceBinding, ChangedValidationDataAreRefusedOnAResume) {
   write_pairs("other.jsonl", 9);
   const std::string text = head("data = { { path = \"other.jsonl\" } }") + kLoop;
-  ASSERT_EQ(run(text, "r", false, 2), "");
+  ASSERT_EQ(run(text, "r", {.steps = 2}), "");
   write_pairs("other.jsonl", 5);
-  const std::string error = run(text, "r", true);
+  const std::string error = run(text, "r", {.resume = true});
   has(error, "cannot resume: data set 2 (other.jsonl) has changed since the run began:\n  data.1.");
   EXPECT_EQ(output_.find("saved in"), std::string::npos) << output_;
-  ASSERT_EQ(run(text, "r", true, {}, {}, true), "");
+  ASSERT_EQ(run(text, "r", {.resume = true, .force = true}), "");
   has(output_, "resuming by --force: data set 2 (other.jsonl)");
 }
 
 TEST_F(PreferenceBinding, AChangedModuleIsRefusedOnAResume) {
   write_file_atomic("scale.lua", "return 1");
   const std::string text = head() + "local scale = require './scale'\n" + kLoop;
-  ASSERT_EQ(run(text, "r", false, 2), "");
+  ASSERT_EQ(run(text, "r", {.steps = 2}), "");
   write_file_atomic("scale.lua", "return 99");
-  has(run(text, "r", true),
+  has(run(text, "r", {.resume = true}),
       "cannot resume: the module scale.lua has changed since the run began:\n  digest: ");
   write_file_atomic("scale.lua", "return 1");
-  EXPECT_EQ(run(text, "r", true), "");
+  EXPECT_EQ(run(text, "r", {.resume = true}), "");
 }
 
 TEST_F(PreferenceBinding, TheLedgerListsEverySource) {
   const std::string twice = "data={{path='pairs.jsonl'},{path='pairs.jsonl',weight=2}}";
   write_pairs("other.jsonl", 5);
-  ASSERT_EQ(run(head("data = { { path = \"other.jsonl\" } }") + kLoop, "r", false, {}, {twice}),
-            "");
+  ASSERT_EQ(run(head("data = { { path = \"other.jsonl\" } }") + kLoop, "r", {.sets = {twice}}), "");
   const Json ledger = read_json("r/ledger.json");
   ASSERT_EQ(ledger.at("sources").size(), 3u);
   EXPECT_EQ(ledger.at("rows").as_int(), 24 + 24 + 5);
@@ -76,20 +75,21 @@ TEST_F(PreferenceBinding, TemplatesSeeTheDateOnWhichTheRunBegan) {
                     "'assistant' %}{% generation %}{{ m.content + eos_token }}{% endgeneration %}"
                     "{% else %}{{ m.content }} {% endif %}{% endfor %}");
   const std::vector<std::string> sets = {"template=dated.jinja", "laws={bos=false}"};
-  ASSERT_EQ(run(head() + kLoop, "r", false, 2, sets), "");
+  ASSERT_EQ(run(head() + kLoop, "r", {.steps = 2, .sets = sets}), "");
   Json record = read_json("r/run.json");
   ASSERT_EQ(record.at("date").as_string().size(), 10u);
   // A run that began on another day renders as that day did.
   record.set("date", "2024-07-26");
   write_file_atomic("r/run.json", dump_json(record));
-  has(run(head() + kLoop, "r", true, {}, sets), "cannot resume: data set 1 (pairs.jsonl)");
-  EXPECT_EQ(run(head() + kLoop, "r", true, {}, sets, true), "");
+  has(run(head() + kLoop, "r", {.resume = true, .sets = sets}),
+      "cannot resume: data set 1 (pairs.jsonl)");
+  EXPECT_EQ(run(head() + kLoop, "r", {.resume = true, .sets = sets, .force = true}), "");
   EXPECT_EQ(read_json("r/run.json").at("date").as_string(), "2024-07-26");
 }
 
 TEST_F(PreferenceBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   const auto open = [&](const std::string& arguments) {
-    return run(head() + "xrun.preference(" + arguments + ")\n", "r", true);
+    return run(head() + "xrun.preference(" + arguments + ")\n", "r", {.resume = true});
   };
   has(open("{ { path = 'pairs.jsonl', weigth = 3 } }, policy"), "data.1 has no `weigth`");
   has(open("{ { path = 'pairs.jsonl', weigth = 3 } }, policy"), "did you mean `weight`?");
@@ -99,7 +99,8 @@ TEST_F(PreferenceBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   has(open("{}, policy"), "data: got an empty table, wanted a list of sources");
   has(open("cfg.data, policy, { max_length = -3 }"), "max_length: got -3, wanted a whole number");
   has(open("cfg.data, policy, { max_lenght = 3 }"), "there is no option `max_lenght`");
-  has(run(head() + "train:split { fraction = 2 }\n", "r", true), "valid.fraction: got 2");
+  has(run(head() + "train:split { fraction = 2 }\n", "r", {.resume = true}),
+      "valid.fraction: got 2");
 }
 
 }  // namespace xrun::preference_rows_test

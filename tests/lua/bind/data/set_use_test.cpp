@@ -147,13 +147,14 @@ for step, batch in run:steps(train, cfg.batch) do
 end
 )";
   ASSERT_EQ(run(recipe, "whole"), "");
-  ASSERT_EQ(run(recipe, "r", false, 3), "");
-  ASSERT_EQ(run(recipe, "r", true), "");
+  ASSERT_EQ(run(recipe, "r", {.steps = 3}), "");
+  ASSERT_EQ(run(recipe, "r", {.resume = true}), "");
   EXPECT_EQ(read_file("r/ledger.json"), read_file("whole/ledger.json"));
   EXPECT_EQ(parse_json(read_file("r/ledger.json"), "ledger").at("rows").as_int(), 11);
-  ASSERT_EQ(run(recipe, "broken", false, 3), "");
+  ASSERT_EQ(run(recipe, "broken", {.steps = 3}), "");
   write_file_atomic("broken/ledger.json", "{\"sources\": [");
-  has(run(recipe, "broken", true), "delete the file to continue without the sources that it lists");
+  has(run(recipe, "broken", {.resume = true}),
+      "delete the file to continue without the sources that it lists");
 }
 
 TEST_F(SetUse, ValidationFilesIgnoreStagesAndRefuseFunctionsOfSingleSources) {
@@ -171,7 +172,7 @@ TEST_F(SetUse, ValidationFilesIgnoreStagesAndRefuseFunctionsOfSingleSources) {
     return run(opening("sequences = 4", "valid = { data = { { path = 'other.jsonl' } } }") + two +
                    "local _, valid = xrun.chat(" + sources + ", policy, { " + map +
                    " }):split(cfg.valid)\nassert(valid:row(0).text:find('x', 1, true))\n",
-               "r", true);
+               "r", {.resume = true});
   };
   has(open("two"), "map is given per source, but valid.data has other files");
   EXPECT_EQ(open("cfg.data"), "");
@@ -247,7 +248,7 @@ local chats = xrun.chat(cfg.data, policy, { laws = { bos = false }, template_kwa
                    kwargs + R"( })
 assert(chats:row(0).text:find("user deep:", 1, true), chats:row(0).text)
 )",
-               "r", true);
+               "r", {.resume = true});
   };
   EXPECT_EQ(open("{ deep = true }"), "");
   has(open("{ add_generation_prompt = true }"),
@@ -275,7 +276,7 @@ xrun.chat({ { path = "many.jsonl" } }, policy, {
   const auto segments = [&](int threads) {
     const std::string store = "store" + std::to_string(threads);
     setenv("XRUN_CACHE", (folder_ / store).c_str(), 1);
-    EXPECT_EQ(run(recipe, "run" + std::to_string(threads), false, {}, {}, false, threads), "");
+    EXPECT_EQ(run(recipe, "run" + std::to_string(threads), {.threads = threads}), "");
     std::string bytes;
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / store)) {

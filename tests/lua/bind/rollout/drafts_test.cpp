@@ -45,7 +45,7 @@ local file = io.open(")" +
 file:write(same .. " same, " .. others .. " others")
 file:close()
 )",
-               dir, resume, steps);
+               dir, {.resume = resume, .steps = steps});
   }
   static void expect_same(const std::string& a, const std::string& b) {
     EXPECT_EQ(metrics(a), metrics(b));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/data/rows/byte_stream.h"
+#include "tests/decompressed.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::environments_test {
@@ -44,11 +44,10 @@ local run = xrun.run(cfg, { policy = policy, adamw = adamw })
   std::string body(const std::string& code) {
     std::filesystem::remove_all("r");
     return run(head() + "for step, prompts in run:steps(data, cfg.batch) do\n" + code + "\nend\n",
-               "r", false, 1);
+               "r", {.steps = 1});
   }
   static std::vector<Json> record(const std::string& path) {
-    std::string text(1 << 22, '\0');
-    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
+    const std::string text = decompressed(path);
     std::vector<Json> lines;
     for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
       lines.push_back(parse_json(text.substr(at, text.find('\n', at) - at), path));
@@ -260,8 +259,8 @@ run:export(policy)
 )";
   };
   const std::vector<std::string> sets = {"steps=8", "optim.lr=1e-4"};  // two epochs
-  ASSERT_EQ(run(text(""), "with", false, {}, sets), "");
-  ASSERT_EQ(run(text("drafts = false"), "without", false, {}, sets), "");
+  ASSERT_EQ(run(text(""), "with", {.sets = sets}), "");
+  ASSERT_EQ(run(text("drafts = false"), "without", {.sets = sets}), "");
   EXPECT_EQ(metrics("with"), metrics("without"));
   EXPECT_EQ(read_file("with/hf/model.safetensors"), read_file("without/hf/model.safetensors"));
   EXPECT_TRUE(has(read_file("with/metrics.jsonl"), "\"perf/draft_accepted\":0."));
@@ -330,7 +329,7 @@ std::vector<std::string> calculator_sets() {
 
 TEST_F(Environments, TheCalculatorRunsOnRandomWeights) {
   const std::string recipe = read_file(source_path("recipes/calculator.lua"));
-  ASSERT_EQ(run(recipe, "r", false, 1, calculator_sets()), "");
+  ASSERT_EQ(run(recipe, "r", {.steps = 1, .sets = calculator_sets()}), "");
   const Json logged = parse_json(metrics("r").at(0), "metrics");
   EXPECT_EQ(logged.at("train/ratio").as_double(), 1);
   EXPECT_GE(logged.at("rollout/turns").as_double(), 1);
@@ -361,7 +360,7 @@ end
 assert(said { { name = "calculate", arguments = {} } }:find("^error: "))
 assert(said { { name = "run", arguments = {} } }:find("^error: the only tool"))
 )lua");
-  EXPECT_EQ(run(recipe, "r", false, 1, calculator_sets()), "");
+  EXPECT_EQ(run(recipe, "r", {.steps = 1, .sets = calculator_sets()}), "");
 }
 
 }  // namespace xrun::environments_test

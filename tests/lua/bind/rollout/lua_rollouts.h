@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/data/rows/byte_stream.h"
+#include "tests/decompressed.h"
 #include "tests/lua/bind/rollout/rollout_fixture.h"
 
 namespace xrun {
@@ -22,12 +22,7 @@ local run = xrun.run(cfg, { policy = policy, adamw = adamw })
   std::string body(const std::string& code, const std::string& dir = "r") {
     std::filesystem::remove_all(dir);
     return run(head("for step, prompts in run:steps(data, cfg.batch) do\n" + code + "\nend\n"), dir,
-               false, 1);
-  }
-  static std::string decompressed(const std::string& path) {
-    std::string text(1 << 22, '\0');
-    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
-    return text;
+               {.steps = 1});
   }
   static constexpr const char* kLoop = R"(
 for step, prompts in run:steps(data, cfg.batch) do

@@ -43,7 +43,7 @@ class RolloutRecipes : public SessionTest, public testing::WithParamInterface<co
 TEST_P(RolloutRecipes, StartAtRatioOneAndNoKl) {
   std::vector<std::string> more;
   if (is("ppo")) more = {"entropy=0.01", "tis=2"};
-  ASSERT_EQ(run(easy(), "r", false, 1, sets(more)), "");
+  ASSERT_EQ(run(easy(), "r", {.steps = 1, .sets = sets(more)}), "");
   const std::vector<double> none, zero = {0}, one = {1};
   EXPECT_EQ(values("r", "train/ratio"), is("reinforce") ? none : one);
   EXPECT_EQ(values("r", "train/clipped"), is("reinforce") ? none : zero);
@@ -58,8 +58,9 @@ TEST_P(RolloutRecipes, StartAtRatioOneAndNoKl) {
 TEST_P(RolloutRecipes, ClipSomeRatiosButNotAllOverSeveralUpdates) {
   if (!reads("cfg.updates")) GTEST_SKIP() << "one update per batch";
   const char* const lr = is("gspo") ? "optim.lr=0.0003" : "optim.lr=0.03";
-  ASSERT_EQ(
-      run(easy(), "r", false, 2, sets({"updates.epochs=4", "updates.groups=2", batch(4), lr})), "");
+  ASSERT_EQ(run(easy(), "r",
+                {.steps = 2, .sets = sets({"updates.epochs=4", "updates.groups=2", batch(4), lr})}),
+            "");
   for (const double clipped : values("r", "train/clipped")) {
     EXPECT_GT(clipped, 0);
     EXPECT_LT(clipped, 1);
@@ -67,13 +68,13 @@ TEST_P(RolloutRecipes, ClipSomeRatiosButNotAllOverSeveralUpdates) {
 }
 
 TEST_P(RolloutRecipes, RunWithTheRewardTheyShip) {
-  ASSERT_EQ(run(text(), "r", false, 1, sets()), "");
+  ASSERT_EQ(run(text(), "r", {.steps = 1, .sets = sets()}), "");
   EXPECT_EQ(values("r", "rollout/reward").size(), 1u);
   EXPECT_FALSE(values("r", "sample/score").empty());
 }
 
 TEST_P(RolloutRecipes, LearnFromTheirRewardsSlow) {
-  ASSERT_EQ(run(easy(), "r", false, {}, sets({"steps=25", "optim.lr=0.01", batch(4)})), "");
+  ASSERT_EQ(run(easy(), "r", {.sets = sets({"steps=25", "optim.lr=0.01", batch(4)})}), "");
   const std::vector<double> reward = values("r", "rollout/reward");
   ASSERT_EQ(reward.size(), 25u);
   const auto mean = [&](size_t begin) {
@@ -160,11 +161,11 @@ run:export(policy)
 
 TEST_F(CalculatorRecipe, LearnsToCallTheCalculatorSlow) {
   learn_to_call_sometimes();
-  ASSERT_EQ(
-      run(read_file(source_path("recipes/calculator.lua")), "r", false, {},
-          {"model=sft/hf", "template=chatml", "data.1.path=prompts.jsonl", "steps=20",
-           "batch.prompts=2", "sampling.samples=16", "sampling.max_tokens=100", "optim.lr=0.0002"}),
-      "");
+  ASSERT_EQ(run(read_file(source_path("recipes/calculator.lua")), "r",
+                {.sets = {"model=sft/hf", "template=chatml", "data.1.path=prompts.jsonl",
+                          "steps=20", "batch.prompts=2", "sampling.samples=16",
+                          "sampling.max_tokens=100", "optim.lr=0.0002"}}),
+            "");
   const auto mean = [&](const char* name, size_t begin) {
     const std::vector<double> all = values("r", name);
     EXPECT_EQ(all.size(), 20u);

@@ -20,14 +20,14 @@ TEST_F(LuaRollouts, OfABodyThatBreakLeavesAreLogged) {
 TEST_F(LuaRollouts, AFullDiskWhileLoggingLosesNothing) {
   const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
   ASSERT_EQ(run(recipe, "whole"), "");
-  ASSERT_EQ(run(recipe, "r", false, 2), "");
+  ASSERT_EQ(run(recipe, "r", {.steps = 2}), "");
   // A file in place of the folder: the next body cannot write its rollouts.
   std::filesystem::rename("r/rollouts", "r/away");
   write_file_atomic("r/rollouts", "");
-  has(run(recipe, "r", true), "r/rollouts");
+  has(run(recipe, "r", {.resume = true}), "r/rollouts");
   std::filesystem::remove("r/rollouts");
   std::filesystem::rename("r/away", "r/rollouts");
-  ASSERT_EQ(run(recipe, "r", true), "");
+  ASSERT_EQ(run(recipe, "r", {.resume = true}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }

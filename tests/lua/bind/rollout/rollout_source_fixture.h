@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/rows/byte_stream.h"
+#include "tests/decompressed.h"
 #include "tests/lua/bind/rollout/rollout_fixture.h"
 
 namespace xrun {
@@ -34,11 +34,6 @@ for step, rollouts in run:steps(source, cfg.batch) do
 end
 run:export(policy)
 )";
-  }
-  static std::string decompressed(const std::string& path) {
-    std::string text(1 << 22, '\0');
-    text.resize(open_byte_stream(path, path)->read(text.data(), text.size()));
-    return text;
   }
   void expect_same_files(const std::string& a, const std::string& b, int steps = 5) {
     for (int step = 0; step < steps; ++step) {

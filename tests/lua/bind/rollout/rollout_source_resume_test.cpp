@@ -19,10 +19,10 @@ TEST_F(RolloutSources, SlowResumeToTheSameBitsWithCarriedGroupsAndSampleNothingT
   std::filesystem::remove("calls");
   for (const int64_t stop : {1, 2, 3, 4}) {
     const std::string dir = "stopped_" + std::to_string(stop);
-    ASSERT_EQ(run(text, dir, false, stop), "");
+    ASSERT_EQ(run(text, dir, {.steps = stop}), "");
     const std::string partial = dir + "/rollouts/step_0000004.jsonl.zst.tmp7";
     write_file_atomic(partial, "half of a file that a kill left");
-    ASSERT_EQ(run(text, dir, true), "");
+    ASSERT_EQ(run(text, dir, {.resume = true}), "");
     EXPECT_FALSE(path_exists(partial));
     EXPECT_EQ(metrics(dir), metrics("whole")) << stop;
     EXPECT_EQ(read_file(dir + "/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
@@ -68,10 +68,10 @@ TEST_F(RolloutSources, SlowOfSeveralUpdatesResumeToTheSameBits) {
 // metrics are above 0; the bounds are those at which public trainers raise an alarm.
 TEST_F(RolloutSources, FilesOfRepeatedStepsAreRemovedByAResume) {
   const std::string text = recipe();
-  ASSERT_EQ(run(text, "r", false, 2), "");
+  ASSERT_EQ(run(text, "r", {.steps = 2}), "");
   const std::string file = "r/rollouts/step_0000004.jsonl.zst";
   std::filesystem::copy_file("r/rollouts/step_0000001.jsonl.zst", file);  // of a killed process
-  ASSERT_EQ(run(text, "r", true, 3), "");
+  ASSERT_EQ(run(text, "r", {.resume = true, .steps = 3}), "");
   EXPECT_FALSE(path_exists(file)) << "the last file would be taken for the last step";
   EXPECT_TRUE(path_exists("r/rollouts/step_0000001.jsonl.zst"));
   EXPECT_TRUE(path_exists("r/rollouts/step_0000002.jsonl.zst"));
@@ -86,7 +86,7 @@ TEST_F(RolloutSources, AFailedRewardLosesNoGroup) {
   write_file_atomic("fail", "");
   has(run(text, "r"), "broken");
   std::filesystem::remove("fail");
-  ASSERT_EQ(run(text, "r", true), "");
+  ASSERT_EQ(run(text, "r", {.resume = true}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
@@ -99,7 +99,7 @@ TEST_F(RolloutSources, AFailedUpdateLosesNoGroup) {
   write_file_atomic("fail", "");
   has(run(text, "r"), "broken");  // its batch had been taken from the queue
   std::filesystem::remove("fail");
-  ASSERT_EQ(run(text, "r", true), "");
+  ASSERT_EQ(run(text, "r", {.resume = true}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
@@ -128,7 +128,7 @@ TEST_F(RolloutSources, SlowScoredAgainInTheBodyResumeToTheSameBits) {
   write_file_atomic("fail", "");
   has(run(text, "r"), "broken");
   std::filesystem::remove("fail");
-  ASSERT_EQ(run(text, "r", true), "");
+  ASSERT_EQ(run(text, "r", {.resume = true}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   expect_same_files("whole", "r");
 }

@@ -91,7 +91,7 @@ TEST_F(RolloutSources, AreCorrectedByTruncatedImportanceSampling) {
 }
 
 TEST_F(RolloutSources, InBf16DifferFromTheTrainingForwardByALittleAtMost) {
-  ASSERT_EQ(run(recipe(), "r", false, {}, {"dtype=bf16", "gemm=bf16"}), "");
+  ASSERT_EQ(run(recipe(), "r", {.sets = {"dtype=bf16", "gemm=bf16"}}), "");
   const auto printed = [&](const char* name) {
     const Values all = values("r", name);
     EXPECT_EQ(all.size(), 5u) << name;
@@ -120,7 +120,7 @@ TEST_F(RolloutSources, InBf16DifferFromTheTrainingForwardByALittleAtMost) {
 // Upcast products see each row alone, as fp32 ones do, and attention, norms and the head do so in
 // every type: nothing of a token depends on the tokens beside it.
 TEST_F(RolloutSources, Bf16WithUpcastProductsMatchesTheTrainingForward) {
-  ASSERT_EQ(run(recipe(), "r", false, {}, {"dtype=bf16", "gemm=fp32"}), "");
+  ASSERT_EQ(run(recipe(), "r", {.sets = {"dtype=bf16", "gemm=fp32"}}), "");
   EXPECT_EQ(values("r", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
   EXPECT_EQ(values("r", "train/ratio_max"), (Values{1, 1, 1, 1, 1}));
 }
@@ -141,10 +141,10 @@ TEST_F(RolloutSources, SlowAnswersAreScoredWhileOthersAreSampled) {
                               upvalue + " return #s.ids % 5 + s.digit / 7, { first = s.ids[1] }");
     text.replace(text.find("reward = reward"), 15, key + " = reward");
     const int threads = at::get_num_threads();
-    const std::string error =
-        run(text, dir, false, {},
-            {"sampling.samples=8", "sampling.max_tokens=40", "steps=3", "batch.max_tokens=3000"},
-            false, /*threads=*/2);
+    const std::string error = run(text, dir,
+                                  {.sets = {"sampling.samples=8", "sampling.max_tokens=40",
+                                            "steps=3", "batch.max_tokens=3000"},
+                                   .threads = 2});
     at::set_num_threads(threads);
     EXPECT_EQ(error, "");
   };
@@ -162,8 +162,7 @@ TEST_F(RolloutSources, SlowAFailedRewardOfAnEarlyAnswerEndsTheRunAsALateOneDoes)
     const std::string text =
         recipe("round = 12", kUpdate, upvalue + " if s.digit == 1 then error('no') end return 1");
     const int threads = at::get_num_threads();
-    const std::string error =
-        run(text, "r", false, {}, {"sampling.samples=8"}, false, /*threads=*/2);
+    const std::string error = run(text, "r", {.sets = {"sampling.samples=8"}, .threads = 2});
     at::set_num_threads(threads);
     return error;
   };
@@ -196,7 +195,7 @@ TEST_F(RolloutSources, ThatCannotWorkAreRefusedWithTheCause) {
   has(constant, "5 groups in a row have equal rewards");
   has(constant, "Likely cause: no answer earns anything");
   has(constant, "max_attempts = 50");
-  const auto with = [&](const std::string& set) { return run(recipe(), "b", false, {}, {set}); };
+  const auto with = [&](const std::string& set) { return run(recipe(), "b", {.sets = {set}}); };
   has(with("sampling.samples=1"), "sampling.samples is 1: the rewards of a group vary only");
   has(with("sampling.temperature=0"), "sampling.temperature is 0: greedy answers");
   has(with("sampling.max_tokens=0"), "sampling.max_tokens is 0, wanted 1 or more");
@@ -282,20 +281,20 @@ TEST_F(RolloutSources, OfOneLoopAddTheirCounts) {
                "reward, round = 3 }\nfor step, rollouts, more in run:steps({ source, other }");
   text.replace(text.find("  rollouts.advantage"), 0,
                "  more.advantage = xrun.group_advantage(more.reward, more.group)\n");
-  ASSERT_EQ(run(text, "r", false, 1), "");
+  ASSERT_EQ(run(text, "r", {.steps = 1}), "");
   EXPECT_EQ(values("r", "rollout/valid_groups"), (Values{5}));
   EXPECT_EQ(values("r", "rollout/waiting_groups"), (Values{1}));
 }
 
 TEST_F(RolloutSources, APromptThatLeavesTheModelNoRoomIsRefusedBeforeStepZero) {
-  const std::string error = run(recipe(), "a", false, {}, {"sampling.max_tokens=590"});
+  const std::string error = run(recipe(), "a", {.sets = {"sampling.max_tokens=590"}});
   const std::string before = "prompts.jsonl:1: a prompt of ";
   ASSERT_TRUE(has(error, before));
   const auto tokens = std::stoll(error.substr(error.find(before) + before.size()));
   Json config = read_json("tiny/config.json");
   config.set("max_position_embeddings", static_cast<int64_t>(tokens));
   write_file_atomic("tiny/config.json", dump_json(config));
-  const std::string room = run(recipe(), "b", false, {}, {"over_length=drop"});
+  const std::string room = run(recipe(), "b", {.sets = {"over_length=drop"}});
   has(room, fmt::format("prompts.jsonl:1: the prompt has {0} tokens, which leaves none of the "
                         "model's {0} for an answer",
                         tokens));
@@ -303,7 +302,7 @@ TEST_F(RolloutSources, APromptThatLeavesTheModelNoRoomIsRefusedBeforeStepZero) {
 }
 
 TEST_F(RolloutSources, AStalenessBelowTheDepthIsReportedBeforeStepZero) {
-  ASSERT_EQ(run(recipe("depth = 2, staleness = 1"), "r", false, 1), "");
+  ASSERT_EQ(run(recipe("depth = 2, staleness = 1"), "r", {.steps = 1}), "");
   EXPECT_TRUE(has(output_, "warning: staleness = 1 is below depth = 2: groups wait 2 steps"));
 }
 

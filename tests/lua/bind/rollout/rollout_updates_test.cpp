@@ -153,10 +153,12 @@ TEST_F(RolloutUpdates, SlowSharedTokensCountAsFoldWeightSaysInEveryDenominator) 
     for (const char* fold : {"false", "true"}) {
       for (const char* max_tokens : {"600", "60"}) {
         const std::string error =
-            run(recipe(update), fmt::format("r{}", number++), false, 2,
-                {"sampling.temperature=0.05", "sampling.samples=5", "batch.fold_min=2",
-                 fmt::format("batch.fold={}", fold), fmt::format("batch.fold_weight={}", weight),
-                 fmt::format("batch.max_tokens={}", max_tokens)});
+            run(recipe(update), fmt::format("r{}", number++),
+                {.steps = 2,
+                 .sets = {"sampling.temperature=0.05", "sampling.samples=5", "batch.fold_min=2",
+                          fmt::format("batch.fold={}", fold),
+                          fmt::format("batch.fold_weight={}", weight),
+                          fmt::format("batch.max_tokens={}", max_tokens)}});
         EXPECT_EQ(error, "") << weight << ", fold = " << fold << ", max_tokens = " << max_tokens;
       }
     }
@@ -187,7 +189,7 @@ TEST_F(RolloutUpdates, SeedAndTruncationReachTheSampler) {
     assert(cut.text[1] == whole:match("^(.-)" .. stop) and cut.finish[1] == "stop_string")
   end
   run:log(adamw:step(rollouts, plain)))lua"),
-                "r", false, 1),
+                "r", {.steps = 1}),
             "");
 }
 
@@ -202,9 +204,9 @@ TEST_F(RolloutUpdates, ABatchSumsTokensPerAnswer) {
     assert((r.kl - r:sum(r.old_logprob)):abs():max():item() == 0)
     return plain(r)
   end)))"),
-                "r", false, 1, {"batch.max_tokens=40"}),
+                "r", {.steps = 1, .sets = {"batch.max_tokens=40"}}),
             "");
-  has(run(recipe("rollouts:sum(rollouts.reward)"), "s", false, 1),
+  has(run(recipe("rollouts:sum(rollouts.reward)"), "s", {.steps = 1}),
       "sum takes one value per trained token: got shape [6], wanted [");
 }
 

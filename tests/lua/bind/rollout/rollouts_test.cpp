@@ -74,7 +74,7 @@ TEST_F(LuaRollouts, AStepBeginsAtRatioOneAndLogsItsRollouts) {
 TEST_F(LuaRollouts, AreCheckedAndReportedAtTheFirstUpdateIfTheyFold) {
   const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
   const std::vector<std::string> folds = {"batch.fold_min=4"};
-  ASSERT_EQ(run(recipe, "r", false, 2, folds), "");
+  ASSERT_EQ(run(recipe, "r", {.steps = 2, .sets = folds}), "");
   const size_t at = output_.find("step 0: folds ");
   ASSERT_NE(at, std::string::npos) << output_;
   has(output_, "computed as");
@@ -85,12 +85,12 @@ TEST_F(LuaRollouts, AreCheckedAndReportedAtTheFirstUpdateIfTheyFold) {
   EXPECT_GT(fold.at("ratio").as_double(), 1.2);
   EXPECT_EQ(fold.at("deviation").as_double(), 0);
   // A resume checks again and keeps the record.
-  ASSERT_EQ(run(recipe, "r", true, {}, folds), "");
+  ASSERT_EQ(run(recipe, "r", {.resume = true, .sets = folds}), "");
   has(output_, "step 2: folds ");
   EXPECT_EQ(dump_json(read_json("r/run.json").at("fold")), dump_json(fold));
-  ASSERT_EQ(run(recipe, "apart", false, {}, {"batch.fold=false"}), "");
+  ASSERT_EQ(run(recipe, "apart", {.sets = {"batch.fold=false"}}), "");
   EXPECT_EQ(output_.find("folds"), std::string::npos) << output_;
-  ASSERT_EQ(run(recipe, "whole", false, {}, folds), "");
+  ASSERT_EQ(run(recipe, "whole", {.sets = folds}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
@@ -138,7 +138,7 @@ TEST_F(LuaRollouts, EqualRewardsAndTruncatedDrawsAreReportedOnce) {
   EXPECT_EQ(output_.find("old_logprob"), std::string::npos);
   std::string equal = plain;
   equal.replace(equal.find("s.ids[1] % 5 + s.digit"), 22, "1");
-  ASSERT_EQ(run(equal, "equal", false, {}, {"sampling.temperature=0.5"}), "");
+  ASSERT_EQ(run(equal, "equal", {.sets = {"sampling.temperature=0.5"}}), "");
   const std::string line = "step 0: in every group all rewards are equal (mean 1.0000)";
   has(output_, line);
   EXPECT_EQ(output_.find("all rewards are equal", output_.find(line) + line.size()),
@@ -172,7 +172,7 @@ end
 
 TEST_F(LuaRollouts, APromptWithoutRoomIsRefusedBeforeStepZeroIfTheSamplingIsKnown) {
   const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
-  has(run(recipe, "r", false, {}, {"sampling.max_tokens=590"}), "prompts.jsonl:1: a prompt of ");
+  has(run(recipe, "r", {.sets = {"sampling.max_tokens=590"}}), "prompts.jsonl:1: a prompt of ");
   EXPECT_FALSE(path_exists("r/metrics.jsonl"));
 }
 
@@ -188,7 +188,7 @@ TEST_F(LuaRollouts, APromptWithoutRoomEndsItsStepAndLosesNothing) {
   has(error, "tokens and max_tokens = 590 of an answer exceed batch.max_tokens = 600; raise it to");
   has(error, "prompts.jsonl:");
   std::filesystem::remove("fail");
-  ASSERT_EQ(run(recipe, "r", true), "");
+  ASSERT_EQ(run(recipe, "r", {.resume = true}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
@@ -200,8 +200,8 @@ TEST_F(LuaRollouts, TheSummaryHasTheFirstAndTheLastRewardAndScore) {
                 "{ max_tokens = 2, score = function() return 1 end })) "
                 "end\nask()\n");
   recipe += "ask()\n";
-  ASSERT_EQ(run(recipe, "r", false, 2), "");
-  ASSERT_EQ(run(recipe, "r", true), "");
+  ASSERT_EQ(run(recipe, "r", {.steps = 2}), "");
+  ASSERT_EQ(run(recipe, "r", {.resume = true}), "");
   const std::vector<double> rewards = values("r", "rollout/reward");
   EXPECT_TRUE(has(output_, fmt::format("{:.4f} at step 0, {:.4f} at step 3\n", rewards.front(),
                                        rewards.back())));
@@ -210,7 +210,7 @@ TEST_F(LuaRollouts, TheSummaryHasTheFirstAndTheLastRewardAndScore) {
 
 TEST_F(LuaRollouts, AnswersThatAreAllCutAreReportedOnce) {
   const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
-  ASSERT_EQ(run(recipe, "r", false, {}, {"sampling.max_tokens=1"}), "");
+  ASSERT_EQ(run(recipe, "r", {.sets = {"sampling.max_tokens=1"}}), "");
   const std::string line = "step 0: none of 6 answers ended by itself";
   ASSERT_TRUE(has(output_, line));
   EXPECT_EQ(output_.find("ended by itself", output_.find(line) + line.size()), std::string::npos);

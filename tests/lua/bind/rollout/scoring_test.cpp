@@ -46,8 +46,8 @@ TEST_F(LuaRollouts, AMissingFieldIsExplainedByTheRowsOfTheData) {
 for step, prompts in run:steps(data, cfg.batch) do
   policy:sample(prompts, cfg.sampling):score(function(s) return #s.word end)
 end)",
-               "missing" + std::to_string(rows.size()), false, {},
-               sets.empty() ? std::vector<std::string>{} : std::vector{sets});
+               "missing" + std::to_string(rows.size()),
+               {.sets = sets.empty() ? std::vector<std::string>{} : std::vector{sets}});
   };
   const std::string row = R"({"prompt": "a", "digit": 1)";
   has(failed(row + "}\n" + row + R"(, "word": "x"})" + "\n"),
@@ -110,7 +110,7 @@ TEST_F(LuaRollouts, AScoreThatIsNotANumberNamesPromptAndAnswer) {
   recipe.insert(recipe.find("for step"),
                 "run:sample(policy, data, 0, { max_tokens = 2, score = function() return true end "
                 "})\n");
-  const std::string error = run(recipe, "r", false, 2);
+  const std::string error = run(recipe, "r", {.steps = 2});
   has(error, "failed: the score is true, wanted a finite number; write `return right and 1 or 0`");
   has(error, "\n  prompt: ");
   has(error, "\n  answer: ");

@@ -181,7 +181,7 @@ for step, prompts in run:steps(data, cfg.batch) do
                    method + R"((reward, { on_error = cfg.on_error, deadline_s = 0.1 })
 end
 )",
-               dir, false, {}, sets_, false, threads);
+               dir, {.sets = sets_, .threads = threads});
   }
   // The reward gives the same record and the same error in workers of 1 and 3 threads and in the
   // recipe's state. Returns the error.

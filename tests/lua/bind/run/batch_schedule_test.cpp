@@ -37,12 +37,12 @@ for step, batch in run:steps(train, cfg.batch) do
 end
 for row = 0, #train - 1 do assert(rows[row], row) end
 )";
-  EXPECT_EQ(run(text + loop, "r", false, {}, {"batch.schedule={ { step = 2, size = 7 } }"}), "");
+  EXPECT_EQ(run(text + loop, "r", {.sets = {"batch.schedule={ { step = 2, size = 7 } }"}}), "");
 }
 
 TEST_F(BatchSchedule, WrongSchedulesAreRefused) {
   const auto error = [&](const std::string& schedule, const std::string& loop = kLoop) {
-    return run(head() + loop, "r", true, {}, {"batch.schedule=" + schedule});
+    return run(head() + loop, "r", {.resume = true, .sets = {"batch.schedule=" + schedule}});
   };
   has(error("{ { step = 2, size = 3 }, { step = 2, size = 4 } }"),
       "batch.schedule: step 2 follows step 2; wanted ascending steps from 1 on; "
@@ -56,16 +56,19 @@ for step, a, b in run:steps({ train, valid }, cfg.batch) do end
 }
 
 TEST_F(BatchSchedule, AChangedScheduleIsADifferenceOfTheRun) {
-  ASSERT_EQ(run(head() + kLoop, "r", false, 2, {"batch.schedule={ { step = 1, size = 3 } }"}), "");
-  has(run(head() + kLoop, "r", true, {}, {"batch.schedule={ { step = 1, size = 2 } }"}),
+  ASSERT_EQ(
+      run(head() + kLoop, "r", {.steps = 2, .sets = {"batch.schedule={ { step = 1, size = 3 } }"}}),
+      "");
+  has(run(head() + kLoop, "r",
+          {.resume = true, .sets = {"batch.schedule={ { step = 1, size = 2 } }"}}),
       "schedule");
 }
 
 TEST_F(BatchSchedule, SlowAPartOfTheWeightsTrainsAndResumes) {
   const std::string text = head() + kLoop + kExport;
   expect_same_when_resumed(text, {2}, {"train={ \"*.mlp.*\" }"});
-  has(run(text, "u", false, {}, {"train={ \"*.mpl.*\" }"}), "did you mean \"*.mlp.*\"?");
-  has(run(text, "v", false, {}, {"train={ \"*.mlp.*\" }", "lora={ rank = 2 }"}),
+  has(run(text, "u", {.sets = {"train={ \"*.mpl.*\" }"}}), "did you mean \"*.mlp.*\"?");
+  has(run(text, "v", {.sets = {"train={ \"*.mlp.*\" }", "lora={ rank = 2 }"}}),
       "train selects weights, but under lora all base weights are frozen");
 }
 
@@ -73,9 +76,10 @@ TEST_F(BatchSchedule, SlowAPartOfTheWeightsTrainsAndResumes) {
 TEST_F(BatchSchedule, TheWarningNamesTheSchedule) {
   int runs = 0;
   const auto opening = [&](const std::string& change, const std::string& pairs = "4") {
-    EXPECT_EQ(run(head() + kLoop, "r" + std::to_string(runs++), false, /*steps=*/1,
-                  {"batch.pairs=" + pairs, "batch.schedule={ " + change + " }"}),
-              "");
+    EXPECT_EQ(
+        run(head() + kLoop, "r" + std::to_string(runs++),
+            {.steps = 1, .sets = {"batch.pairs=" + pairs, "batch.schedule={ " + change + " }"}}),
+        "");
     return output_;
   };
   const std::string one = opening("{ step = 3, size = 25 }");
@@ -87,8 +91,8 @@ TEST_F(BatchSchedule, TheWarningNamesTheSchedule) {
 }
 
 TEST_F(BatchSchedule, AChangeBeyondTheLoopIsReported) {
-  ASSERT_EQ(run(head() + kLoop, "r", false, {},
-                {"batch.schedule={ { step = 1, size = 2 }, { step = 4, size = 30 } }"}),
+  ASSERT_EQ(run(head() + kLoop, "r",
+                {.sets = {"batch.schedule={ { step = 1, size = 2 }, { step = 4, size = 30 } }"}}),
             "");
   has(output_,
       "batch.schedule: the change to 30 at step 4 has no effect, since the loop has 4 steps");
@@ -112,8 +116,8 @@ for step, batch in run:steps(text, cfg.batch) do
 end
 )";
   const auto error = [&](const std::string& size) {
-    return run(recipe, "r" + size, false, {},
-               {"batch.schedule={ { step = 1, size = " + size + " } }"});
+    return run(recipe, "r" + size,
+               {.sets = {"batch.schedule={ { step = 1, size = " + size + " } }"}});
   };
   ASSERT_EQ(error("100"), "");
   has(output_, "batch.schedule: size 100 is 3 windows of 32 tokens");
@@ -124,12 +128,12 @@ end
 TEST_F(BatchSchedule, ARunWhoseTimeIsUpIsSavedAndGoesOn) {
   const std::string text = head() + kLoop + kExport;
   ASSERT_EQ(run(text, "whole"), "");
-  EXPECT_EQ(run(text, "r", false, {}, {"stop.after=0.0001"}), "interrupted");
+  EXPECT_EQ(run(text, "r", {.sets = {"stop.after=0.0001"}}), "interrupted");
   clear_interrupt();
   has(output_,
       "stopped: the time is up (stop.after = 0.0001 minutes); saved in "
       "r/checkpoints/step_0000001");
-  EXPECT_EQ(run(text, "r", true, {}, {"stop.after=0"}), "");
+  EXPECT_EQ(run(text, "r", {.resume = true, .sets = {"stop.after=0"}}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
 }
 

@@ -35,9 +35,9 @@ class DeviceRun : public SessionTest {
 
 TEST_F(DeviceRun, LossesMatchTheCpu) {
   const std::string text = recipe("  run:log(run:evaluate(valid, dpo))\n");
-  ASSERT_EQ(run(text, "there", false, {}, {"dtype=fp32"}), "");
+  ASSERT_EQ(run(text, "there", {.sets = {"dtype=fp32"}}), "");
   device_ = "cpu";
-  ASSERT_EQ(run(text, "here", false, {}, {"dtype=f32"}), "");
+  ASSERT_EQ(run(text, "here", {.sets = {"dtype=f32"}}), "");
   const auto there = metrics("there"), here = metrics("here");
   ASSERT_EQ(there.size(), here.size());
   for (size_t i = 0; i < here.size(); ++i) {
@@ -51,42 +51,42 @@ TEST_F(DeviceRun, LossesMatchTheCpu) {
 
 TEST_F(DeviceRun, KeepsItsFirstDtypeOnAnotherDevice) {
   device_ = "cpu";
-  ASSERT_EQ(run(recipe(), "a", false, 1), "");
+  ASSERT_EQ(run(recipe(), "a", {.steps = 1}), "");
   device_ = "pretend";
   for (const int64_t stop : {2, 3}) {
-    ASSERT_EQ(run(recipe(), "a", true, stop), "");
+    ASSERT_EQ(run(recipe(), "a", {.resume = true, .steps = stop}), "");
     has(output_, "dtype is float32, as when the run began");
     EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "float32");
   }
   device_ = "cpu";
-  ASSERT_EQ(run(recipe(), "a", true), "");
+  ASSERT_EQ(run(recipe(), "a", {.resume = true}), "");
   EXPECT_EQ(output_.find("as when the run began"), std::string::npos) << output_;
 }
 
 TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
-  ASSERT_EQ(run(recipe(), "a", false, 1), "");
+  ASSERT_EQ(run(recipe(), "a", {.steps = 1}), "");
   EXPECT_EQ(read_json("a/run.json").at("dtype").as_string(), "bfloat16");
   device_ = "cpu";
-  ASSERT_EQ(run(recipe(), "a", true), "");
+  ASSERT_EQ(run(recipe(), "a", {.resume = true}), "");
   has(output_, "dtype is bfloat16, as when the run began");
 }
 
 // Runs of a version that kept no type.
 TEST_F(DeviceRun, WithoutARecordedDtypeTheDeviceDecides) {
   device_ = "cpu";
-  ASSERT_EQ(run(recipe(), "a", false, 1), "");
+  ASSERT_EQ(run(recipe(), "a", {.steps = 1}), "");
   Json record = read_json("a/run.json"), older = Json::object();
   for (const auto& [key, value] : record.as_object()) {
     if (key != "dtype") older.set(key, value);
   }
   write_file_atomic("a/run.json", dump_json(older));
   device_ = "pretend";
-  ASSERT_EQ(run(recipe(), "a", true, 2), "");
+  ASSERT_EQ(run(recipe(), "a", {.resume = true, .steps = 2}), "");
   has(output_, "dtype is float32, as when the run began");
   record = read_json("a/run.json");
   record.set("dtype", "wide");
   write_file_atomic("a/run.json", dump_json(record));
-  const std::string error = run(recipe(), "a", true);
+  const std::string error = run(recipe(), "a", {.resume = true});
   has(error, "a/run.json: the type that the run began in cannot be read");
   has(error, "set dtype");
 }
@@ -110,7 +110,7 @@ TEST_F(DeviceRun, SamplesTheAnswersOfTheCpu) {
   const std::string text = recipe("  run:sample(policy, valid, 1, { max_tokens = 8 })\n");
   const auto answers = [&](const std::string& device) {
     device_ = device;
-    EXPECT_EQ(run(text, device, false, 2, {"dtype=fp32"}), "");
+    EXPECT_EQ(run(text, device, {.steps = 2, .sets = {"dtype=fp32"}}), "");
     EXPECT_EQ(output_.find("decodes on the CPU"), std::string::npos) << output_;
     return read_file(device + "/samples/step_0000000.jsonl");
   };
@@ -140,7 +140,7 @@ end
     device_ = device;
     std::string named = text;
     named.replace(named.find("cfg.answers"), 11, "\"" + device + ".txt\"");
-    EXPECT_EQ(run(named, device, false, {}, {"dtype=fp32"}), "");
+    EXPECT_EQ(run(named, device, {.sets = {"dtype=fp32"}}), "");
     return read_file(device + ".txt");
   };
   const std::string there = answers("pretend");
@@ -172,8 +172,9 @@ TEST_F(DeviceRun, ModelsWithWindowsAreFoldedOnlyIfAsked) {
   const auto mode_of = [&](const char* device, const std::string& fold) {
     device_ = device;
     std::filesystem::remove_all("r");
-    EXPECT_EQ(
-        run(recipe(), "r", false, 1, {"dtype=fp32", "batch.fold_min=1", "batch.fold=" + fold}), "");
+    EXPECT_EQ(run(recipe(), "r",
+                  {.steps = 1, .sets = {"dtype=fp32", "batch.fold_min=1", "batch.fold=" + fold}}),
+              "");
     return read_json("r/run.json").at("fold").at("mode").as_string();
   };
   EXPECT_EQ(mode_of("pretend", "auto"), "never");

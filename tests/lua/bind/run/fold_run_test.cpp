@@ -38,15 +38,15 @@ TEST_F(FoldRun, SlowResumesToTheSameBitsWithItsDecision) {
     }
   }
   // A finished run that is resumed once more keeps it, too.
-  ASSERT_EQ(run(recipe, "whole", true), "");
+  ASSERT_EQ(run(recipe, "whole", {.resume = true}), "");
   EXPECT_EQ(dump_json(fold_of("whole")), dump_json(whole));
 }
 
 TEST_F(FoldRun, LogsTheMetricsOfARunThatDoesNotFold) {
   const std::string recipe = head() + kLoop;
-  ASSERT_EQ(run(recipe, "folded", false, {}, kFolds), "");
+  ASSERT_EQ(run(recipe, "folded", {.sets = kFolds}), "");
   has(output_, "folds");
-  ASSERT_EQ(run(recipe, "apart", false, {}, {"batch.fold=false"}), "");
+  ASSERT_EQ(run(recipe, "apart", {.sets = {"batch.fold=false"}}), "");
   EXPECT_EQ(output_.find("folds"), std::string::npos);
   const std::vector<std::string> folded = metrics("folded"), apart = metrics("apart");
   ASSERT_EQ(folded.size(), apart.size());
@@ -64,10 +64,10 @@ TEST_F(FoldRun, LogsTheMetricsOfARunThatDoesNotFold) {
 
 TEST_F(FoldRun, ComparesAgainWhileItTrainsIfAsked) {
   std::vector<std::string> sets = kFolds;
-  ASSERT_EQ(run(head() + kLoop, "once", false, {}, sets), "");
+  ASSERT_EQ(run(head() + kLoop, "once", {.sets = sets}), "");
   EXPECT_EQ(read_file("once/metrics.jsonl").find("perf/fold_deviation"), std::string::npos);
   sets.push_back("batch.fold_check=2");
-  ASSERT_EQ(run(head() + kLoop, "often", false, {}, sets), "");
+  ASSERT_EQ(run(head() + kLoop, "often", {.sets = sets}), "");
   EXPECT_EQ(metrics("often"), metrics("once"));
   const std::string text = read_file("often/metrics.jsonl");
   for (size_t at = 0, step = 0; at < text.size(); at = text.find('\n', at) + 1, ++step) {
@@ -119,7 +119,7 @@ end
                                                  {"batch.fold=false", "batch.max_tokens=4"}}) {
       std::vector<std::string> all = sets;
       all.push_back(std::string("batch.fold_weight=") + weight);
-      EXPECT_EQ(run(recipe, "run" + std::to_string(number++), false, {}, all), "") << weight;
+      EXPECT_EQ(run(recipe, "run" + std::to_string(number++), {.sets = all}), "") << weight;
     }
   }
 }

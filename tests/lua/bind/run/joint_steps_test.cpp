@@ -74,20 +74,21 @@ TEST_F(JointSteps, SlowResumeToTheSameBits) {
 
 TEST_F(JointSteps, AChangeInAnySetIsRefused) {
   const std::string text = joint("run:log(adamw:step({ { prefs, dpo }, { talk, nll } }))");
-  ASSERT_EQ(run(text, "r", false, 2), "");
+  ASSERT_EQ(run(text, "r", {.steps = 2}), "");
   const std::string chats = read_file("chats.jsonl");
   write_file_atomic("chats.jsonl", chats.substr(chats.find('\n') + 1));
-  EXPECT_TRUE(has(run(text, "r", true), "chats.jsonl"));
+  EXPECT_TRUE(has(run(text, "r", {.resume = true}), "chats.jsonl"));
   write_file_atomic("chats.jsonl", chats);
   std::string other = text;
   other.replace(other.find("sequences = 3"), 13, "sequences = 2");
-  EXPECT_TRUE(has(run(other, "r", true, {}, {}, /*force=*/true) + output_, "set 2.units_a_step"));
+  EXPECT_TRUE(
+      has(run(other, "r", {.resume = true, .force = true}) + output_, "set 2.units_a_step"));
 }
 
 TEST_F(JointSteps, EachMismatchIsItsOwnError) {
   const auto steps = [&](const std::string& sets, const std::string& batch) {
     std::string text = joint("", batch);
-    return run(text.replace(text.find("{ train, chats }"), 16, sets), "r", true);
+    return run(text.replace(text.find("{ train, chats }"), 16, sets), "r", {.resume = true});
   };
   has(steps("train", "pairs = 4, sequences = 3"),
       "batch has both pairs and sequences, but one set is counted in one of them; leave one out, "

@@ -63,14 +63,14 @@ TEST_F(MemoryOfRuns, AModelTooLargeIsRefusedBeforeItLoads) {
   init_model("large", options);
   std::filesystem::resize_file("large/model.safetensors", 50);
   setenv("XRUN_MEMORY_MB", "150", 1);
-  const std::string error = run(recipe(), "a", false, {}, {"model=large"});
+  const std::string error = run(recipe(), "a", {.sets = {"model=large"}});
   has(error, "test.lua:");
   has(error, "the run needs about ");
   has(error, " makes it ");
   has(error, " are available");
   EXPECT_FALSE(std::filesystem::exists("a"));
   unsetenv("XRUN_MEMORY_MB");
-  has(run(recipe(), "a", false, {}, {"model=large"}), "the file is truncated");
+  has(run(recipe(), "a", {.sets = {"model=large"}}), "the file is truncated");
 }
 
 TEST_F(MemoryOfRuns, ABatchTooLargeIsRefusedBeforeStepZeroWithAChangeThatFits) {
@@ -79,7 +79,7 @@ TEST_F(MemoryOfRuns, ABatchTooLargeIsRefusedBeforeStepZeroWithAChangeThatFits) {
   free_scratch();  // what earlier runs of this process left counts against the limit
   setenv("XRUN_MEMORY_MB", std::to_string(need / 1'000'000 + 1).c_str(), 1);
   const std::string error =
-      run(recipe(), "b", false, {}, {"batch.pairs=16", "batch.max_tokens=100000"});
+      run(recipe(), "b", {.sets = {"batch.pairs=16", "batch.max_tokens=100000"}});
   has(error, "the run needs about ");
   has(error, " makes it ");
 }
@@ -141,7 +141,7 @@ TEST_F(MemoryOfRuns, OneLongRowAnywhereIsPlannedFor) {
     put(R"({ path = "pairs.jsonl", keep = { "topic" } })", "{ path = \"" + file + "\" }");
     put("fraction = 0.2", "fraction = 0");
     put("steps = 4,", "epochs = 1,");
-    EXPECT_EQ(run(text, dir, false, 1, {"batch.pairs=1"}), "");
+    EXPECT_EQ(run(text, dir, {.steps = 1, .sets = {"batch.pairs=1"}}), "");
     return planned(dir, "total");
   };
   EXPECT_EQ(total("many.jsonl", "a"), total("long.jsonl", "b"));

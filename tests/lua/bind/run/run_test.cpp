@@ -142,7 +142,7 @@ end
   has(run(bad, "r"), "no second update");
   has(output_, "the bodies of this loop make several updates");
   EXPECT_TRUE(std::filesystem::exists("r/checkpoints/step_0000002"));
-  ASSERT_EQ(run(good, "r", true, {}, {}, true), "");
+  ASSERT_EQ(run(good, "r", {.resume = true, .force = true}), "");
   EXPECT_EQ(metrics("r"), metrics("whole"));
   EXPECT_EQ(read_file("r/hf/model.safetensors"), read_file("whole/hf/model.safetensors"));
 }
@@ -266,7 +266,8 @@ end
 
 TEST_F(RunBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   const auto loop = [&](const std::string& batch) {
-    return run(head() + "for step, batch in run:steps(train, " + batch + ") do end\n", "r", true);
+    return run(head() + "for step, batch in run:steps(train, " + batch + ") do end\n", "r",
+               {.resume = true});
   };
   has(loop("{ pairs = 4, sequences = 3 }"), "batch has both pairs and sequences, but one set");
   has(loop("{ pairs = 0 }"), "batch.pairs: got 0, wanted a whole number of at least 1");
@@ -333,7 +334,7 @@ TEST_F(RunBinding, ALossThatIsNotFiniteInANarrowTypeNamesTheType) {
 local function bad(p) return policy:logprob(p.chosen) * 0 / 0 end
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
 )";
-  has(run(text, "narrow", false, {}, {"dtype=bf16"}),
+  has(run(text, "narrow", {.sets = {"dtype=bf16"}}),
       "set dtype = \"fp32\" to see whether it is the");
   EXPECT_EQ(run(text, "full").find("to see whether it is the type"), std::string::npos);
 }

@@ -1,5 +1,6 @@
-// The overhead of a profile per step. Steps with and without one alternate in one process, so that
-// both run under the same load; CPU time is measured beside wall time, which other programs affect.
+// A line profile costs less than three percent of a step. Steps with and without a profile
+// alternate in one process, so that both run under the same load. The bound is on CPU time; wall
+// time, which other programs affect, is printed beside it.
 
 #include <ctime>
 
@@ -13,7 +14,8 @@ namespace xrun::slow_profile_test {
 namespace {
 
 struct Seconds {
-  double wall, cpu;  // of the clock; of this process, user and system
+  double wall;  // of the clock
+  double cpu;   // of this process, user and system
 };
 
 double cpu_seconds() {
@@ -89,13 +91,13 @@ class SlowProfile : public SessionTest {
   std::unique_ptr<Preview> session_;
 };
 
-// One layer of 32 columns and one pair a step: no step has less beside its calls.
+// One layer of width 32 and one pair per step: the cost of the profile is the largest share here.
 TEST_F(SlowProfile, AddsLessThanThreePercentToTheSmallestStep) {
   open({"batch.pairs=1"});
   EXPECT_LT(measure("smallest", 1000), 1.03);
 }
 
-// The tiny preset, 4 layers of 256 columns.
+// The tiny preset: 4 layers of width 256.
 TEST_F(SlowProfile, AddsLessThanThreePercentToASmallStep) {
   InitOptions options = init_preset("tiny");
   options.tokenizer = source_path("tests/data/tiny_tokenizer");

@@ -36,7 +36,7 @@ for step, batch in run:steps(train, { pairs = 1, max_tokens = 600, steps = 10000
   end
 end
 )lua",
-                "r", false, {}, {"batch.pairs=1"}),
+                "r", {.sets = {"batch.pairs=1"}}),
             "");
   has(read_file("r/log.txt"), "% of peak)");
 }

@@ -23,7 +23,7 @@ TEST_F(AdamWBinding, AWrongTermIsNamed) {
   const auto step = [&](const std::string& parts) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do adamw:step(" + parts +
                    ") end\n",
-               "r", true);
+               "r", {.resume = true});
   };
   has(step("{ { batch, dpo }, { batch } }"),
       "entry 2 of the step: objective: got nil, wanted a function");
@@ -44,7 +44,7 @@ local function bad(p)
 end
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
 )",
-                                  "r", true);
+                                  "r", {.resume = true});
   has(changed, ": exp: the backward pass of the objective failed: ");
   has(changed, "local ratio = (policy:logprob");
   has(changed, "called from");
@@ -55,7 +55,7 @@ local y = w * w
 local function bad(p) return (policy:logprob(p.chosen) - policy:logprob(p.rejected)) * y end
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
 )",
-                                "f", true);
+                                "f", {.resume = true});
   has(freed, "the backward pass of the objective failed: Trying to backward through the graph");
   has(freed, " | local function bad(p) return");
   has(freed, "called from");
@@ -72,7 +72,7 @@ local function bad(p)
 end
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, bad) end
 )",
-                               "r", true);
+                               "r", {.resume = true});
   has(text, ": nextafter: the backward pass of the objective failed: ");
   has(text, "is not implemented");
   has(text, "|   local next = chosen:nextafter");
@@ -87,7 +87,7 @@ local function flat(p)
 end
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, flat) end
 )",
-                               "r", true);
+                               "r", {.resume = true});
   has(text, ": the loss does not depend on the trained weights: it has no gradient");
   has(text, "|   return loss");
   has(text, "called from");
@@ -95,7 +95,7 @@ for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, flat) end
 
 TEST_F(AdamWBinding, OptionsGivenDirectlyAreChecked) {
   const auto make = [&](const std::string& optim) {
-    return run(head() + "local other = xrun.adamw(policy, " + optim + ")\n", "r", true);
+    return run(head() + "local other = xrun.adamw(policy, " + optim + ")\n", "r", {.resume = true});
   };
   has(make("{ lr = -1 }"), "optim.lr: got -1, wanted a number above 0");
   has(make("{ lr = 1, schedule = 'cosin' }"), "optim.schedule: got \"cosin\", wanted \"constant\"");

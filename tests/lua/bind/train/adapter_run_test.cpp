@@ -19,7 +19,7 @@ end
   EXPECT_EQ(read_file("stopped_1/hf/adapter/adapter_model.safetensors"),
             read_file("whole/hf/adapter/adapter_model.safetensors"));
   const std::vector<std::string> dropped = metrics("whole");
-  ASSERT_EQ(run(recipe, "kept", false, {}, {"lora.rank=4"}), "");
+  ASSERT_EQ(run(recipe, "kept", {.sets = {"lora.rank=4"}}), "");
   EXPECT_NE(metrics("kept"), dropped) << "dropout changes nothing";
 }
 
@@ -34,7 +34,7 @@ TEST_F(AdapterRun, DropoutSwitchesFoldingOffWithANoticeUnlessItIsForced) {
   const auto mode_of = [&](std::vector<std::string> sets) {
     std::filesystem::remove_all("r");
     sets.push_back("batch.fold_min=1");
-    EXPECT_EQ(run(recipe, "r", false, 1, sets), "");
+    EXPECT_EQ(run(recipe, "r", {.steps = 1, .sets = sets}), "");
     return read_json("r/run.json").at("fold").at("mode").as_string();
   };
   EXPECT_EQ(mode_of({"lora.rank=4", "lora.dropout=0.3"}), "never");
@@ -59,9 +59,10 @@ TEST_F(AdapterRun, AResumeWithAnotherRankIsRefused) {
   const std::string recipe = head() +
                              "for _, batch in run:steps(train, cfg.batch) do\n"
                              "  run:log(adamw:step(batch, dpo))\nend\n";
-  ASSERT_EQ(run(recipe, "r", false, 2, {"lora.rank=4"}), "");
-  has(run(recipe, "r", true, {}, {"lora.rank=2"}), "lora.rank");
-  has(run(recipe, "r", true, {}, {"lora.rank=2"}, /*force=*/true), "it belongs to another model");
+  ASSERT_EQ(run(recipe, "r", {.steps = 2, .sets = {"lora.rank=4"}}), "");
+  has(run(recipe, "r", {.resume = true, .sets = {"lora.rank=2"}}), "lora.rank");
+  has(run(recipe, "r", {.resume = true, .sets = {"lora.rank=2"}, .force = true}),
+      "it belongs to another model");
 }
 
 }  // namespace xrun::adapter_run_test

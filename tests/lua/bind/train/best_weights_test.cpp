@@ -107,7 +107,8 @@ end
 
 TEST_F(BestWeights, EachExportHasItsOwnFolder) {
   const auto named = [&](const std::string& name) {
-    return run(head() + "run:export(policy, \"" + name + "\")\n", "r", true, {}, {}, true);
+    return run(head() + "run:export(policy, \"" + name + "\")\n", "r",
+               {.resume = true, .force = true});
   };
   has(named("checkpoints"), "export name \"checkpoints\" is one of the run's own folders");
   has(named("../out"), "export name \"../out\": wanted letters, digits, _ and -");

@@ -40,9 +40,9 @@ TEST_F(FrozenRuns, AResumeGivesTheSameBitsAndSavesNothingOfTheModel) {
 TEST_F(FrozenRuns, AResumeRefusesAModelWhoseFilesChanged) {
   copy_model("same");
   const std::string text = dpo_against("xrun.frozen(\"same\")");
-  ASSERT_EQ(run(text, "a", false, 2), "");
+  ASSERT_EQ(run(text, "a", {.steps = 2}), "");
   write_file_atomic("same/config.json", read_file("same/config.json") + "\n");
-  has(run(text, "a", true), "the frozen model same has changed since the run began");
+  has(run(text, "a", {.resume = true}), "the frozen model same has changed since the run began");
 }
 
 TEST_F(FrozenRuns, ThePlanCountsItsWeights) {
@@ -110,7 +110,7 @@ TEST_F(FrozenRuns, WrongOptionsAreNamed) {
 // ---- xrun.kd
 
 TEST_F(Distillation, SlowTheRecipeLearnsFromItsTeacherAndResumes) {
-  ASSERT_EQ(run(recipe(), "r", false, {}, sets({"steps=16", "optim.lr=0.01"})), "");
+  ASSERT_EQ(run(recipe(), "r", {.sets = sets({"steps=16", "optim.lr=0.01"})}), "");
   const std::vector<double> kd = values("r", "valid/kd"), ce = values("r", "valid/ce");
   ASSERT_GE(kd.size(), 3u);
   EXPECT_GT(kd.front(), 0.01);
@@ -120,7 +120,7 @@ TEST_F(Distillation, SlowTheRecipeLearnsFromItsTeacherAndResumes) {
 }
 
 TEST_F(Distillation, AModelBesideItselfHasNoDivergence) {
-  ASSERT_EQ(run(recipe(), "r", false, 1, sets({"teacher=tiny", "ce=0"})), "");
+  ASSERT_EQ(run(recipe(), "r", {.steps = 1, .sets = sets({"teacher=tiny", "ce=0"})}), "");
   EXPECT_EQ(values("r", "train/kd").at(0), 0);
   EXPECT_EQ(values("r", "train/loss").at(0), 0);
   EXPECT_EQ(values("r", "train/grad_norm").at(0), 0);
@@ -130,7 +130,7 @@ TEST_F(Distillation, AStoredTeacherGivesTheRunOfTheModel) {
   const auto with = [&](const std::string& options, const std::string& dir) {
     const std::string text =
         replaced(recipe(), "xrun.frozen(cfg.teacher)", "xrun.frozen(cfg.teacher" + options + ")");
-    EXPECT_EQ(run(text, dir, false, {}, sets()), "");
+    EXPECT_EQ(run(text, dir, {.sets = sets()}), "");
     return metrics(dir);
   };
   const auto online = with("", "online");
@@ -143,7 +143,7 @@ TEST_F(Distillation, ThePlanCountsTheGradientsOfALossOfWholeDistributions) {
     const std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
                                       "xrun.frozen(cfg.teacher, {" + options + "})");
     std::filesystem::remove_all("a");
-    EXPECT_EQ(run(text, "a", false, 1, sets({"kd.loss=" + loss})), "");
+    EXPECT_EQ(run(text, "a", {.steps = 1, .sets = sets({"kd.loss=" + loss})}), "");
     return planned("a", "head");
   };
   const int64_t page = int64_t{2} << 20, columns = head(" cache = \"topk\", k = 8 ", "topk");
@@ -175,10 +175,12 @@ TEST_F(Distillation, SlowThePlanIsWithinTenPercentOfTheMeasurement) {
          {std::pair{"full", recipe()}, {"topk", recipe()}, {"topk", columns}}) {
       free_scratch();
       std::filesystem::remove_all("a");
-      ASSERT_EQ(run(text, "a", false, 2,
-                    sets({"model=student", "teacher=larger", "data.1.path=long.txt",
-                          "max_length=256", "batch.tokens=1024", "batch.max_tokens=1024",
-                          "valid.every=0", "valid.fraction=0", std::string("kd.loss=") + loss})),
+      ASSERT_EQ(run(text, "a",
+                    {.steps = 2,
+                     .sets = sets({"model=student", "teacher=larger", "data.1.path=long.txt",
+                                   "max_length=256", "batch.tokens=1024", "batch.max_tokens=1024",
+                                   "valid.every=0", "valid.fraction=0",
+                                   std::string("kd.loss=") + loss})}),
                 "");
       const Json memory = read_json("a/run.json").at("memory");
       const double ratio = memory.at("planned").at("total").as_double() /
@@ -192,11 +194,11 @@ TEST_F(Distillation, StoredColumnsGiveTheirLossAgain) {
   std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
                               "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
   text = replaced(text, "loss = \"full\", temperature = 2", "temperature = 2");
-  ASSERT_EQ(run(text, "cold", false, {}, sets()), "");
-  ASSERT_EQ(run(text, "warm", false, {}, sets()), "");
+  ASSERT_EQ(run(text, "cold", {.sets = sets()}), "");
+  ASSERT_EQ(run(text, "warm", {.sets = sets()}), "");
   EXPECT_EQ(metrics("warm"), metrics("cold"));
   EXPECT_GT(values("warm", "train/kd").at(0), 0);
-  has(run(replaced(text, "temperature = 2", "loss = \"full\""), "", false, 1, sets()),
+  has(run(replaced(text, "temperature = 2", "loss = \"full\""), "", {.steps = 1, .sets = sets()}),
       "the loss \"full\" needs the teacher's whole distribution");
 }
 
@@ -205,9 +207,9 @@ TEST_F(Distillation, MoreColumnsThanACacheHasAreAnErrorAlsoInADryRun) {
                               "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
   text = replaced(text, "loss = \"full\"", "topk = 8192");  // the default, but said
   const std::string wanted = "topk is 8192, but 9 columns are cached; set topk = 9 or cache more";
-  has(run(text, "", false, 1, sets()), wanted);
+  has(run(text, "", {.steps = 1, .sets = sets()}), wanted);
   has(dry_error(text, sets()), wanted);
-  EXPECT_EQ(run(replaced(text, "topk = 8192", "topk = 4"), "r", false, 1, sets()), "");
+  EXPECT_EQ(run(replaced(text, "topk = 8192", "topk = 4"), "r", {.steps = 1, .sets = sets()}), "");
 }
 
 TEST_F(Distillation, TheScaleOfAStepIsComputedOverItsWholeBatch) {
@@ -218,7 +220,7 @@ TEST_F(Distillation, TheScaleOfAStepIsComputedOverItsWholeBatch) {
     local kd, ce = xrun.kd(t, student, teacher, cfg.kd), -student:token_logprob(t)
     return scale * kd + ce, { kd = kd, ce = ce, scale = scale }
   end)))");
-  ASSERT_EQ(run(text, "r", false, 2, sets()), "");
+  ASSERT_EQ(run(text, "r", {.steps = 2, .sets = sets()}), "");
   const std::vector<double> kd = values("r", "train/kd"), ce = values("r", "train/ce"),
                             scale = values("r", "train/scale"), loss = values("r", "train/loss");
   for (size_t k = 0; k < 2; ++k) {
@@ -237,7 +239,7 @@ TEST_F(Distillation, ColumnsGiveALossInLua) {
   assert((own - kd):abs():max():item() < 1e-4 and q.chunk:size(0) == kd:size(0))
   local some = teacher:columns(t, { k = 3 })
   assert((some.top_logprob:exp():sum(1) + some.rest - 1):abs():max():item() < 1e-5))");
-  EXPECT_EQ(run(text, "r", false, 1, sets()), "");
+  EXPECT_EQ(run(text, "r", {.steps = 1, .sets = sets()}), "");
 }
 
 TEST_F(Distillation, ADryRunNeedsNoWeights) {
@@ -247,7 +249,8 @@ TEST_F(Distillation, ADryRunNeedsNoWeights) {
 
 TEST_F(Distillation, SettingsThatTheLossDoesNotReadAreErrors) {
   const auto error_with = [&](const std::string& kd) {
-    return run(replaced(recipe(), "loss = \"full\", temperature = 2", kd), "", false, 1, sets());
+    return run(replaced(recipe(), "loss = \"full\", temperature = 2", kd), "",
+               {.steps = 1, .sets = sets()});
   };
   has(error_with("loss = \"full\", topk = 5"), "xrun.kd: the loss \"full\" does not read topk");
   has(error_with("loss = \"p_kl\""), "kd.loss: got \"p_kl\", wanted");
@@ -256,7 +259,7 @@ TEST_F(Distillation, SettingsThatTheLossDoesNotReadAreErrors) {
 
 TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
   make_other();
-  const std::string error = run(recipe(), "", false, 1, sets({"teacher=other"}));
+  const std::string error = run(recipe(), "", {.steps = 1, .sets = sets({"teacher=other"})});
   has(error,
       "other cannot read this batch: its tokens are those of tiny, a different vocabulary (");
   has(error, "data:align(teacher), as in recipes/xdistill.lua");
@@ -278,7 +281,7 @@ TEST_F(Distillation, ALossOfOneVocabularyRefusesAlignedDataOfTwo) {
           "xrun.kd: the loss \"" + std::string(loss) +
           "\" compares one vocabulary, but the vocabulary of other differs from that of tiny";
       if (std::string(cache).find("topk") != std::string::npos && loss[0] == 'f') continue;
-      has(run(text, "", false, 1, settings), wanted);
+      has(run(text, "", {.steps = 1, .sets = settings}), wanted);
       has(dry_error(text, settings), wanted);
     }
   }
@@ -299,7 +302,7 @@ TEST_F(Distillation, ASecondTeacherIsNotReadBeyondItsContext) {
   for (const char* teachers : {"short", "{ teacher, short }"}) {
     has(run(replaced(text, "student, teacher, cfg.kd",
                      std::string("student, ") + teachers + ", cfg.kd"),
-            "", false, 1, settings),
+            "", {.steps = 1, .sets = settings}),
         wanted);
   }
 }
@@ -312,7 +315,7 @@ TEST_F(Distillation, ATeacherIsNotReadBeyondItsContext) {
   options.tokenizer = source_path("tests/data/tiny_tokenizer");
   options.vocab = Tokenizer::load(options.tokenizer)->vocab_size();
   init_model("short", options);
-  has(run(recipe(), "", false, 1, sets({"teacher=short"})),
+  has(run(recipe(), "", {.steps = 1, .sets = sets({"teacher=short"})}),
       "short reads at most 16 tokens (max_position_embeddings in its config.json), but this batch "
       "has a sequence of 32; set max_length = 16");
 }
@@ -329,7 +332,7 @@ TEST_F(Distillation, SlowOnPolicyStartsAtRatioOneAndApproachesTheTeacher) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  ASSERT_EQ(run(recipe, "r", false, {}, with({"steps=30", "optim.lr=0.01"})), "");
+  ASSERT_EQ(run(recipe, "r", {.sets = with({"steps=30", "optim.lr=0.01"})}), "");
   for (const double ratio : values("r", "train/ratio")) EXPECT_EQ(ratio, 1);
   const std::vector<double> kl = values("r", "train/kl");
   const auto mean = [](auto begin, auto end) {

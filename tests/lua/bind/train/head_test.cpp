@@ -119,7 +119,7 @@ TEST_F(HeadBinding, ABadOptionIsNamedWithItsLine) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do\n" +
                    "  adamw:step(batch, function(p)\n    policy:head(" + arguments +
                    ")\n    return (dpo(p))\n  end)\nend\n",
-               "r", false, {}, {}, true);
+               "r", {.force = true});
   };
   const std::string typo = objective("p.chosen, { entropi = true }");
   has(typo, "test.lua:19: ");

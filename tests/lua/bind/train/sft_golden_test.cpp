@@ -16,13 +16,14 @@ INSTANTIATE_TEST_SUITE_P(Fold, SftRecipe, testing::Values("false", "true"),
 
 TEST_P(SftRecipe, TwentyStepsAgreeWithPlainPyTorch) {
   const std::string source = source_path(), golden = source + "/tests/golden/";
-  ASSERT_EQ(run(read_file(source + "/recipes/sft.lua"), "r", false, {},
-                {"model=" + golden + "tiny_dpo", "data.1.path=" + golden + "sft_chats.jsonl",
-                 "data.2.path=" + golden + "sft_tasks.jsonl", "data.2.fields.weight=weight",
-                 "shuffle=false", "valid.fraction=0", "batch.sequences=4", "steps=20",
-                 "optim.lr=1e-3", "optim.betas.2=0.95", "optim.weight_decay=0.1",
-                 std::string("batch.fold=") + GetParam(), "batch.fold_min=1"}),
-            "");
+  ASSERT_EQ(
+      run(read_file(source + "/recipes/sft.lua"), "r",
+          {.sets = {"model=" + golden + "tiny_dpo", "data.1.path=" + golden + "sft_chats.jsonl",
+                    "data.2.path=" + golden + "sft_tasks.jsonl", "data.2.fields.weight=weight",
+                    "shuffle=false", "valid.fraction=0", "batch.sequences=4", "steps=20",
+                    "optim.lr=1e-3", "optim.betas.2=0.95", "optim.weight_decay=0.1",
+                    std::string("batch.fold=") + GetParam(), "batch.fold_min=1"}}),
+      "");
   EXPECT_EQ(output_.find("folds") != std::string::npos, GetParam() == std::string("true"));
   const Json::Array steps = read_json(golden + "sft_steps.json").at("steps").as_array();
   size_t step = 0;

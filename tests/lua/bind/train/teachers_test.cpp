@@ -99,7 +99,7 @@ end
 
 TEST_F(Teachers, ChatsAreAlignedByMessageAcrossTokenizers) {
   const std::string text = over_chats(", { template = 'chatml' }");
-  ASSERT_EQ(run(text, "r", false, {}, chat_sets("other")), "");
+  ASSERT_EQ(run(text, "r", {.sets = chat_sets("other")}), "");
   has(output_, "chats.jsonl: 100.0 % of the trained tokens of 24 rows are aligned with other, ");
   EXPECT_EQ(values("r", "align/coverage"), (std::vector<double>{1, 1, 1, 1}));
   EXPECT_EQ(values("r", "align/wrong"), (std::vector<double>{0, 0, 0, 0}));
@@ -113,27 +113,27 @@ TEST_F(Teachers, RowsOfOtherFilesAreAlignedWithTheSameTeacher) {
                                   "\n");
   std::vector<std::string> sets = chat_sets("other");
   sets.insert(sets.end(), {"valid.fraction=0", "valid.data={ { path = 'held.jsonl' } }"});
-  ASSERT_EQ(run(over_chats(", { template = 'chatml' }"), "r", false, {}, sets), "");
+  ASSERT_EQ(run(over_chats(", { template = 'chatml' }"), "r", {.sets = sets}), "");
   EXPECT_GT(values("r", "valid/kd").at(0), 0);
 }
 
 TEST_F(Teachers, ATeacherOfConversationsNeedsATemplate) {
-  has(run(over_chats(), "", false, 1, chat_sets("other")),
+  has(run(over_chats(), "", {.steps = 1, .sets = chat_sets("other")}),
       "other is to read conversations in its own template: the tokenizer has no chat template");
-  has(run(over_chats(", { template = 'chatml' }"), "", false, 1, chat_sets("one")),
+  has(run(over_chats(", { template = 'chatml' }"), "", {.steps = 1, .sets = chat_sets("one")}),
       "align: a teacher of the student's vocabulary reads the student's own tokens; leave template "
       "out");
   const std::string texts =
       replaced(over_chats(", { template = 'chatml' }"), "xrun.chat(", "xrun.text(");
   write_file_atomic("chats.jsonl", "{\"text\":\"a fox\"}\n{\"text\":\"two\"}\n");
-  has(run(texts, "", false, 1, chat_sets("other")),
+  has(run(texts, "", {.steps = 1, .sets = chat_sets("other")}),
       "align: only conversations are rendered by a template; leave template out");
 }
 
 TEST_F(Teachers, SlowOnPolicyATeacherOfAnotherTokenizerScoresTheAnswers) {
   const std::string text =
       replaced(recipe("opd.lua"), ":align(teacher)", ":align(teacher, { template = 'chatml' })");
-  ASSERT_EQ(run(text, "r", false, {}, prompt_sets("other", 4)), "");
+  ASSERT_EQ(run(text, "r", {.sets = prompt_sets("other", 4)}), "");
   for (const double ratio : values("r", "train/ratio")) EXPECT_EQ(ratio, 1);
   for (const double kl : values("r", "train/kl")) EXPECT_GT(kl, 0);
   for (const double coverage : values("r", "align/coverage")) EXPECT_GT(coverage, 0.8);
@@ -159,7 +159,7 @@ TEST_F(Teachers, AlignedRolloutsKeepTheirFieldsInMinibatches) {
   local chunks = teacher:chunk_logprob(rollouts):numel()
   assert(chunks > 0 and xrun.kd(rollouts, student, teacher, { loss = "uld" }):numel() == chunks)
   for mini in rollouts:minibatches { groups = 2 } do run:log(adamw:step(mini, opd)) end)");
-  EXPECT_EQ(run(text, "r", false, 1, prompt_sets("other", 2)), "");
+  EXPECT_EQ(run(text, "r", {.steps = 1, .sets = prompt_sets("other", 2)}), "");
 }
 
 TEST_F(Teachers, SlowSeveralTeachersAreSummedAveragedSelectedAndWeighted) {
@@ -220,9 +220,9 @@ end
 }
 
 TEST_F(Teachers, AnExportedRewardModelScoresRollouts) {
-  ASSERT_EQ(run(recipe("reward.lua"), "reward", false, {},
-                {"model=tiny", "data.1.path=pairs.jsonl", "optim.lr=0.01", "steps=4",
-                 "batch.pairs=4", "batch.max_tokens=600", "valid.every=9"}),
+  ASSERT_EQ(run(recipe("reward.lua"), "reward",
+                {.sets = {"model=tiny", "data.1.path=pairs.jsonl", "optim.lr=0.01", "steps=4",
+                          "batch.pairs=4", "batch.max_tokens=600", "valid.every=9"}}),
             "");
   const std::string text = R"(local xrun = require "xrun"
 local cfg = xrun.config { model = "tiny", data = { { path = "prompts.jsonl" } }, steps = 2,

@@ -35,7 +35,7 @@ TEST_F(ViewBinding, SizesOfAnObjectiveThatDifferAreExplained) {
 local function mixed(p) return policy:logprob(p.chosen) - policy:token_logprob(p.chosen) end
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, mixed) end
 )",
-                               "r", true);
+                               "r", {.resume = true});
   // A micro-batch of one pair broadcasts, so that the loss is what has a wrong size.
   has(text, "one per pair");
   has(text, "one per trained token of the chosen side");
@@ -45,7 +45,7 @@ for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, mixed) end
 TEST_F(ViewBinding, AWrongFieldNameGetsASuggestion) {
   const auto assign = [&](const std::string& line) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do " + line + " end\n", "r",
-               true);
+               {.resume = true});
   };
   has(assign("batch.noise = xrun.rand{3}"), "batch.noise has shape [3], wanted [8]");
   has(assign("batch.noise = 3"), "batch field `noise`: got 3, wanted");
@@ -121,7 +121,7 @@ for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, check) end
 TEST_F(ViewBinding, ABatchNamesTheExpressionInPlaceOfAMethodOfViews) {
   const auto body = [&](const std::string& line) {
     return run(head() + "for step, batch in run:steps(train, cfg.batch) do " + line + " end\n", "r",
-               true);
+               {.resume = true});
   };
   has(body("batch:spread(batch.length)"),
       "a batch has no method `spread`, only the views of an objective have it; write "
@@ -167,7 +167,7 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
                    value +
                    "\nend\nfor step, batch in run:steps(train, cfg.batch) do\n"
                    "  adamw:step(batch, bad)\nend\n",
-               "r", true, {}, {}, true);
+               "r", {.resume = true, .force = true});
   };
   const std::string text = objective("margin:mean()");
   has(text, "test.lua:19: the loss is a single number");
@@ -180,7 +180,7 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
               "local function bad(p)\n  local margin = policy:logprob(p.chosen)\n"
               "end\nfor step, batch in run:steps(train, cfg.batch) do\n"
               "  adamw:step(batch, bad)\nend\n",
-          "r", true, {}, {}, true);
+          "r", {.resume = true, .force = true});
   has(none,
       "test.lua:17: the objective returned nothing (nil), wanted a tensor with one loss per pair, or "
       "a table of losses by unit; it has to end with `return` and the losses");

@@ -47,21 +47,23 @@ TEST_F(Distillation, SlowTwoTokenizersLearnByChunkAndResume) {
     return all;
   };
   ASSERT_EQ(
-      run(recipe, "r", false, {}, with({"steps=24", "optim.lr=0.01", "kd.loss=hybrid", "ce=0"})),
+      run(recipe, "r", {.sets = with({"steps=24", "optim.lr=0.01", "kd.loss=hybrid", "ce=0"})}),
       "");
   const std::vector<double> kd = values("r", "valid/kd");
   EXPECT_LT(kd.back(), 0.9 * kd.front());
   for (const double wrong : values("r", "align/wrong")) EXPECT_EQ(wrong, 0);
   for (const double chunks : values("r", "align/chunks")) EXPECT_GT(chunks, 30);
   // A chunk counts once in any micro-batch.
-  ASSERT_EQ(run(recipe, "whole_step", false, 3, with({"steps=4"})), "");
-  ASSERT_EQ(run(recipe, "small", false, 3, with({"steps=4", "batch.max_tokens=64"})), "");
+  ASSERT_EQ(run(recipe, "whole_step", {.steps = 3, .sets = with({"steps=4"})}), "");
+  ASSERT_EQ(run(recipe, "small", {.steps = 3, .sets = with({"steps=4", "batch.max_tokens=64"})}),
+            "");
   const std::vector<double> whole = values("whole_step", "train/loss"),
                             small = values("small", "train/loss");
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(small.at(i), whole[i], 1e-5 * whole[i]);
   // The KL term of gold and h-kl is not normalised, so it may be negative.
   for (const char* const loss : {"p-kl", "h-kl", "uld"}) {
-    ASSERT_EQ(run(recipe, loss, false, 1, with({std::string("kd.loss=") + loss})), "") << loss;
+    ASSERT_EQ(run(recipe, loss, {.steps = 1, .sets = with({std::string("kd.loss=") + loss})}), "")
+        << loss;
     EXPECT_NE(values(loss, "train/kd").at(0), 0) << loss;
   }
   expect_same_when_resumed(recipe, {1, 3}, with({"steps=4"}));
@@ -72,16 +74,16 @@ TEST_F(TwoTokenizerRecipe, AStudentOfRandomWeightsIsMadeAndResumes) {
   EXPECT_GT(values("whole", "train/kd").at(0), 0);
   // The cache may be removed: the same seed gives the same weights.
   std::filesystem::remove_all("cache/models");
-  ASSERT_EQ(run(recipe(), "again", false, {}, small()), "");
+  ASSERT_EQ(run(recipe(), "again", {.sets = small()}), "");
   has(output_, "making a model of random weights in ");
   EXPECT_EQ(metrics("again"), metrics("whole"));
-  ASSERT_EQ(run(recipe(), "other_seed", false, 1, small({"seed=1"})), "");
+  ASSERT_EQ(run(recipe(), "other_seed", {.steps = 1, .sets = small({"seed=1"})}), "");
   EXPECT_NE(values("other_seed", "train/kd").at(0), values("whole", "train/kd").at(0));
 }
 
 TEST_F(TwoTokenizerRecipe, AResumeWithOtherSizesIsRefused) {
-  ASSERT_EQ(run(recipe(), "r", false, 2, small()), "");
-  has(run(recipe(), "r", true, {}, small({"model.layers=2"})), "model.layers");
+  ASSERT_EQ(run(recipe(), "r", {.steps = 2, .sets = small()}), "");
+  has(run(recipe(), "r", {.resume = true, .sets = small({"model.layers=2"})}), "model.layers");
   EXPECT_EQ(read_json("r/config.json").at("config").at("model").at("layers").as_int(), 1);
 }
 
@@ -96,8 +98,8 @@ TEST_F(TwoTokenizerRecipe, TheScaleOfAStepDoesNotDependOnMicroBatches) {
     local kd, ce = xrun.kd(t, student, teacher, cfg.kd), -student:token_logprob(t)
     return { chunk = scale * kd, token = ce }, { kd = kd, ce = ce, scale = scale }
   end)))");
-  ASSERT_EQ(run(text, "whole", false, 2, small()), "");
-  ASSERT_EQ(run(text, "small", false, 2, small({"batch.max_tokens=64"})), "");
+  ASSERT_EQ(run(text, "whole", {.steps = 2, .sets = small()}), "");
+  ASSERT_EQ(run(text, "small", {.steps = 2, .sets = small({"batch.max_tokens=64"})}), "");
   const auto close = [](double a, double b) { EXPECT_NEAR(a, b, 1e-5 * std::abs(b)); };
   for (size_t k = 0; k < 2; ++k) {
     const auto of = [&](const std::string& dir, const char* name) {
@@ -122,17 +124,17 @@ TEST_F(TwoTokenizerRecipe, ADryRunOpensTheProjection) {
 TEST_F(TwoTokenizerRecipe, AResumeRefusesAnotherProjection) {
   make_projection("pair.safetensors", "recipes/data/tokenizer");
   const auto sets = small({"kd.projection=pair.safetensors"});
-  ASSERT_EQ(run(recipe(), "r", false, 2, sets), "");
+  ASSERT_EQ(run(recipe(), "r", {.steps = 2, .sets = sets}), "");
   ProjectionOptions options;
   options.reverse = false;
   save_projection(
       build_projection(*Tokenizer::load(source_path("recipes/data/tokenizer")),
                        *Tokenizer::load(source_path("tests/data/tokenizers/smol")), options),
       "pair.safetensors");
-  has(run(recipe(), "r", true, {}, sets),
+  has(run(recipe(), "r", {.resume = true, .sets = sets}),
       "the projection pair.safetensors has changed since the run began");
   make_projection("pair.safetensors", "recipes/data/tokenizer");
-  EXPECT_EQ(run(recipe(), "r", true, {}, sets), "");
+  EXPECT_EQ(run(recipe(), "r", {.resume = true, .sets = sets}), "");
 }
 
 }  // namespace
