@@ -7,11 +7,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <list>
-#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/file.h"

@@ -7,7 +7,6 @@
 
 #include "core/align/chat_regions.h"
 #include "core/base/error.h"
-#include "core/base/interrupt.h"
 #include "core/base/threads.h"
 #include "core/text/chat/chat_tokens.h"
 #include "core/text/chat/message_ranges.h"

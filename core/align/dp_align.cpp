@@ -150,9 +150,4 @@ Alignment DpAligner::align(std::span<const std::string_view> pieces_s,
   return out;
 }
 
-Alignment dp_align(std::span<const std::string_view> pieces_s,
-                   std::span<const std::string_view> pieces_t, const DpOptions& options) {
-  return DpAligner(options).align(pieces_s, pieces_t);
-}
-
 }  // namespace xrun

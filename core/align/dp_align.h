@@ -26,8 +26,14 @@ class DpAligner {
   DpAligner(const DpAligner&) = delete;
   DpAligner& operator=(const DpAligner&) = delete;
 
-  // As dp_align. The pieces of every call must outlive the aligner at the same addresses, as those
-  // of a tokenizer do.
+  // Returns the pairs, and for each whether its canonical texts are equal, that NeMo-RL's
+  // TokenAligner gives for the same pieces (Tokenizer::piece), its defects included. Wrong pairs
+  // and orphans may hold several tokens, and an orphan whose canonical text is empty (<pad>) counts
+  // as correct. NeMo-RL aligns padded sequences, which can change pairs near the end of the text:
+  // pass the padding to get those. Tokens between two anchors (three tokens in a row that occur
+  // once on each side) are aligned alone. Throws Error if such a stretch exceeds trace_mb. The
+  // pieces of every call must outlive the aligner at the same addresses, as those of a tokenizer
+  // do.
   Alignment align(std::span<const std::string_view> pieces_s,
                   std::span<const std::string_view> pieces_t);
 
@@ -35,15 +41,5 @@ class DpAligner {
   DpOptions options_;
   std::unique_ptr<CanonicalStrings> strings_;
 };
-
-// Returns the pairs, and for each whether its canonical texts are equal, that NeMo-RL's
-// TokenAligner gives for the same pieces (Tokenizer::piece), its defects included. Wrong pairs and
-// orphans may hold several tokens, and an orphan whose canonical text is empty (<pad>) counts as
-// correct. NeMo-RL aligns padded sequences, which can change pairs near the end of the text: pass
-// the padding to get those.
-// Tokens between two anchors (three tokens in a row that occur once on each side) are aligned
-// alone. Throws Error if such a stretch exceeds trace_mb.
-Alignment dp_align(std::span<const std::string_view> pieces_s,
-                   std::span<const std::string_view> pieces_t, const DpOptions& options = {});
 
 }  // namespace xrun

@@ -3,7 +3,6 @@
 
 #include "core/align/token_table.h"
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>

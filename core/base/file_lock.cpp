@@ -12,6 +12,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/file_access.h"
 
@@ -67,5 +68,13 @@ void FileLock::close_file() {
 }
 
 FileLock::~FileLock() { close_file(); }
+
+bool is_locked(const std::filesystem::path& path) {
+  try {
+    return is_file(path) && !FileLock(path, /*wait=*/false).held();
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 }  // namespace xrun

@@ -27,4 +27,8 @@ class FileLock {
   bool held_ = false;
 };
 
+// Returns true if the file exists and a process holds its lock. A lock that cannot be tried, such
+// as one in a folder that can only be read, counts as free.
+bool is_locked(const std::filesystem::path& path);
+
 }  // namespace xrun

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstring>
 
-#include "core/base/error.h"
 #include "core/base/file.h"
 
 #if defined(__x86_64__)

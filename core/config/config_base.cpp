@@ -3,7 +3,6 @@
 
 #include "core/config/config_base.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -15,7 +14,6 @@
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
 #include "core/config/excerpt.h"
-#include "core/config/lua_source.h"
 
 namespace xrun {
 

@@ -30,9 +30,7 @@ class RecipeScanner {
     return tokens_[std::min(at + ahead, tokens_.size() - 1)];
   }
   bool sign(std::string_view text, size_t ahead = 0) const { return is_sign(now(ahead), text); }
-  bool name(std::string_view text, size_t ahead = 0) const {
-    return now(ahead).kind == LuaTokenKind::kName && now(ahead).text == text;
-  }
+  bool name(std::string_view text, size_t ahead = 0) const { return is_name(now(ahead), text); }
 
   Literal literal(const std::string& path, int depth) {
     Literal read;

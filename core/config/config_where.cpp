@@ -10,7 +10,6 @@
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
 #include "core/config/excerpt.h"
-#include "core/config/lua_source.h"
 
 namespace xrun {
 

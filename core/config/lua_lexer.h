@@ -23,6 +23,11 @@ inline bool is_sign(const LuaToken& token, std::string_view sign) {
   return token.kind == LuaTokenKind::kSign && token.text == sign;
 }
 
+// Returns true if a token is this name or keyword.
+inline bool is_name(const LuaToken& token, std::string_view name) {
+  return token.kind == LuaTokenKind::kName && token.text == name;
+}
+
 // Splits a chunk into tokens without its comments. The last token is kEnd. A token that no config
 // may hold is kBad and reading continues after it: LuaJIT's 1LL and 2i, a number out of range, a
 // string with a wrong escape or without an end.

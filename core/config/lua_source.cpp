@@ -7,10 +7,6 @@
 namespace xrun {
 namespace {
 
-bool is_name(const LuaToken& token, std::string_view name) {
-  return token.kind == LuaTokenKind::kName && token.text == name;
-}
-
 // The change that a keyword makes to the depth of blocks. `for` and `while` open theirs by `do`,
 // `elseif` and `else` stay in that of `if`.
 int depth_change(const LuaToken& token) {

@@ -124,12 +124,6 @@ int64_t RankRanges::first_slice(int64_t bucket, int64_t rank) const {
   return slice_cuts_[static_cast<size_t>(bucket * (ranks_ + 1) + rank)];
 }
 
-int64_t RankRanges::owner(int64_t bucket, int64_t slice) const {
-  int64_t rank = 0;
-  while (slice >= end_slice(bucket, rank)) ++rank;
-  return rank;
-}
-
 std::vector<int64_t> RankRanges::sizes(int64_t bucket) const {
   std::vector<int64_t> sizes;
   for (int64_t rank = 0; rank < ranks_; ++rank) sizes.push_back(size(bucket, rank));

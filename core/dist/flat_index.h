@@ -91,7 +91,6 @@ class RankRanges {
   // Slices [first_slice, end_slice) of the index.
   int64_t first_slice(int64_t bucket, int64_t rank) const;
   int64_t end_slice(int64_t bucket, int64_t rank) const { return first_slice(bucket, rank + 1); }
-  int64_t owner(int64_t bucket, int64_t slice) const;  // the rank that owns a slice of the bucket
   // Elements of the ranges of all ranks in a bucket, in rank order.
   std::vector<int64_t> sizes(int64_t bucket) const;
   int64_t total(int64_t rank) const;  // elements of a rank in all buckets

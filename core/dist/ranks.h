@@ -78,9 +78,6 @@ class Ranks {
   // status. Returns only on the rank that must print the error; elsewhere rank 0 prints it and the
   // process ends here.
   virtual void fail(int /*status*/, const std::string& /*message*/) {}
-
-  // Replaces each value by its sum over ranks, added in rank order: the same bits on every rank.
-  void sum(std::string_view label, std::vector<double>& values);
 };
 
 }  // namespace xrun

@@ -6,8 +6,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
-
 #include "core/model/ops/head_block.h"
 #include "core/model/ops/logit_rows.h"
 #include "core/model/ops/matrix_product.h"

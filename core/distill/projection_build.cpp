@@ -10,7 +10,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/distill/projection_nemo.h"
 #include "core/text/tokenizer/byte_alphabet.h"

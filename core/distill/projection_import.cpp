@@ -120,10 +120,7 @@ class ProjectionImporter {
     XRUN_CHECK(std::isfinite(entry.weight) && entry.weight >= 0,
                "{}: the student token {} has a weight of {}, wanted a number of at least 0",
                file_.name(), entry.student, entry.weight);
-    if (empty || entry.weight == 0) {
-      ++result_.empty_entries;
-      return;
-    }
+    if (empty || entry.weight == 0) return;
     XRUN_CHECK(entry.teacher >= 0 && entry.teacher < teachers_,
                "{}: the student token {} has the teacher token {}, the teacher's tokenizer has {}; "
                "was it made for another teacher?",

@@ -11,8 +11,7 @@ namespace xrun {
 
 struct ProjectionImport {
   Projection projection;
-  int64_t padded_rows = 0;    // rows beyond the student's tokenizer, left out
-  int64_t empty_entries = 0;  // entries of -1 or of weight 0, left out
+  int64_t padded_rows = 0;  // rows beyond the student's tokenizer, left out
 };
 
 // Reads {"indices": [rows, k], "likelihoods": [rows, k]} or {(student, teacher): count}; other keys

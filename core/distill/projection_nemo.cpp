@@ -16,7 +16,6 @@
 #include <unordered_map>
 
 #include "core/align/dp_canonical.h"
-#include "core/base/error.h"
 #include "core/distill/projection_specials.h"
 
 namespace xrun {

@@ -5,7 +5,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <map>
 
 #include "core/base/error.h"

@@ -18,7 +18,6 @@
 #include "core/align/companion_maker.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/interrupt.h"
 #include "core/base/threads.h"
 #include "core/rollout/text_sampler.h"
 #include "core/text/chat/chat_tokens.h"

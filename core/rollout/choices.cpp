@@ -6,7 +6,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <span>
 
 #include "core/base/error.h"

@@ -4,7 +4,6 @@
 #include "core/run/metrics_log.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>

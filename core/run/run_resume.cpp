@@ -2,8 +2,6 @@
 // phases, and metrics below resume_step_ are dropped because metrics.jsonl has them. Loops and
 // inputs are compared with the saved ones before anything is written.
 
-#include <algorithm>
-
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/run/checkpoint_files.h"

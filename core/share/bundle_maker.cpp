@@ -3,7 +3,6 @@
 
 #include "core/share/bundle_maker.h"
 
-#include <algorithm>
 #include <map>
 
 #include "core/base/error.h"

@@ -89,9 +89,7 @@ class SourceReader {
 
   const LuaToken& token(size_t i) const { return tokens_[std::min(i, tokens_.size() - 1)]; }
   bool sign(size_t i, const char* text) const { return is_sign(token(i), text); }
-  bool name(size_t i, std::string_view text) const {
-    return token(i).kind == LuaTokenKind::kName && token(i).text == text;
-  }
+  bool name(size_t i, std::string_view text) const { return is_name(token(i), text); }
 
   void walk(const SourceFile& source) {
     const fs::path path = source.path;  // add_file moves `source`

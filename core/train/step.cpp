@@ -5,7 +5,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 

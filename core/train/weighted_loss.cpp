@@ -3,7 +3,6 @@
 
 #include "core/train/weighted_loss.h"
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/model/model.h"
 #include "core/model/ops/device_memory.h"

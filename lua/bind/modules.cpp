@@ -48,7 +48,7 @@ std::string member_on_line(lua_State* L, const std::string& module) {
   const std::vector<LuaToken> tokens = lex_lua(source_line(L, frame.source, frame.currentline));
   std::string member;
   for (size_t i = 0; i + 2 < tokens.size(); ++i) {
-    if (tokens[i].kind != LuaTokenKind::kName || tokens[i].text != module) continue;
+    if (!is_name(tokens[i], module)) continue;
     for (; i + 2 < tokens.size() && is_sign(tokens[i + 1], "."); i += 2) {
       member = tokens[i + 2].text;
     }

@@ -14,7 +14,6 @@
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/dist/ranks.h"
-#include "core/rollout/rollout_log.h"
 #include "core/run/rank_check.h"
 #include "core/run/run.h"
 #include "core/run/source_digest.h"

@@ -4,7 +4,6 @@
 #include "lua/prompt/candidates.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "core/config/lua_source.h"

@@ -38,7 +38,7 @@ std::string objective_name(std::string_view text, int from_line) {
   for (size_t i = 0; i + 2 < tokens.size(); ++i) {
     // The `step` of any object counts, since the text does not tell which name is an optimizer.
     if (tokens[i].line < from_line || !is_sign(tokens[i], ":")) continue;
-    if (tokens[i + 1].kind != LuaTokenKind::kName || tokens[i + 1].text != "step") continue;
+    if (!is_name(tokens[i + 1], "step")) continue;
     std::string name = second_name(tokens, i + 2);
     if (!name.empty()) return name;
   }

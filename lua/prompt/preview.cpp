@@ -6,11 +6,9 @@
 
 #include "core/base/error.h"
 #include "core/run/signals.h"
-#include "core/train/models/policy.h"
 #include "lua/bind/modules.h"
 #include "lua/bind/recipe_text.h"
 #include "lua/bind/run/run_loop.h"
-#include "lua/state/class.h"
 
 namespace xrun {
 
@@ -36,13 +34,6 @@ std::shared_ptr<const ErrorReport> error_of(const Act& act) {
     return report_with(error.what(), false);
   }
   return nullptr;
-}
-
-template <class T>
-std::shared_ptr<T> object_named(lua_State* L, const FrameNames& names, const std::string& name) {
-  const StackGuard guard(L);
-  if (!names.push(L, name) || class_of(L, lua_gettop(L)) != &class_info<T>) return nullptr;
-  return object_at<T>(L, lua_gettop(L));
 }
 
 }  // namespace
@@ -125,16 +116,6 @@ FrameNames Preview::names() {
   const LoopPause* at = pause();
   if (at == nullptr && !recipe_->at_end()) return {};
   return FrameNames(recipe_->thread(), at == nullptr ? nullptr : at->loop.get());
-}
-
-// Returns the loop's policy, else the first policy among the names.
-std::shared_ptr<Policy> Preview::policy() {
-  if (const LoopPause* at = pause()) return at->loop->sources.front().data->policy;
-  const FrameNames seen = names();
-  for (const FrameName& name : seen.names()) {
-    if (auto policy = object_named<Policy>(state(), seen, name.name)) return policy;
-  }
-  return nullptr;
 }
 
 }  // namespace xrun

@@ -44,10 +44,6 @@ class Preview {
   // chunk had defined.
   FrameNames names();
 
-  // Returns the policy of the loop's first set, or the first among the names; null if there is
-  // none.
-  std::shared_ptr<Policy> policy();
-
  private:
   friend std::unique_ptr<Preview> open_preview(RecipeOptions, std::shared_ptr<Console>, double);
   Preview() = default;

@@ -114,8 +114,6 @@ bool Prompt::push_name(const std::string& name) {
 
 void Prompt::assign(const std::string& name) { assign_input_name(state_, input_names_, name); }
 
-std::vector<std::string> Prompt::names() { return all_input_names(state_, input_names_); }
-
 bool Prompt::wants_more(std::string_view input) {
   std::string_view text = trimmed(input);
   if (text.empty()) return false;

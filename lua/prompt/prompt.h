@@ -98,8 +98,6 @@ class Prompt {
   bool push_name(const std::string& name);
   // Sets one of the prompt's own names, or the frame's, to the value on top of the stack; pops it.
   void assign(const std::string& name);
-  // Every name that an input may use, sorted.
-  std::vector<std::string> names();
 
   // Ends the prompt after this input; `continue()` and Ctrl-D do.
   void leave() { leaving_ = true; }

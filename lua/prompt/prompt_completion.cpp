@@ -3,7 +3,6 @@
 // (candidates.h).
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 
 #include "core/config/config_field.h"

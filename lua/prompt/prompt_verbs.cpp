@@ -2,8 +2,6 @@
 
 #include "lua/prompt/prompt_verbs.h"
 
-#include <algorithm>
-
 #include "core/base/error.h"
 #include "core/base/strings.h"
 #include "core/train/batches/batch.h"

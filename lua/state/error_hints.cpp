@@ -66,10 +66,6 @@ bool signs_at(const Tokens& tokens, size_t at, std::string_view signs) {
   return true;
 }
 
-bool is_name(const LuaToken& token, std::string_view text) {
-  return token.kind == LuaTokenKind::kName && token.text == text;
-}
-
 bool has_name(const Tokens& tokens, std::string_view text) {
   return std::any_of(tokens.begin(), tokens.end(),
                      [&](const LuaToken& token) { return is_name(token, text); });

@@ -308,6 +308,4 @@ void LuaRef::push(lua_State* L) const {
   lua_rawgeti(L, LUA_REGISTRYINDEX, ref_);
 }
 
-lua_State* LuaRef::state() const { return state_ == nullptr ? nullptr : state_->get(); }
-
 }  // namespace xrun

@@ -124,7 +124,6 @@ class LuaRef {
 
   explicit operator bool() const { return state_ != nullptr; }
   void push(lua_State* L) const;  // pushes the value, nil if this holds none
-  lua_State* state() const;       // the main thread of its state
 
  private:
   LuaState* state_ = nullptr;

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/base/error.h"
 #include "lua/state/args.h"
 #include "lua/tensor/dtype_names.h"
 #include "lua/tensor/tensor.h"

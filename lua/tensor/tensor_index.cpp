@@ -6,8 +6,6 @@
 // t[tensor] is t[{ tensor }].
 
 #include <ATen/core/List.h>
-#include <ATen/ops/copy.h>
-#include <ATen/ops/fill.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/index_put.h>
 #include <ATen/ops/scalar_tensor.h>

@@ -16,7 +16,6 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <stdexcept>

@@ -9,7 +9,6 @@
 #include <fmt/core.h>
 #include <time.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 

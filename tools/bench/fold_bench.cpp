@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string>
 
 #include "core/base/error.h"
 #include "core/base/philox.h"

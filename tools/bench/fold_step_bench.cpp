@@ -44,9 +44,9 @@ struct FoldBench {
   int steps = 9;
 };
 
-std::vector<int32_t> random_tokens(int64_t stream, int64_t begin, int64_t end, int64_t vocab) {
+std::vector<int32_t> random_tokens(int64_t stream, int64_t count, int64_t vocab) {
   std::vector<int32_t> ids;
-  for (int64_t t = begin; t < end; ++t) {
+  for (int64_t t = 0; t < count; ++t) {
     ids.push_back(static_cast<int32_t>(
         philox_u64(17, static_cast<uint64_t>(stream), static_cast<uint64_t>(t), 0) %
         static_cast<uint64_t>(vocab)));
@@ -73,8 +73,8 @@ PackedBatch pack_of(int64_t prompt, int64_t response, int64_t group, int64_t voc
       segment.group_id = g;
       if (group == 2) segment.pair_id = g, segment.side = a == 0 ? 1 : -1;
       const int64_t stream = (g + 1) * 1000;
-      append_answer(pack, segment, random_tokens(stream, 0, prompt, vocab),
-                    random_tokens(stream + a + 1, 0, response, vocab));
+      append_answer(pack, segment, random_tokens(stream, prompt, vocab),
+                    random_tokens(stream + a + 1, response, vocab));
     }
   }
   return pack;
@@ -84,8 +84,8 @@ PackedBatch agent_pack(int64_t vocab) {
   PackedBatch pack;
   for (int64_t g = 0; g < 2; ++g) {
     for (int64_t call = 0; call < kAgentCalls; ++call) {
-      append_answer(pack, {}, random_tokens(g, 0, 256 + 128 * call, vocab),
-                    random_tokens(100 + g * kAgentCalls + call, 0, 32, vocab));
+      append_answer(pack, {}, random_tokens(g, 256 + 128 * call, vocab),
+                    random_tokens(100 + g * kAgentCalls + call, 32, vocab));
     }
   }
   return pack;

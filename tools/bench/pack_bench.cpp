@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <string>
 
 #include "core/base/error.h"
 #include "core/base/philox.h"

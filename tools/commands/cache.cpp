@@ -2,11 +2,9 @@
 // cache RECIPE.lua` builds them: engine/recipe.cpp.)
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 

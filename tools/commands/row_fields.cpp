@@ -23,10 +23,10 @@ Json parse_row(const std::string& line, const RowReader& rows) {
   return parse_json(line, rows.name(), rows.line());
 }
 
-std::string text_field(const Json& row, const RowReader& rows, const char* name) {
-  const Json& text = field_of(row, rows, name);
-  XRUN_CHECK(text.is_string(), "{}: the field \"{}\" has type {}, wanted a string", rows.location(),
-             name, text.kind_name());
+std::string text_field(const Json& row, const RowReader& rows) {
+  const Json& text = field_of(row, rows, "text");
+  XRUN_CHECK(text.is_string(), "{}: the field \"text\" has type {}, wanted a string",
+             rows.location(), text.kind_name());
   return text.as_string();
 }
 

@@ -1,7 +1,6 @@
 // Aligns what two tokenizers make of any bytes, and any ids: the pairs partition both sides, rise
 // with the bytes, are the finest, and are the same with the sides exchanged.
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <set>

@@ -6,8 +6,6 @@
 
 #include "core/distill/torch_file.h"
 
-#include <cstring>
-
 #include "core/base/error.h"
 #include "core/base/zip_archive.h"
 #include "tools/fuzz/fuzz_target.h"

@@ -4,7 +4,6 @@
 #include "core/console/inspect/inspected_pack.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 #include <utility>
 

@@ -162,9 +162,8 @@ std::string html_bar(double share) {
                      100 * std::clamp(share, 0.0, 1.0));
 }
 
-std::string html_details(const std::string& summary, const std::string& body, bool open) {
-  return fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", open ? " open" : "",
-                     summary, body);
+std::string html_details(const std::string& summary, const std::string& body) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", summary, body);
 }
 
 }  // namespace xrun

@@ -63,7 +63,7 @@ class HtmlTable {
 std::string html_bar(double share);
 
 // Returns a <details> element; both arguments are HTML.
-std::string html_details(const std::string& summary, const std::string& body, bool open = false);
+std::string html_details(const std::string& summary, const std::string& body);
 
 extern const std::string_view kTableStyle;  // styles of html_bar and HtmlTable
 

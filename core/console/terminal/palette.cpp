@@ -5,7 +5,6 @@
 #include "core/console/terminal/palette.h"
 
 #include <array>
-#include <cmath>
 
 namespace xrun {
 

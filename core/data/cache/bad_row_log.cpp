@@ -4,7 +4,6 @@
 #include "core/data/cache/bad_row_log.h"
 
 #include "core/base/error.h"
-#include "core/base/interrupt.h"
 #include "core/base/json.h"
 #include "core/base/mapped_file.h"
 #include "core/data/rows/ledger.h"

@@ -8,7 +8,6 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/interrupt.h"
 #include "core/data/packs/data_set_state.h"
 #include "core/data/rows/byte_stream.h"
 #include "core/data/rows/line_index.h"

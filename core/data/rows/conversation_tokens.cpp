@@ -7,10 +7,8 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/interrupt.h"
 #include "core/base/strings.h"
 #include "core/data/rows/lost_turns.h"
-#include "core/data/rows/messages.h"
 #include "core/data/rows/row_length.h"
 #include "core/data/rows/tool_calls.h"
 #include "core/data/rows/turn_flags.h"

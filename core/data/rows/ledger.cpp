@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <numeric>
 
 #include "core/base/strings.h"

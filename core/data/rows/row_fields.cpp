@@ -12,7 +12,6 @@
 #include "core/base/strings.h"
 #include "core/data/rows/drop_reasons.h"
 #include "core/data/rows/ledger.h"
-#include "core/data/rows/messages.h"
 #include "core/data/rows/missing_column.h"
 #include "core/data/rows/row_formats.h"
 

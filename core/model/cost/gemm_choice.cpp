@@ -9,11 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/model/cost/measured_value.h"
 #include "core/model/ops/scratch.h"

@@ -3,7 +3,6 @@
 
 #include "core/model/ops/attention_slices.h"
 
-#include <ATen/ops/exp.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>

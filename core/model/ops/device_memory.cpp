@@ -12,8 +12,6 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
-#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"

@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <vector>

@@ -5,9 +5,7 @@
 
 #include <charconv>
 
-#include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/file_access.h"
 #include "core/base/file_lock.h"
 #include "core/base/json.h"
 #include "core/base/running_program.h"
@@ -78,14 +76,6 @@ std::string export_command(const fs::path& run, int64_t steps) {
                                       : " --trusted");
 }
 
-bool is_running(const fs::path& run) {
-  try {
-    return is_file(run / "lock") && !FileLock(run / "lock", false).held();
-  } catch (const Error&) {
-    return false;  // a folder that cannot be written, or a file system without locks
-  }
-}
-
 }  // namespace
 
 std::string run_folder_text(const fs::path& dir) {
@@ -94,7 +84,7 @@ std::string run_folder_text(const fs::path& dir) {
   if (is_file(run / "hf/config.json")) return "its model is " + (run / "hf").string();
   const int64_t steps = saved_steps(run);
   if (steps < 0) return "no model was exported yet";
-  if (is_running(run)) return "no model was exported yet, and the run is still running";
+  if (is_locked(run / "lock")) return "no model was exported yet, and the run is still running";
   return fmt::format(
       "no model was exported yet; to export the last save, of {}, without training: {}",
       counted(steps, "step"), export_command(run, steps));

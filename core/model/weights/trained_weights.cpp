@@ -69,13 +69,9 @@ bool is_trained(const std::vector<std::string>& patterns, const std::string& nam
 }
 
 double trained_elements(const ModelConfig& config, const std::vector<std::string>& patterns) {
-  if (patterns.empty()) return weight_elements(config);
   double sum = 0;
   for (const WeightSpec& spec : weight_specs(config)) {
-    if (!is_trained(patterns, spec.name)) continue;
-    double elements = 1;
-    for (const int64_t size : spec.shape) elements *= static_cast<double>(size);
-    sum += elements;
+    if (is_trained(patterns, spec.name)) sum += spec.elements();
   }
   return sum;
 }

@@ -117,14 +117,15 @@ std::vector<WeightSpec> weight_specs(const ModelConfig& c) {
   return list.take();
 }
 
+double WeightSpec::elements() const {
+  double product = 1;
+  for (const int64_t size : shape) product *= static_cast<double>(size);
+  return product;
+}
+
 double weight_elements(const ModelConfig& config) {
   double sum = 0;
-  for (const WeightSpec& spec : weight_specs(config)) {
-    // In double: the sizes of a hostile config overflow 64 bits.
-    double elements = 1;
-    for (const int64_t size : spec.shape) elements *= static_cast<double>(size);
-    sum += elements;
-  }
+  for (const WeightSpec& spec : weight_specs(config)) sum += spec.elements();
   return sum;
 }
 

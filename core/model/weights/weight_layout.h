@@ -21,11 +21,13 @@ struct WeightSpec {
   Layout layout = Layout::kPlain;
   // kExperts: the tensors that share an expert's rows equally: {"gate_proj", "up_proj"}
   std::vector<std::string> parts = {};
+
+  double elements() const;  // as a double: a hostile config's product must not wrap
 };
 
 // Returns the weights that a config asks for, in order of use.
 std::vector<WeightSpec> weight_specs(const ModelConfig& config);
-// Returns their elements, as a double: a hostile config's product must not wrap.
+// Returns their elements.
 double weight_elements(const ModelConfig& config);
 
 // Variants of a family's folders.

@@ -50,16 +50,6 @@ Json digest_of_file(const fs::path& file) {
       Json::Object{{"bytes", static_cast<int64_t>(fs::file_size(file))}, {"sha256", digest}});
 }
 
-// Returns true if a process holds the run's lock. A lock that cannot be tried, in a folder that can
-// only be read, counts as free.
-bool is_running(const fs::path& run) {
-  try {
-    return is_file(run / "lock") && !FileLock(run / "lock", /*wait=*/false).held();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 void write_run_digests(const fs::path& run) {
@@ -72,9 +62,10 @@ void write_run_digests(const fs::path& run) {
 std::vector<std::string> changed_run_files(const fs::path& run) {
   const fs::path path = run / kRunDigests;
   if (!path_exists(path)) {
-    throw UsageError(fmt::format(
-        "{}: has no {}, which a run writes at its end; {}", run.string(), kRunDigests,
-        is_running(run) ? "a process still runs in this folder" : "resume the run to its end"));
+    throw UsageError(fmt::format("{}: has no {}, which a run writes at its end; {}", run.string(),
+                                 kRunDigests,
+                                 is_locked(run / "lock") ? "a process still runs in this folder"
+                                                         : "resume the run to its end"));
   }
   const Json digests = read_json(path.string());
   const Json& files = digests.at("files");

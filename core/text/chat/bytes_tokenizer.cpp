@@ -2,7 +2,6 @@
 
 #include "core/text/chat/bytes_tokenizer.h"
 
-#include <algorithm>
 #include <string>
 
 #include "core/base/error.h"

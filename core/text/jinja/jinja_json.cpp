@@ -3,7 +3,6 @@
 #include "core/text/jinja/jinja_json.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace xrun::jinja {

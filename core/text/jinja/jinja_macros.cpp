@@ -1,7 +1,6 @@
 // Macros and call blocks. A macro is a closure over the scope of its definition; it takes arguments
 // by position, then by name, and gives the rest to varargs and kwargs if it names them.
 
-#include <algorithm>
 #include <utility>
 
 #include "core/text/jinja/jinja_interpreter.h"

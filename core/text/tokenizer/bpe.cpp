@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 #include "core/text/unicode/utf8_cursor.h"
 

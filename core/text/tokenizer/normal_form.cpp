@@ -5,7 +5,6 @@
 #include "core/text/tokenizer/normal_form.h"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 
 #include "core/text/unicode/unicode.h"

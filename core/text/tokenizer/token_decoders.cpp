@@ -6,7 +6,6 @@
 #include "core/base/utf8.h"
 #include "core/text/tokenizer/byte_alphabet.h"
 #include "core/text/tokenizer/text_pattern.h"
-#include "core/text/unicode/utf8_cursor.h"
 
 namespace xrun {
 

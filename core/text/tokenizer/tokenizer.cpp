@@ -58,17 +58,9 @@ bool Tokenizer::is_special(int32_t id) const {
 std::optional<int32_t> Tokenizer::bos_id() const { return state_->bos.id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return state_->eos.id; }
 std::optional<int32_t> Tokenizer::pad_id() const { return state_->pad.id; }
-const std::string& Tokenizer::bos_token() const { return state_->bos.text; }
-const std::string& Tokenizer::eos_token() const { return state_->eos.text; }
-const std::string& Tokenizer::pad_token() const { return state_->pad.text; }
 const std::string& Tokenizer::unk_token() const { return state_->unk.text; }
 const NamedTexts& Tokenizer::named_tokens() const { return state_->named_tokens; }
 const NamedTexts& Tokenizer::chat_templates() const { return state_->chat_templates; }
-const std::string& Tokenizer::chat_template() const {
-  static const std::string none;
-  const std::string* text = find_text(state_->chat_templates, "default");
-  return text == nullptr ? none : *text;
-}
 const std::string& Tokenizer::digest() const { return state_->digest; }
 const std::string& Tokenizer::notice() const { return state_->notice; }
 

@@ -93,9 +93,6 @@ class Tokenizer {
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
   std::optional<int32_t> pad_id() const;
-  const std::string& bos_token() const;
-  const std::string& eos_token() const;
-  const std::string& pad_token() const;
   const std::string& unk_token() const;
 
   // Returns the special tokens by the names that templates know them by: bos_token, eos_token,
@@ -105,8 +102,6 @@ class Tokenizer {
   // Returns the chat templates of the folder's files or, if there are none, those of
   // tokenizer_config.json (tokenizer_folder.h). A template without a name is "default".
   const NamedTexts& chat_templates() const;
-  // Returns the one named "default", or "" if there is none.
-  const std::string& chat_template() const;
   // Returns a hash over the names and bytes of the files that define ids and special tokens
   // (not the chat template): 32 hexadecimal digits.
   const std::string& digest() const;

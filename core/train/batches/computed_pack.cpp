@@ -4,7 +4,6 @@
 #include "core/train/batches/computed_pack.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "core/data/packs/packed_batch.h"
 #include "core/model/ops/device.h"

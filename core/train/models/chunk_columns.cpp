@@ -6,8 +6,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
-
 #include "core/model/ops/device.h"
 #include "core/model/ops/head_block.h"
 #include "core/model/ops/logit_rows.h"

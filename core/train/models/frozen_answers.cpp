@@ -6,8 +6,6 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
 
-#include <vector>
-
 #include "core/model/model.h"
 #include "core/model/ops/linear.h"
 #include "core/train/batches/batch.h"

@@ -91,10 +91,6 @@ at::Tensor LogprobStandIn::token_logprob(const View& view, const std::string& mo
   return view.select_rows(leaves_[{model, &micro}] = own.clone().requires_grad_());
 }
 
-at::Tensor LogprobStandIn::logprob(const View& view, const std::string& model, bool trained) {
-  return view.sum(token_logprob(view, model, trained));
-}
-
 ModelStandIn::ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
                            std::function<bool()> trained, int64_t vocab,
                            std::function<void(const MicroBatch&)> check)

@@ -35,7 +35,6 @@ class LogprobStandIn {
   // log p of each trained token of a view, [R]. With `trained`, if gradients are enabled, they
   // are picked from a leaf with gradient, one per model and micro-batch.
   at::Tensor token_logprob(const View& view, const std::string& model, bool trained);
-  at::Tensor logprob(const View& view, const std::string& model, bool trained);  // [n], their sums
 
   // The leaves given so far, [R] by model and micro-batch. A check moves their values in place.
   using StandInLeaves = std::map<std::pair<std::string, const MicroBatch*>, at::Tensor>;

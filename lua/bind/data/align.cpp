@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <string>
@@ -19,7 +18,6 @@
 #include "core/align/retokenizer.h"
 #include "core/align/token_aligner.h"
 #include "core/base/error.h"
-#include "core/base/interrupt.h"
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/model/weights/hf_config.h"

@@ -5,7 +5,6 @@
 #include "lua/bind/rollout/environments.h"
 
 #include <cmath>
-#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"

@@ -16,7 +16,6 @@
 #include "core/dist/rank_message.h"
 #include "core/dist/ranks.h"
 #include "core/model/model.h"
-#include "core/model/ops/device_memory.h"
 #include "core/model/weights/weight_check.h"
 #include "core/rollout/rollout_sampler.h"
 #include "core/run/checkpoint.h"
@@ -25,7 +24,6 @@
 #include "core/train/models/policy.h"
 #include "lua/bind/rollout/environments.h"
 #include "lua/bind/session.h"
-#include "lua/bind/type_settings.h"
 #include "lua/state/args.h"
 
 namespace xrun {

@@ -21,7 +21,6 @@
 #include "core/train/models/policy.h"
 #include "core/train/models/reference.h"
 #include "lua/bind/recipe_seed.h"
-#include "lua/bind/rollout/rollouts.h"
 #include "lua/bind/run/loop_rollouts.h"
 #include "lua/bind/run/rollout_draws.h"
 #include "lua/state/error_report.h"

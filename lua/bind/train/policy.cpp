@@ -10,7 +10,6 @@
 #include "core/dist/agreement.h"
 #include "core/dist/fetching_ranks.h"
 #include "core/model/weights/hf_config.h"
-#include "core/model/weights/model_registry.h"
 #include "core/model/weights/weight_check.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/batches/batch.h"

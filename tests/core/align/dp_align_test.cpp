@@ -29,7 +29,7 @@ std::vector<std::string_view> pieces_of(std::string_view text) {
 
 // Pieces stand between spaces.
 Alignment align(std::string_view student, std::string_view teacher, const DpOptions& options = {}) {
-  return dp_align(pieces_of(student), pieces_of(teacher), options);
+  return DpAligner(options).align(pieces_of(student), pieces_of(teacher));
 }
 
 std::vector<std::string> canonical(std::string_view text) {
@@ -128,7 +128,7 @@ TEST(DpAlign, OptionsOutOfRangeAndTooLongStretchesAreErrors) {
   EXPECT_EQ(error_of([] { align("a", "a", {.max_combination = 8}); }),
             "dp alignment: max_combination is 8, wanted 1 to 7");
   const std::vector<std::string_view> a(2000, "a"), b(1000, "a");
-  EXPECT_EQ(error_of([&] { dp_align(a, b, {.trace_mb = 1}); }),
+  EXPECT_EQ(error_of([&] { DpAligner({.trace_mb = 1}).align(a, b); }),
             "dp alignment: 2000 student and 1000 teacher tokens without an anchor need 2 MB, "
             "wanted at most 1; align shorter texts");
 }

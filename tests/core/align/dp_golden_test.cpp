@@ -1,4 +1,4 @@
-// dp_align against NeMo-RL's own aligner (tests/golden/make/make_dp_alignments.py).
+// DpAligner against NeMo-RL's own aligner (tests/golden/make/make_dp_alignments.py).
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ std::string pairs_text(const Alignment& pairs) {
 
 std::string aligned(const std::vector<std::string_view>& student,
                     const std::vector<std::string_view>& teacher, const DpOptions& options = {}) {
-  const Alignment pairs = dp_align(student, teacher, options);
+  const Alignment pairs = DpAligner(options).align(student, teacher);
   check_alignment(pairs, int64_t(student.size()), int64_t(teacher.size()));
   return pairs_text(pairs);
 }

@@ -35,7 +35,9 @@ class NonSeparableRow : public testing::Test {
     info.row_name = [](int64_t row) { return "pairs.jsonl:" + std::to_string(row); };
     batch_ = std::make_unique<Batch>(std::move(info), std::vector<PackedBatch>{std::move(pack)});
   }
-  at::Tensor policy(const View& view) { return stand_in_.logprob(view, "policy", true); }
+  at::Tensor policy(const View& view) {
+    return view.sum(stand_in_.token_logprob(view, "policy", true));
+  }
   at::Tensor margin(MicroBatch& micro) { return policy(micro.chosen()) - policy(micro.rejected()); }
   std::string row(const std::function<at::Tensor(MicroBatch&)>& loss, Unit unit = Unit::kPair) {
     const Objective objective = [&](MicroBatch& micro) {

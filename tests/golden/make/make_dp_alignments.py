@@ -1,4 +1,4 @@
-"""Writes alignments by NeMo-RL's own aligner, which the tests of dp_align must repeat.
+"""Writes alignments by NeMo-RL's own aligner, which the tests of DpAligner must repeat.
 
     XRUN_TEST_DATA=../shared/data python make_dp_alignments.py CHECKOUT [PROCESSES]
 

@@ -45,7 +45,7 @@ TEST_F(InspectLoop, ShowsThePacksThatTrainWithoutWeights) {
       EXPECT_EQ(tokens, packs[p].tokens);
     }
   }
-  EXPECT_FALSE(session->policy()->loaded());
+  EXPECT_FALSE(session->session().models.policies().front()->loaded());
 }
 
 TEST_F(InspectLoop, AStepOutsideTheLoopIsRefused) {

@@ -274,7 +274,7 @@ TEST_F(Steps, TheCurrentBatchIsTheNextThenTheLast) {
        "  batch.marked = batch.row * 0 + 7\n  run:log(adamw:step(batch, dpo))\nend\n");
   EXPECT_EQ(paused_->batch()->step(), 0);
   EXPECT_EQ(paused_->batch(), paused_->batch());
-  EXPECT_FALSE(session_->policy()->loaded());
+  EXPECT_FALSE(session_->session().models.policies().front()->loaded());
   paused_->step();
   EXPECT_EQ(paused_->batch()->step(), 0);
   EXPECT_EQ(paused_->batch()->field("marked").max().item().toDouble(), 7);

@@ -65,7 +65,7 @@ TEST_F(PreviewTest, PausesBeforeTheLoopWithoutWeightsAndLeavesNothing) {
     const auto session = open(head() + loop_ + kExport);
     ASSERT_NE(session->pause(), nullptr) << session->no_loop_text();
     EXPECT_EQ(session->pause()->step, 0);
-    EXPECT_FALSE(session->policy()->loaded());
+    EXPECT_FALSE(session->session().models.policies().front()->loaded());
     EXPECT_TRUE(knows(*session, "dpo") && knows(*session, "valid") && knows(*session, "cfg"));
     EXPECT_FALSE(knows(*session, "step"));
     EXPECT_EQ(session->names().line(), 17);
@@ -137,7 +137,7 @@ TEST_F(PreviewTest, RunsToTheEndAndShowsItsNames) {
   EXPECT_EQ(session->error(), nullptr);
   EXPECT_EQ(session->pause(), nullptr);
   EXPECT_EQ(value(*session, "last"), "here");
-  EXPECT_TRUE(session->policy()->loaded());
+  EXPECT_TRUE(session->session().models.policies().front()->loaded());
 }
 
 TEST_F(PreviewTest, ARecipeWithoutALoopIsReported) {
@@ -181,7 +181,7 @@ TEST_F(PreviewTest, TheNextLoopIsReachedWithoutTheBodiesOfTheFirst) {
   ASSERT_TRUE(session->next_loop());
   EXPECT_EQ(session->pause()->step, 3);
   EXPECT_TRUE(knows(*session, "later"));
-  EXPECT_FALSE(session->policy()->loaded());
+  EXPECT_FALSE(session->session().models.policies().front()->loaded());
   EXPECT_EQ(session->pause()->loop->packs(3).empty(), false);
   EXPECT_FALSE(session->next_loop());
 }

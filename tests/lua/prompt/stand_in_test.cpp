@@ -76,7 +76,7 @@ end
   }
   EXPECT_FALSE(session->resume());
   EXPECT_EQ(session->error(), nullptr) << session->error()->text();
-  EXPECT_FALSE(session->policy()->loaded());
+  EXPECT_FALSE(session->session().models.policies().front()->loaded());
 }
 
 TEST_F(StandIn, TheScoreOfSamplesGetsRandomAnswers) {

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/base/interrupt.h"
 #include "core/console/terminal/console.h"
 #include "lua/prompt/preview.h"
 #include "lua/state/interruption.h"

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <string>
 
-#include "core/base/error.h"
 #include "core/model/weights/gguf_import.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/engine/engine_commands.h"

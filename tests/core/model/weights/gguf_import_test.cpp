@@ -164,7 +164,9 @@ TEST_F(GgufImportTest, NamedChatTemplatesAreImportedToo) {
   const std::string* tool_use = find_text(tokenizer->chat_templates(), "tool_use");
   ASSERT_NE(tool_use, nullptr);
   EXPECT_TRUE(tool_use->starts_with("{{ tools }}"));
-  EXPECT_NE(tokenizer->chat_template().find("<|im_start|>"), std::string::npos);
+  const std::string* usual = find_text(tokenizer->chat_templates(), "default");
+  ASSERT_NE(usual, nullptr);
+  EXPECT_NE(usual->find("<|im_start|>"), std::string::npos);
 }
 
 TEST_F(GgufImportTest, NamesAnUnsupportedFeature) {

@@ -186,10 +186,10 @@ TEST_P(RealRows, IdsAndMasksMatchTransformers) {
   static const Json golden = read_json((kSourceDir / "tests/golden/template_masks.json").string());
   const auto tokenizer = Tokenizer::load(folder);
   const std::string wanted = key.substr(name.size() + 1);
-  const auto chat_template = wanted == "own"
-                                 ? make_jinja_template(tokenizer->chat_template(), "own",
-                                                       template_tokens(*tokenizer), "2024-07-26")
-                                 : resolve_template(*tokenizer, wanted, "2024-07-26").chat_template;
+  const auto chat_template =
+      wanted == "own" ? make_jinja_template(tokenizer->chat_templates().front().second, "own",
+                                            template_tokens(*tokenizer), "2024-07-26")
+                      : resolve_template(*tokenizer, wanted, "2024-07-26").chat_template;
   const auto hashes = block_hashes(*tokenizer, *chat_template, rows);
   ASSERT_EQ(hashes.size(), golden.at(key).size());
   for (size_t i = 0; i < hashes.size(); ++i) {

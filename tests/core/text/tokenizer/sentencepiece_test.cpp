@@ -52,8 +52,8 @@ TEST_F(SentencePieceModelFile, RolesAndSurroundingTokensFollowTheModelAndTheConf
   EncodeOptions post;
   post.add_post_processor = true;
   auto tokenizer = load();
-  EXPECT_EQ(tokenizer->bos_token(), "<s>");
   EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->piece(1), "<s>");
   EXPECT_EQ(tokenizer->eos_id(), 2);
   EXPECT_TRUE(tokenizer->is_special(1));
   EXPECT_EQ(tokenizer->leading_bos(), std::vector<int32_t>{1});

@@ -147,18 +147,18 @@ TEST_F(TokenizerLoad, RolesAndAddedTokensComeFromTheSettings) {
                                "7": {"content": "plain", "special": false}}})");
   const auto tokenizer = load();
   EXPECT_EQ(tokenizer->bos_id(), 5);
-  EXPECT_EQ(tokenizer->eos_token(), "</s>");
   EXPECT_EQ(tokenizer->eos_id(), 8);  // the next free id
+  EXPECT_EQ(tokenizer->piece(8), "</s>");
   EXPECT_FALSE(tokenizer->pad_id());
   EXPECT_EQ(tokenizer->vocab_size(), 9);
   EXPECT_TRUE(tokenizer->is_special(8));
   EXPECT_FALSE(tokenizer->is_special(7));
   EXPECT_EQ(tokenizer->piece(6), "");
-  EXPECT_EQ(tokenizer->chat_template(), "T");
+  EXPECT_EQ(*find_text(tokenizer->chat_templates(), "default"), "T");
   EXPECT_EQ(tokenizer->encode("abcplainab").ids, (std::vector<int32_t>{4, 7, 3}));
   EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{5, 4, 6, 8}, true), "abc");
   write("chat_template.jinja", "J");
-  EXPECT_EQ(load()->chat_template(), "J");
+  EXPECT_EQ(*find_text(load()->chat_templates(), "default"), "J");
 }
 
 TEST_F(TokenizerLoad, AGitLfsPointerHasItsOwnMessage) {
