@@ -7,8 +7,10 @@
 #include "core/run/checkpoint_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <limits>
+#include <system_error>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -30,6 +32,21 @@ void write_synced(const std::filesystem::path& path, std::string_view bytes) {
   writer.write(bytes);
   writer.sync();
   writer.close();
+}
+
+// Throws FileError "PATH: cannot WHAT: REASON" for an error of std::filesystem.
+void check_code(const std::error_code& code, const std::filesystem::path& path, const char* what) {
+  if (!code) return;
+  errno = code.value();
+  throw_file_error(path, what);
+}
+
+// Returns the size of a file that was written.
+int64_t written_bytes(const std::filesystem::path& path) {
+  std::error_code code;
+  const auto bytes = std::filesystem::file_size(path, code);
+  check_code(code, path, "be examined");
+  return static_cast<int64_t>(bytes);
 }
 
 using ByteSpan = std::pair<uint64_t, uint64_t>;
@@ -221,7 +238,9 @@ void CheckpointWriter::add_ranges(const std::string& file, const Saveable& objec
     layout = safetensors_layout(path, entries);
     if (!is_first_rank(ranks_)) return;
     write_synced(path, "");
-    std::filesystem::resize_file(path, layout.bytes);
+    std::error_code code;
+    std::filesystem::resize_file(path, layout.bytes, code);
+    check_code(code, path, "be grown");
   });
   const std::vector<std::string> parts = gather_results(ranks_, "ranges of a checkpoint", [&] {
     std::vector<ByteSpan> spans;
@@ -266,13 +285,13 @@ void CheckpointWriter::write_manifest(int64_t step) {
   Json files = Json::object();
   for (auto& [name, parts] : parts_) {
     Json file = Json::object();
-    file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
+    file.set("bytes", written_bytes(dir_ / name));
     file.set("parts", std::move(parts));
     files.set(name, std::move(file));
   }
   for (auto& [name, hash] : hashes_) {
     Json file = Json::object();
-    file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
+    file.set("bytes", written_bytes(dir_ / name));
     // Waits for the hashing thread, and throws what it threw.
     file.set("xxh3", hash.get());
     files.set(name, std::move(file));
