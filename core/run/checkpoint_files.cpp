@@ -34,19 +34,13 @@ void write_synced(const std::filesystem::path& path, std::string_view bytes) {
   writer.close();
 }
 
-// Throws FileError "PATH: cannot WHAT: REASON" for an error of std::filesystem.
-void check_code(const std::error_code& code, const std::filesystem::path& path, const char* what) {
-  if (!code) return;
-  errno = code.value();
-  throw_file_error(path, what);
-}
-
-// Returns the size of a file that was written.
+// Returns the size of a file that was written. Throws FileError.
 int64_t written_bytes(const std::filesystem::path& path) {
   std::error_code code;
   const auto bytes = std::filesystem::file_size(path, code);
-  check_code(code, path, "be examined");
-  return static_cast<int64_t>(bytes);
+  if (!code) return static_cast<int64_t>(bytes);
+  errno = code.value();
+  throw_file_error(path, "be examined");
 }
 
 using ByteSpan = std::pair<uint64_t, uint64_t>;
@@ -238,9 +232,7 @@ void CheckpointWriter::add_ranges(const std::string& file, const Saveable& objec
     layout = safetensors_layout(path, entries);
     if (!is_first_rank(ranks_)) return;
     write_synced(path, "");
-    std::error_code code;
-    std::filesystem::resize_file(path, layout.bytes, code);
-    check_code(code, path, "be grown");
+    set_file_size(path, layout.bytes);
   });
   const std::vector<std::string> parts = gather_results(ranks_, "ranges of a checkpoint", [&] {
     std::vector<ByteSpan> spans;
