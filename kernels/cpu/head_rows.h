@@ -1,6 +1,6 @@
 #pragma once
 // From rows of logits: the log-probabilities of several targets, the log-sum-exp, the entropy and
-// the top k; and the gradient of the logits from the gradients of all of these but the top k.
+// the top k; and the gradient of the logits from the gradients of all of these.
 //
 // Sums run as in softmax_rows.h. A logit whose exponential is 0 adds nothing to the entropy, so
 // -inf masks a column and gives no NaN. The maximum is subtracted before the scale is applied: at a
@@ -38,8 +38,8 @@ struct HeadRowsBackward {
   int64_t width;    // elements between two rows
   int64_t columns;  // V, at most width
   float scale;
-  const int64_t* id;  // [rows, ids] in [0, columns); may repeat in a row
-  const float* grad;  // [rows, ids]
+  const int64_t* id;  // [rows, ids] targets and top k, in [0, columns); may repeat in a row
+  const float* grad;  // [rows, ids] of their log-probabilities
   int64_t ids;
   const float* lse;           // [rows]
   const float* grad_lse;      // [rows]
