@@ -23,9 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The limit of bundle_file.cpp for a lock, so that every extracted one can be read.
-constexpr uint64_t kMostLockOfFolder = uint64_t{64} << 20;
-
 bool may_read(const fs::path& file) {
   try {
     check_read(file);
@@ -48,7 +45,7 @@ std::vector<fs::path> bundled_files(const std::string& sha256) {
   std::error_code none;
   for (const fs::path& folder : list_folder(bundles_root(), none)) {
     try {
-      const std::string text = read_file(folder / kBundleLock, kMostLockOfFolder);
+      const std::string text = read_file(folder / kBundleLock, kMostLockBytes);
       // A search of the text is much faster than parsing every lock.
       if (text.find(sha256) == std::string::npos) continue;
       const BundleLock lock = parse_lock(text, folder.string());
