@@ -21,7 +21,6 @@ CompanionTokens companion_of(AlignedDocument document, const Tokenizer& teacher)
   }
   out.covered = document.covered;
   out.ids = std::move(document.teacher_ids);
-  // A model reads at least one token.
   if (out.ids.empty()) out.ids.push_back(teacher.eos_id().value_or(0));
   return out;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Makes companions: a document in the teacher's tokens, paired with the student's.
+// Makes companions: documents in the teacher's tokens, with the chunks that pair them with the
+// student's.
 
 #include <cstdint>
 #include <memory>
@@ -12,16 +13,17 @@
 
 namespace xrun {
 
-// Computes every companion that it is asked for. AlignedRows stores them.
+// Computes every companion that align() is asked for; AlignedRows stores them.
 class CompanionMaker : public CompanionSource {
  public:
-  // Everything besides a document that decides what align() returns: the key of a cache.
+  // Returns everything besides a document that decides what align() returns, for the key of a
+  // cache.
   virtual Json made_by() const = 0;
   virtual int64_t vocab_size() const = 0;  // of the teacher
 };
 
-// Text and token rows: the teacher's encoding of the text that a document's tokens spell, on worker
-// threads. Thread-safe.
+// The companions of text and token rows: the text that a document's tokens spell is encoded for the
+// teacher. Works on several threads. Thread-safe.
 class TextCompanions : public CompanionMaker {
  public:
   // workers 0: one per core.
@@ -37,8 +39,9 @@ class TextCompanions : public CompanionMaker {
   int workers_;
 };
 
-// Returns the correct pairs of a document as chunks, and counts the others. If the teacher has
-// no token, the result has its EOS, since a model reads at least one.
+// Returns the correct pairs of a document as chunks, and counts the others. If the document has no
+// teacher token, the result has the teacher's EOS, or token 0 if it has no EOS: a model reads at
+// least one token.
 CompanionTokens companion_of(AlignedDocument document, const Tokenizer& teacher);
 
 }  // namespace xrun

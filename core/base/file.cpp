@@ -179,6 +179,14 @@ void rename_durable(const std::filesystem::path& from, const std::filesystem::pa
   sync_folder(to.parent_path(), to);
 }
 
+void set_file_size(const std::filesystem::path& path, uint64_t bytes) {
+  std::error_code code;
+  std::filesystem::resize_file(path, bytes, code);
+  if (!code) return;
+  errno = code.value();
+  throw_file_error(path, "be resized");
+}
+
 void make_dirs(const std::filesystem::path& dir) {
   std::error_code code;
   if (std::filesystem::is_directory(dir, code)) return;

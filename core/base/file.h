@@ -60,6 +60,9 @@ void sync_dir(const std::filesystem::path& dir);
 // Renames and syncs the folder of the target. Throws Error.
 void rename_durable(const std::filesystem::path& from, const std::filesystem::path& to);
 
+// Cuts a file to `bytes`, or grows it with zeros. Throws FileError.
+void set_file_size(const std::filesystem::path& path, uint64_t bytes);
+
 // Makes a folder and its parents; an existing one is fine. Throws Error that names the path.
 void make_dirs(const std::filesystem::path& dir);
 

@@ -21,11 +21,10 @@ std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t cou
   uint32_t key0 = static_cast<uint32_t>(key);
   uint32_t key1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    // The product of two 32-bit words; its high half mixes into one output word, its low half is
-    // another.
+    // The high half of each product is mixed into one word; its low half is another word.
     const uint64_t product0 = kMultiplier0 * x[0];
     const uint64_t product1 = kMultiplier1 * x[2];
-    // The words change places, so that the rounds mix all four.
+    // The words are permuted, so that the rounds mix all four.
     x = {static_cast<uint32_t>(product1 >> 32) ^ x[1] ^ key0, static_cast<uint32_t>(product1),
          static_cast<uint32_t>(product0 >> 32) ^ x[3] ^ key1, static_cast<uint32_t>(product0)};
     key0 += kWeyl0;
@@ -34,7 +33,6 @@ std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t cou
   return x;
 }
 
-// A pure function: any thread, machine or resumed run draws the same number.
 uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b) {
   // The stream number enters the key through a Weyl step, so that streams of one seed never
   // share a key.

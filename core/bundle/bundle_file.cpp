@@ -21,8 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Limits for archives from strangers: a lock is parsed as a whole, members are kept in one list.
-constexpr uint64_t kMostLockBytes = uint64_t{64} << 20;
+// A limit for archives from strangers: members are kept in one list.
 constexpr size_t kMostMembers = 100'000;
 // Ctrl-C is answered after each piece: large weights take seconds to hash.
 constexpr size_t kPieceBytes = size_t{1} << 20;

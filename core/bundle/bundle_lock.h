@@ -21,6 +21,8 @@ namespace xrun {
 
 constexpr int64_t kBundleFormat = 1;
 constexpr const char* kBundleLock = "bundle.json";
+// The limit for a lock, which may be a stranger's and is parsed as a whole.
+constexpr uint64_t kMostLockBytes = uint64_t{64} << 20;
 
 struct LockedFile {
   std::string name;  // of a member, or relative to its input

@@ -63,7 +63,7 @@ bool is_list(const Json& value, const auto& element_fits) {
          std::all_of(value.as_array().begin(), value.as_array().end(), element_fits);
 }
 
-// A table with named keys; { } is one.
+// Returns true for a table with named keys whose values fit; { } is one.
 bool is_named(const Json& value, const auto& member_fits) {
   // Lua and JSON cannot tell an empty table from an empty list.
   return (value.is_array() && value.size() == 0) ||
@@ -121,10 +121,10 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
       // A key without a default stays absent.
       if (field.default_value.is_null()) continue;
       table.set(name, field.default_value);
-      // A table's own default is not an origin; its members are.
+      // A table is not reported; its members are.
       if (field.kind != FieldKind::kTable) added.push_back(inner);
     }
-    // Given or just set: a given table lacks defaults as well.
+    // A table that was given may lack members too.
     Json& value = *table.find(name);
     if (is_table_of(field, value) && !config_field_names(inner).empty()) {
       add_inside(value, inner);
@@ -153,7 +153,7 @@ std::string element_example(std::string_view path) {
   std::string members;
   for (const std::string& name : config_field_names(path)) {
     const ConfigField* field = find_config_field(std::string(path) + "." + name);
-    // Only required keys: people will type the example.
+    // Only the required ones: people will type the example.
     if (field == nullptr || !field->required) continue;
     const char* value = field->kind == K::kText      ? "\"...\""
                         : field->kind == K::kNumbers ? "{ 1, 0.5 }"
@@ -163,7 +163,6 @@ std::string element_example(std::string_view path) {
   return members.empty() ? "" : "{ " + members + " }";
 }
 
-// After "wanted": the kind, then the choices or the range.
 std::string wanted_text(const ConfigField& field) {
   std::string choices;
   for (size_t i = 0; i < field.choices.size(); ++i) {
@@ -255,7 +254,7 @@ void check_names(const Json& table, const std::string& path,
   }
   for (const std::string& name : names) {
     const ConfigField* field = find_config_field(path + "." + name);
-    // Names that are misspelt come first: the missing one is often the same key.
+    // Misspelt names are reported first, since a misspelt key is often the missing one.
     if (field != nullptr && field->required && table.find(name) == nullptr) {
       throw UsageError(fmt::format("{}.{} is missing: {}", path, name, field->doc));
     }
@@ -267,8 +266,8 @@ void check_names(const Json& table, const std::string& path,
 // For tables that a recipe passes at run time; config_check.cpp checks the literals.
 void check_fields(const Json& value, const std::string& path) {
   if (const ConfigField* field = find_config_field(path)) {
-    const std::string meant = fits(*field, value) ? "" : meant_member(*field, value);
     if (!fits(*field, value)) {
+      const std::string meant = meant_member(*field, value);
       throw UsageError(fmt::format("{}: got {}, wanted {}{}", path, dump_json(value),
                                    wanted_text(*field),
                                    meant.empty() ? "" : "; did you mean `" + meant + "`?"));

@@ -1,6 +1,6 @@
 #pragma once
-// The engine's config keys, each declared once with type, default, range and doc. The checks, the
-// defaults, `xrun explain`, docs/lua-api.md and the editors' stubs come from this declaration.
+// The config keys of the engine, each declared once with type, default, range and doc. The checks,
+// the defaults, `xrun explain`, docs/lua-api.md and the editors' stubs come from the declarations.
 
 #include <cstdint>
 #include <limits>
@@ -49,7 +49,7 @@ struct ConfigField {
   bool above_least = false;               // least itself is excluded
   bool below_most = false;                // most itself is excluded
   std::vector<std::string> choices = {};  // for kText (empty: any) and kFlagOrText
-  bool required = false;                  // if its table is given or read
+  bool required = false;                  // must be set if its table is given or read
   size_t elements = 0;                    // required length of a list; 0: any
   bool of_data_set = false;               // also an option of xrun.chat and the other openers
 };
@@ -57,47 +57,50 @@ struct ConfigField {
 // All fields, each table before its members.
 const std::vector<ConfigField>& config_fields();
 
-// The field of a path whose list elements are numbers or "[]": "data.1.path", "data[].path".
-// "valid.data.1.path" is found under "data[].path". nullptr if the engine has none.
+// Returns the field of a path, whose list elements may be numbers or "[]": "data.1.path",
+// "data[].path"; nullptr if the engine has none. The fields of valid.data[] are those of data[].
 const ConfigField* find_config_field(std::string_view path);
 
-// Names of the fields directly inside `path` ("" for the top level).
+// Returns the names of the fields directly inside `path` ("" for the top level).
 std::vector<std::string> config_field_names(std::string_view path);
 
-// The fields that xrun.chat and the other openers take as options, in place of the config's values.
+// Returns the paths of the fields that xrun.chat and the other openers take as options, in place of
+// the config's values.
 std::vector<std::string> data_set_field_names();
 
-// The default of the field at `path`; null if it has none.
+// Returns the default of the field at `path`; null if it has none.
 Json default_value(std::string_view path);
 
-// Adds the defaults of the fields inside the table at `path` that it leaves out, at every depth.
-// Returns the paths of the scalars and lists it added.
+// Adds to the table at `path` the defaults of the fields that it leaves out, at every depth.
+// Returns the paths of the scalars and lists that it added.
 std::vector<std::string> add_defaults(Json& table, const std::string& path);
 
-// The keys of `batch` for the size of a step: a set has one, by the unit of its rows.
+// Returns the keys of `batch` that set the size of a step; the unit of the rows decides which one.
 const std::vector<std::string>& batch_counts();
 
 // Returns true if the names inside the field are the user's: { bos = false } or
 // { prompt = "question" }.
 bool takes_free_names(const ConfigField& field);
 
-// The values that a field accepts: "a number above 0", "\"raise\", \"drop\" or \"cut\"".
+// Returns the values that a field accepts, for messages: "a number above 0", "\"raise\", \"drop\"
+// or \"cut\"".
 std::string wanted_text(const ConfigField& field);
 
-// The required members of an element of the list at `path`: "path = \"...\"" in braces; "" if its
-// elements are not tables of the engine's.
+// Returns the required members of an element of the list whose elements are at `path` ("data[]"):
+// "{ path = \"...\" }"; "" if there are none.
 std::string element_example(std::string_view path);
 
-// The member of a table that a number or text in its place must have meant, the first one that
-// takes it: "valid.fraction" for 0.2, "save.every" for 100; "" if there is none.
+// Returns the member that the user probably meant by a number or text in place of a table, the
+// first one that the value fits: "valid.fraction" for 0.2, "save.every" for 100; "" if there is
+// none.
 std::string meant_member(const ConfigField& table, const Json& value);
 
 // Returns true if a value fits the field: type, range, choices.
 bool fits(const ConfigField& field, const Json& value);
 
-// Checks the value of `path` in a configuration ("data", "optim") and everything
-// in it: names, types, ranges, required members. Throws UsageError "data.1.weight: got -1, wanted a
-// number above 0", with did-you-mean for a name.
+// Checks the value of `path` in a configuration ("data", "optim") and everything in it: names,
+// types, ranges, required members. Throws UsageError: "data.1.weight: got -1, wanted a number above
+// 0"; for an unknown name with the name that was probably meant.
 void check_fields(const Json& value, const std::string& path);
 
 // Checks the table that run:steps takes: batch, with steps and epochs beside it. Throws as

@@ -1,4 +1,5 @@
-// Each key of the path is a step into the literals; a step may add a key that the engine declares.
+// Each key of the path leads one table deeper into the literals; one that the engine declares is
+// added where it is missing.
 
 #include "core/config/config_set.h"
 
@@ -14,7 +15,7 @@
 namespace xrun {
 namespace {
 
-// Copies the elements of a default, so that one of them can be set alone.
+// Fills a list with the elements of its default, so that one of them can be set alone.
 void fill(Literal& list, const Json& default_value) {
   list.is_table = true;
   for (const Json& element : default_value.as_array()) {
@@ -26,7 +27,6 @@ void fill(Literal& list, const Json& default_value) {
 
 // Returns the only path that ends in `key`: "optim.lr" for lr; "" if there is none or several.
 std::string unique_path(const std::string& key) {
-  // "lr" in place of "optim.lr" is the usual slip.
   std::string found;
   for (const ConfigField& field : config_fields()) {
     // --set cannot set a key of every element.
@@ -37,7 +37,7 @@ std::string unique_path(const std::string& key) {
   return found;
 }
 
-// True for a key that takes a plain value.
+// Returns true for a field whose value has no keys of its own.
 bool has_no_keys(const ConfigField* field) {
   using K = FieldKind;
   if (field == nullptr) return false;
@@ -45,24 +45,27 @@ bool has_no_keys(const ConfigField* field) {
          field->kind == K::kFlag || field->kind == K::kFlagOrText || field->kind == K::kTextOrTable;
 }
 
-// "; did you mean `model`?" for a key of another table, or "". The same last word alone does not
-// tell what the user meant.
+// Returns a hint at the key that was meant, for a `key` that belongs elsewhere than to `path`, or
+// "".
 std::string other_key_hint(const std::string& path, const std::string& key) {
-  // model.dtype, then model.path and template.name, then valid.path.
   if (!path.empty()) {
+    // model.dtype, for dtype
     if (find_config_field(key) != nullptr) return fmt::format("; did you mean `{}`?", key);
+    // model.path, template.name
     const ConfigField* around = find_config_field(path);
     if (has_no_keys(around)) return fmt::format("; did you mean `{}`?", path);
+    // valid.path
     if (key == "path" && find_config_field(path + ".data") != nullptr) {
       return fmt::format("; did you mean `{}.data`?", path);
     }
   }
+  // lr, for optim.lr: the last word alone does not tell what was meant, so the hint does not ask.
   const std::string full = unique_path(key);
   if (full.empty()) return "";
   return fmt::format("; there is `{}`; xrun explain {} lists the keys of that name", full, key);
 }
 
-// "; data.2 adds the next element" for a number beyond it, or "".
+// Returns "; data.2 adds the next element" for a number that is not an element of `list`, else "".
 std::string next_element_hint(const std::string& path, const Literal& list,
                               const std::string& key) {
   if (key.empty() || key.find_first_not_of("0123456789") != std::string::npos) return "";
@@ -70,7 +73,33 @@ std::string next_element_hint(const std::string& path, const Literal& list,
   return fmt::format("; {}.{} adds the next element", path, list.entries.size() + 1);
 }
 
-// Returns the entry of `table` that `key` names; adds it if the key exists.
+// Throws UsageError for a key that neither the recipe nor the engine has in the table at `path`,
+// with the best hint at the one that was meant.
+[[noreturn]] void refuse_key(const Literal& table, bool is_list, const std::string& path,
+                             const std::string& key, const std::string& text) {
+  const std::string inner = path.empty() ? key : path + "." + key;
+  std::vector<std::string> known = config_field_names(path);
+  for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
+  const std::string first = path + ".1." + key;
+  const bool of_element = is_list && find_config_field(first) != nullptr;
+  const std::string near = did_you_mean(key, known, path.empty() ? "" : path + ".");
+  std::string foreign = foreign_name_hint(inner);
+  if (foreign.empty()) foreign = foreign_name_hint(key);
+  // At the top a known name of another library comes before a near one: lora_r is one, and is near
+  // `lora`.
+  const bool is_foreign = !foreign.empty() && (path.empty() || near.empty());
+  const std::string next = is_list ? next_element_hint(path, table, key) : "";
+  std::string hint = !next.empty() ? next
+                     : of_element  ? "; elements of a list have numbers: " + first
+                     : is_foreign  ? "; " + foreign
+                                   : near;
+  if (hint.empty()) hint = other_key_hint(path, key);
+  throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
+}
+
+// Returns the entry of `table` that `key` names; adds it if the key is the engine's.
+//   walked  the keys that led to the table
+//   text    the whole setting, for messages
 Literal& step(Literal& table, const std::vector<std::string>& walked, const std::string& key,
               const std::string& text) {
   if (Literal* found = table.find(key)) return *found;
@@ -83,26 +112,7 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
   const bool element = list && key == std::to_string(table.entries.size() + 1);
   const bool free = around != nullptr && takes_free_names(*around);
   const ConfigField* field = find_config_field(inner);
-  if (field == nullptr && !element && !free) {
-    std::vector<std::string> known = config_field_names(path);
-    for (const Literal::Entry& entry : table.entries) known.insert(known.begin(), entry.key);
-    const std::string where = path.empty() ? "" : path + ".";
-    const std::string first = path + ".1." + key;
-    const bool of_element = list && find_config_field(first) != nullptr;
-    const std::string near = did_you_mean(key, known, where);
-    std::string foreign = foreign_name_hint(inner);
-    if (foreign.empty()) foreign = foreign_name_hint(key);
-    // At the top a known name comes before a near one: lora_r is another library's, and near
-    // `lora`.
-    const bool is_foreign = !foreign.empty() && (path.empty() || near.empty());
-    const std::string next = list ? next_element_hint(path, table, key) : "";
-    std::string hint = !next.empty() ? next
-                       : of_element  ? "; elements of a list have numbers: " + first
-                       : is_foreign  ? "; " + foreign
-                                     : near;
-    if (hint.empty()) hint = other_key_hint(path, key);
-    throw UsageError(fmt::format("--set {}: there is no key `{}`{}", text, inner, hint));
-  }
+  if (field == nullptr && !element && !free) refuse_key(table, list, path, key, text);
   if (!table.is_table) {
     // A new entry, or a value that --set replaces by a table.
     table = Literal{};
@@ -112,21 +122,21 @@ Literal& step(Literal& table, const std::vector<std::string>& walked, const std:
   table.entries.push_back({.key = key, .element = element, .value = {}});
   Literal& made = table.entries.back().value;
   made.line = kSetLine;
-  // --set optim.betas.2=0.95 leaves the first at its default.
+  // --set optim.betas.2=0.95 leaves the first element at its default.
   if (field != nullptr && field->kind == FieldKind::kNumbers && !field->default_value.is_null()) {
     fill(made, field->default_value);
   }
   return made;
 }
 
-// The engine's keys are checked against their fields later; a recipe's own key keeps its type.
+// Returns the type of a literal, for messages.
 std::string kind_of(const Literal& literal) {
   if (literal.is_table) return "a table";
   if (literal.scalar.is_bool()) return "true or false";
   return literal.scalar.is_number() ? "a number" : "text";
 }
 
-// "; its keys: updates.epochs, updates.groups" for a recipe's own table, or "".
+// Returns "; its keys: updates.epochs, updates.groups" for a recipe's own table, else "".
 std::string own_keys(const std::string& path, const Literal& table) {
   if (!table.is_table || table.is_list()) return "";
   std::vector<std::string> keys;
@@ -134,7 +144,7 @@ std::string own_keys(const std::string& path, const Literal& table) {
   return keys.empty() ? "" : "; its keys: " + listed(keys, 8);
 }
 
-// The type that is wanted decides how the text is read.
+// Returns the value of a setting; the type that its key takes decides how the text is read.
 Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Literal& before,
                   const std::string& set) {
   const std::string text = set.substr(set.find('=') + 1);
@@ -148,8 +158,9 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
   Literal value;
   // Text needs no quotes: the shell takes them away.
   value.scalar = Json(text);
-  // If a text is wanted, any literal is one: --set name=3.
+  // A key that takes text takes any literal as text: --set name=3.
   if (literal && !(wants_text && !literal->scalar.is_string())) value = *literal;
+  // The engine's keys are checked against their fields later; a recipe's own key keeps its type.
   if (engine || kind_of(value) == kind_of(before)) return value;
   const std::string wide = wide_setting_hint(text);
   throw UsageError(fmt::format("--set {}: `{}` is {} in {}, got {}{}", set, path, kind_of(before),
@@ -157,7 +168,7 @@ Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Li
                                wide.empty() ? own_keys(path, before) : "; " + wide));
 }
 
-// The whole subtree came from --set, whatever it replaced.
+// Marks a literal and everything in it as set by --set.
 void mark(Literal& literal) {
   literal.line = kSetLine;
   literal.origin.clear();
@@ -198,7 +209,7 @@ void apply_set(const ScannedRecipe& recipe, Literal& root, const std::string& te
   try {
     set_literal(recipe, root, text);
   } catch (const UsageError& error) {
-    // In the key alone: a value may be a file's name in any script.
+    // Only the key is searched: a value may be a file name in any script.
     const std::string hint = wide_setting_hint(text.substr(0, text.find('=')));
     if (hint.empty()) throw;
     throw UsageError(fmt::format("{}; {}", error.what(), hint));

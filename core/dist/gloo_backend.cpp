@@ -1,21 +1,26 @@
-// The only file that includes Gloo's process group, which takes 12 s to compile.
+// The only file that includes Gloo's process group, whose headers take 12 s to compile.
 
 #include "core/dist/gloo_backend.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 namespace xrun {
 
-// A rank may wait for hours while another builds a cache. The watchdog finds ranks that hang.
-static constexpr std::chrono::hours kNoGlooTimeout{24 * 365};
+namespace {
 
-// c10d keeps a trace of every collective unless this is set. Its trace belongs to the process, and
-// two groups in one process corrupt it; ours is in core/dist/watch.
-static void turn_traces_off() {
+// A rank may wait for hours while another builds a cache. The watchdog finds ranks that hang.
+constexpr std::chrono::hours kNoGlooTimeout{24 * 365};
+
+// c10d keeps one trace of collectives per process, which two groups in a process corrupt. Ours is
+// in core/dist/watch.
+void turn_traces_off() {
   static const int done = ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
   static_cast<void>(done);
 }
+
+}  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int64_t rank, int64_t size,

@@ -10,15 +10,15 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kMostCompared = 64;      // children before a child, the nearest ones
-constexpr int64_t kMostDiffering = 24;    // tokens: a date, a name, an empty thought
-constexpr int64_t kLeastEqualAfter = 16;  // fewer equal tokens are markup that every prompt has
+constexpr size_t kMostCompared = 64;      // siblings with which a child is compared
+constexpr int64_t kMostDiffering = 24;    // tokens; enough for a date, a name, an empty thought
+constexpr int64_t kLeastEqualAfter = 16;  // tokens; fewer are the markup that every prompt has
 
 int64_t ssize_of(const ComparedRow& row) { return std::ssize(row.tokens); }
 
 // Returns the end, in bytes of the rendering, of the first `count` messages; 0 if it is unknown.
-// Ranges end too early where a template renders a message by those after it; generation blocks, as
-// far as the template reports their messages, do not.
+// A message range ends too early if later messages change how the template renders the message. The
+// generation blocks do not, so where the template reports their messages, they decide.
 uint32_t end_of_messages(const RowTrace::Stream& trace, int64_t count) {
   uint32_t end = 0;
   for (const MessageRange& range : trace.messages) {
@@ -35,7 +35,8 @@ uint32_t end_of_messages(const RowTrace::Stream& trace, int64_t count) {
   return end;
 }
 
-// -1 if not even the template's arguments are equal.
+// Returns the number of equal messages that both rows begin with; -1 if even the template's
+// arguments differ.
 int64_t count_equal_messages(const RowTrace::Stream& a, const RowTrace::Stream& b) {
   const size_t most = std::min(a.inputs.size(), b.inputs.size());
   size_t equal = 0;
@@ -43,13 +44,13 @@ int64_t count_equal_messages(const RowTrace::Stream& a, const RowTrace::Stream& 
   return static_cast<int64_t>(equal) - 1;  // the arguments come first
 }
 
-// The tokens of a row's equal messages that it does not share.
+// The tokens of the equal messages that a row does not share, because they follow the break.
 struct LostTokens {
   int64_t count = 0;
-  bool merged = false;  // the only one joins text of a message with the text after the messages
+  bool merged = false;  // it is one token, which spans the end of the equal messages
 };
 
-// Needs the trace: only the rendering knows which bytes belong to which message.
+// The row must have a trace: only the rendering tells which bytes belong to which message.
 LostTokens lost_tokens(const ComparedRow& row, int64_t position, int64_t equal_messages) {
   const std::vector<ByteRange>& offsets = row.trace->offsets;
   // Tokens that begin inside the equal messages, from the break on.
@@ -65,7 +66,7 @@ LostTokens lost_tokens(const ComparedRow& row, int64_t position, int64_t equal_m
   return lost;
 }
 
-// A break inside messages that both rows begin with.
+// Returns a break of cause kTemplate or kMerged, inside messages that both rows begin with.
 std::optional<RowBreak> template_break(const ComparedRow& a, const ComparedRow& b,
                                        const RowBreak& known) {
   if (a.trace == nullptr || b.trace == nullptr) return std::nullopt;
@@ -84,8 +85,8 @@ std::optional<RowBreak> template_break(const ComparedRow& a, const ComparedRow& 
   return found;
 }
 
-// A few differing tokens, then many equal ones. Answers may differ, so trained tokens of a
-// conversation do not count.
+// Returns a break of cause kText: a few differing tokens, then many equal ones. Answers may differ,
+// so a break at trained tokens of two conversations is not one.
 std::optional<RowBreak> text_break(const ComparedRow& a, const ComparedRow& b,
                                    const RowBreak& known, int64_t min_run) {
   const int64_t position = known.at.position;
@@ -186,9 +187,10 @@ class BreakFinder {
     }
     if (const auto broken = template_break(a, b, found)) return broken;
     if (const auto broken = text_break(a, b, found, min_run_)) return broken;
-    // Half of the shorter row, and yet below min_run: a smaller min_run would fold it.
+    // They share half of the shorter row, but fewer than min_run tokens: a smaller min_run would
+    // fold them.
     const bool half = 2 * shared >= std::min(ssize_of(a), ssize_of(b));
-    const bool folded = shares_[i] && shares_[j];  // each with another row
+    const bool folded = shares_[i] && shares_[j];  // each shares enough with some other row
     if (!half || folded || shared >= min_run_) return std::nullopt;
     found.cause = BreakCause::kShort;
     return found;
@@ -197,7 +199,7 @@ class BreakFinder {
   std::span<const ComparedRow> rows_;
   int64_t min_run_;
   PrefixTrie trie_;
-  std::vector<bool> shares_;  // by row
+  std::vector<bool> shares_;  // by row: shares_enough
 };
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include "core/run/checkpoint_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <limits>
+#include <system_error>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -32,6 +34,15 @@ void write_synced(const std::filesystem::path& path, std::string_view bytes) {
   writer.close();
 }
 
+// Returns the size of a file that was written. Throws FileError.
+int64_t written_bytes(const std::filesystem::path& path) {
+  std::error_code code;
+  const auto bytes = std::filesystem::file_size(path, code);
+  if (!code) return static_cast<int64_t>(bytes);
+  errno = code.value();
+  throw_file_error(path, "be examined");
+}
+
 using ByteSpan = std::pair<uint64_t, uint64_t>;
 
 // Returns the spans of a rank's part. Throws Error if they are not ascending within the file.
@@ -43,8 +54,8 @@ std::vector<ByteSpan> spans_of(const Json& part, uint64_t bytes) {
     const auto begin = static_cast<uint64_t>(span.as_array()[0].as_int());
     const auto end = static_cast<uint64_t>(span.as_array()[1].as_int());
     XRUN_CHECK(last <= begin && begin <= end && end <= bytes,
-               "the span [{}, {}] is not within the {} bytes of its file, after {}", begin, end,
-               bytes, last);
+               "the span [{}, {}] is not within the bytes {} to {} of its file", begin, end, last,
+               bytes);
     spans.emplace_back(begin, end);
     last = end;
   }
@@ -67,7 +78,8 @@ void check_tiling(const Json& parts, uint64_t bytes) {
   XRUN_CHECK(at == bytes, "the spans of the ranks cover {} bytes of {}", at, bytes);
 }
 
-// The digests of the parts k, k + step, ...
+// Verifies the checksums of the parts k, k + step, ... Returns what is wrong with the first damaged
+// one, or "".
 std::string damaged_part(const std::filesystem::path& path, const Json& parts, size_t k,
                          size_t step) {
   const MappedFile file(path);
@@ -87,8 +99,8 @@ std::string damaged_part(const std::filesystem::path& path, const Json& parts, s
   return "";
 }
 
-// Returns what is wrong with a file of the manifest, or "". Of several readers, each has a share of
-// the checksums.
+// Returns what is wrong with file `number` of the manifest, or "". Of several readers, each
+// computes a share of the checksums.
 std::string damage_of(const std::filesystem::path& path, const Json& entry, size_t number,
                       size_t reader, size_t readers) {
   std::error_code code;
@@ -114,9 +126,9 @@ std::string damage_of(const std::filesystem::path& path, const Json& entry, size
 void check_manifest(const Json& manifest, int64_t step) {
   const int64_t format = manifest.at("format").as_int();
   XRUN_CHECK(format == kFormat, "has format {}, wanted {}", format, kFormat);
-  const int64_t own = manifest.at("step").as_int();
+  const int64_t listed = manifest.at("step").as_int();
   // A folder that was renamed by hand would restore another position of the data.
-  XRUN_CHECK(own == step, "is of step {}, wanted {}", own, step);
+  XRUN_CHECK(listed == step, "is of step {}, wanted {}", listed, step);
   const Json& files = manifest.at("files");
   std::vector<std::string> wanted = {kCheckpointRun};
   for (const Json& name : manifest.at("objects").as_array()) {
@@ -147,9 +159,10 @@ double special_number(const Json& value) {
   return 0;
 }
 
+// Returns a copy of `value` in which each value that `leaf` replaces is replaced, at every depth.
 template <typename Leaf>
 Json rebuild(const Json& value, const Leaf& leaf) {
-  // null means "not a leaf of ours"; a null of the state falls through to itself.
+  // `leaf` returns null for a value that it does not replace.
   if (const Json replaced = leaf(value); !replaced.is_null()) return replaced;
   if (value.is_array()) {
     Json out = Json::array();
@@ -171,26 +184,24 @@ void CheckpointWriter::add(const std::string& name, const Saveable& object) {
     add_ranges(file, object);
     return add_json(name + ".json", object.state());
   }
-  // Synced by the writer.
-  write_safetensors(dir_ / file, object.tensors());
-  // This file is hashed while the next object is written.
+  write_safetensors(dir_ / file, object.tensors());  // syncs the file
+  // Hashed while the next object is written, from the page cache: the checksum is that of the bytes
+  // in the file, not in memory.
   const auto hash = [path = dir_ / file] { return hash_file(path); };
-  // Read back from the page cache: the checksum is of the bytes that were written, not of the
-  // memory.
   hashes_.emplace_back(file, std::async(std::launch::async, hash));
   add_json(name + ".json", object.state());
 }
 
 namespace {
 
-// The ranges of an object, and an equal share of each tensor that every rank has whole.
+// Returns this rank's ranges of an object, and its share of each tensor that every rank has whole.
 std::vector<TensorRange> ranges_to_write(const Saveable& object, const Ranks& ranks) {
   std::vector<TensorRange> ranges = object.ranges();
   for (const NamedTensor& whole : object.tensors()) {
     const int64_t elements = whole.tensor.numel();
     const int64_t begin = elements * ranks.rank() / ranks.size();
     const int64_t end = elements * (ranks.rank() + 1) / ranks.size();
-    // A view unless the tensor has strides.
+    // reshape gives a view unless the tensor has strides.
     ranges.push_back({whole.name, whole.tensor.sizes().vec(), begin,
                       whole.tensor.detach().reshape({-1}).narrow(0, begin, end - begin)});
   }
@@ -211,7 +222,7 @@ void CheckpointWriter::add_ranges(const std::string& file, const Saveable& objec
   const std::filesystem::path path = dir_ / file;
   std::vector<TensorRange> ranges;
   SafetensorsLayout layout;
-  // The file first: a rank that opens it must not truncate what another has written.
+  // Made before any rank opens it, so that none truncates what another has written.
   agree(ranks_, "layout of a checkpoint's file", [&] {
     ranges = ranges_to_write(object, *ranks_);
     std::vector<SafetensorsEntry> entries;
@@ -221,7 +232,7 @@ void CheckpointWriter::add_ranges(const std::string& file, const Saveable& objec
     layout = safetensors_layout(path, entries);
     if (!is_first_rank(ranks_)) return;
     write_synced(path, "");
-    std::filesystem::resize_file(path, layout.bytes);
+    set_file_size(path, layout.bytes);
   });
   const std::vector<std::string> parts = gather_results(ranks_, "ranges of a checkpoint", [&] {
     std::vector<ByteSpan> spans;
@@ -235,7 +246,7 @@ void CheckpointWriter::add_ranges(const std::string& file, const Saveable& objec
     };
     if (is_first_rank(ranks_)) write(0, layout.head);
     for (const size_t i : layout.order) {
-      // On the CPU, one range at a time.
+      // Copied to the CPU one range at a time, so that memory holds one.
       const at::Tensor data = ranges[i].held.cpu().contiguous();
       const uint64_t begin = layout.begin[i] + static_cast<uint64_t>(ranges[i].begin) *
                                                    static_cast<uint64_t>(data.element_size());
@@ -266,14 +277,14 @@ void CheckpointWriter::write_manifest(int64_t step) {
   Json files = Json::object();
   for (auto& [name, parts] : parts_) {
     Json file = Json::object();
-    file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
+    file.set("bytes", written_bytes(dir_ / name));
     file.set("parts", std::move(parts));
     files.set(name, std::move(file));
   }
   for (auto& [name, hash] : hashes_) {
     Json file = Json::object();
-    file.set("bytes", static_cast<int64_t>(std::filesystem::file_size(dir_ / name)));
-    // Waits for the threads, and throws what they threw.
+    file.set("bytes", written_bytes(dir_ / name));
+    // Waits for the hashing thread, and throws what it threw.
     file.set("xxh3", hash.get());
     files.set(name, std::move(file));
   }
@@ -301,7 +312,8 @@ CheckpointManifest check_checkpoint(const std::filesystem::path& dir, int64_t st
     size_t number = 0;
     for (const auto& [name, entry] : manifest.value.at("files").as_object()) {
       // A damaged manifest must not name a file outside its folder.
-      XRUN_CHECK(name.find('/') == std::string::npos, "{}: names the file {}", path, name);
+      XRUN_CHECK(name.find('/') == std::string::npos,
+                 "{}: lists the file {}, wanted the name of a file in its folder", path, name);
       manifest.damage = damage_of(dir / name, entry, number++, reader, readers);
       if (!manifest.damage.empty()) break;
     }

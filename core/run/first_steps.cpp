@@ -1,6 +1,10 @@
-// The first differing step is reported; later ones only where they differ more.
+// Every differing step is an error on the recorded kind of machine. Elsewhere only the first one is
+// reported: later ones differ because of it.
 
 #include "core/run/first_steps.h"
+
+#include <optional>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
@@ -29,31 +33,30 @@ std::string FirstSteps::comparison_notice() const {
 }
 
 std::string FirstSteps::same_text() const {
-  const int64_t first = recorded_.steps[compared_ - 1].at("step").as_int();
-  return first == 0 ? "step 0 is the bundle's, bit for bit"
-                    : fmt::format("steps 0 to {} are the bundle's, bit for bit", first);
+  const int64_t last = recorded_.steps[equal_ - 1].at("step").as_int();
+  return last == 0 ? "step 0 is the bundle's, bit for bit"
+                   : fmt::format("steps 0 to {} are the bundle's, bit for bit", last);
 }
 
 std::string FirstSteps::compare(const Json& metrics) {
   const int64_t step = metrics.at("step").as_int();
-  // A resumed run begins later.
+  // A resumed run begins at a later step.
   while (next_ < recorded_.steps.size() && recorded_.steps[next_].at("step").as_int() < step)
     ++next_;
   if (!compares() || next_ >= recorded_.steps.size()) return "";
   const Json& wanted = recorded_.steps[next_];
   if (wanted.at("step").as_int() != step) return "";
-  const bool from_start = compared_ == next_;
+  const bool from_start = equal_ == next_;
   ++next_;
   const std::optional<StepDifference> apart = compare_step(wanted, metrics);
   if (!apart) {
-    if (from_start) ++compared_;
-    const bool last = next_ == recorded_.steps.size() && compared_ == next_;
+    if (from_start) ++equal_;
+    const bool last = next_ == recorded_.steps.size() && equal_ == next_;
     reported_ = reported_ || last;
     return last ? same_text() : "";
   }
-  if (worst_ && worst_->relative >= apart->relative) return "";
-  const bool first = !worst_;
-  worst_ = apart;
+  const bool first = !differs_;
+  differs_ = true;
   const std::string text =
       fmt::format("step {}: {} is {}, and {} in the bundle (relative difference {:.1e})",
                   apart->step, apart->metric, apart->now, apart->recorded, apart->relative);
@@ -64,7 +67,7 @@ std::string FirstSteps::compare(const Json& metrics) {
 }
 
 std::string FirstSteps::end() {
-  if (reported_ || compared_ == 0 || worst_) return "";
+  if (reported_ || equal_ == 0 || differs_) return "";
   reported_ = true;
   return same_text();
 }

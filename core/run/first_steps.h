@@ -1,7 +1,7 @@
 #pragma once
-// The check of a bundle's run: its first steps against the recorded ones, bit by bit.
+// Compares the first steps of a bundle's run with those that the bundle recorded, bit by bit.
 
-#include <optional>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,16 +10,18 @@
 
 namespace xrun {
 
-// The values of this run that the recorded steps depend on.
+// The properties of this run on which equal steps depend.
 struct FirstStepsTerms {
   Json machine, environment;         // as run.json has them
-  std::vector<Difference> settings;  // that decide numbers
-  bool force = false;                // a difference is only reported
+  std::vector<Difference> settings;  // from the bundle's, of those that decide numbers
+  bool force = false;                // a differing step is reported but does not end the run
 };
 
-// Compares each of a run's first steps with the recorded one as it ends. On the recorded kind of
-// machine and with the recorded settings the metrics must have the same bits; on another kind
-// differences are reported; with other settings nothing is compared. One object per run.
+// Compares each of a run's first steps with the recorded one as it ends:
+//   - on the recorded kind of machine the metrics must have the same bits;
+//   - on another kind the first differing step is reported;
+//   - with other settings nothing is compared.
+// One object per run.
 class FirstSteps {
  public:
   FirstSteps(LockedRun recorded, FirstStepsTerms terms);
@@ -27,11 +29,10 @@ class FirstSteps {
   // Returns the notice to print before step 0: why steps are not compared or may differ; "" if
   // neither holds.
   std::string comparison_notice() const;
-  // Compares the metrics of a body that has ended. Returns a line to print, or "". Throws Error
-  // that names the metric if they differ, on the same kind of machine and without `force`;
-  // elsewhere the first difference is a line.
+  // Compares the metrics of a body that has ended. Returns a line to print, or "". If they differ
+  // on the recorded kind of machine, and without `force`, throws Error that names the metric.
   std::string compare(const Json& metrics);
-  // The line of a run that ends before its last recorded step, or "".
+  // Returns the line to print for a run that ends before the last recorded step, or "".
   std::string end();
 
  private:
@@ -40,10 +41,11 @@ class FirstSteps {
 
   LockedRun recorded_;
   FirstStepsTerms terms_;
-  std::vector<std::string> machine_;  // differences of its kind, in words
-  size_t next_ = 0, compared_ = 0;
-  std::optional<StepDifference> worst_;
-  bool reported_ = false;
+  std::vector<std::string> machine_;  // differences from the recorded kind of machine, in words
+  size_t next_ = 0;                   // index of the next recorded step
+  size_t equal_ = 0;                  // recorded steps from the first on that had the same bits
+  bool differs_ = false;              // a step did not have the same bits
+  bool reported_ = false;             // same_text was returned
 };
 
 }  // namespace xrun

@@ -215,7 +215,7 @@ void cut_events(const std::filesystem::path& path, int64_t step) {
     if (event_step(*record) >= step && kept > 0) break;  // the first record is the file's version
     kept = bytes.size() - rest.size();
   }
-  if (kept < bytes.size()) std::filesystem::resize_file(path, kept);
+  if (kept < bytes.size()) set_file_size(path, kept);
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& dir, int64_t first_step) {

@@ -4,6 +4,7 @@
 #include "core/share/bundle_maker.h"
 
 #include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -18,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Renames "recipes/dpo.lua:9" to "recipe/dpo.lua:9".
+// Returns the origins with the names of members in place of files: "recipes/dpo.lua:9" becomes
+// "recipe/dpo.lua:9".
 Json member_origins(const Json& origins, const RecipeSources& sources, const std::string& recipe) {
   Json out = Json::object();
   for (const auto& [path, origin] : origins.as_object()) {
@@ -39,22 +41,29 @@ Json member_origins(const Json& origins, const RecipeSources& sources, const std
   return out;
 }
 
-// Names the folders of inputs' members: "data/1/", "model/tiny/".
+// Names the folders of the inputs' members, each once: "data/1/", "model/tiny/".
 class InputFolders {
  public:
   std::string next(const NamedInput& input) {
     const std::string kind = input_kind_name(input.kind);
-    std::string name = std::to_string(++count_[kind]);
-    // A policy is named by its folder.
+    int number = ++count_[kind];
+    // A model is named by its own folder.
     if (input.kind == InputKind::kModel) {
       const std::string own = fs::path(input.name).lexically_normal().filename().string();
-      if (bad_member_name(own).empty() && count_[kind + "/" + own]++ == 0) name = own;
+      if (bad_member_name(own).empty() && taken_.insert(kind + "/" + own + "/").second) {
+        return kind + "/" + own + "/";
+      }
     }
-    return kind + "/" + name + "/";
+    // A model's own folder may have been called 2.
+    for (;; ++number) {
+      const std::string folder = fmt::format("{}/{}/", kind, number);
+      if (taken_.insert(folder).second) return folder;
+    }
   }
 
  private:
-  std::map<std::string, int> count_;
+  std::map<std::string, int> count_;  // inputs by kind
+  std::set<std::string> taken_;
 };
 
 // Data and weights are large, and the author may often not pass them on, so they are left out
@@ -97,7 +106,7 @@ void add_run(const BundleRequest& request, const std::string& text, BundleLock& 
   if (!changed.empty()) {
     notices.push_back(fmt::format(
         "{}: was resumed with other settings ({}), so a run of the bundle could not repeat its "
-        "steps; run it from the start with its settings of now to record first steps",
+        "steps; run the recipe from the start with its current settings to record first steps",
         request.run.string(), changed));
     return;
   }
@@ -106,7 +115,7 @@ void add_run(const BundleRequest& request, const std::string& text, BundleLock& 
   } catch (const Error& error) {
     const std::string what = fmt::format("{}: its first steps cannot be recorded: {}",
                                          request.run.string(), error.what());
-    // A run that was only found next to the recipe is optional: the bundle is complete without it.
+    // A run that was only found next to the recipe is optional.
     if (request.run_given) throw Error(what);
     notices.push_back(what);
   }
@@ -144,7 +153,7 @@ MadeBundle make_bundle(const BundleRequest& request, fs::path out) {
   made.lock = lock_of_recipe(request, members, made.notices);
   if (out.empty()) out = fs::path(request.recipe).stem().string() + kBundleEnding;
   write_bundle(made.lock, std::move(members), out);
-  // Read back, since writing adds the digests of the members.
+  // Writing adds the digests of the members, so the lock is read back.
   made.lock = Bundle::open(out).lock();
   made.path = out;
   return made;

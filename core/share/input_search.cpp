@@ -23,9 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The limit of bundle_file.cpp for a lock, so that every extracted one can be read.
-constexpr uint64_t kMostLockOfFolder = uint64_t{64} << 20;
-
 bool may_read(const fs::path& file) {
   try {
     check_read(file);
@@ -48,7 +45,7 @@ std::vector<fs::path> bundled_files(const std::string& sha256) {
   std::error_code none;
   for (const fs::path& folder : list_folder(bundles_root(), none)) {
     try {
-      const std::string text = read_file(folder / kBundleLock, kMostLockOfFolder);
+      const std::string text = read_file(folder / kBundleLock, kMostLockBytes);
       // A search of the text is much faster than parsing every lock.
       if (text.find(sha256) == std::string::npos) continue;
       const BundleLock lock = parse_lock(text, folder.string());
@@ -77,7 +74,18 @@ std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFold
   return first(cached);
 }
 
-// The folder of the input's name, "" if it has none; of a model the name itself.
+// Returns all wanted files of an input, or none: half an input is useless.
+std::vector<fs::path> find_by_digest(const LockedInput& input, const ModelFolders& models) {
+  std::vector<fs::path> files;
+  for (const LockedFile* file : wanted_files(input)) {
+    const std::optional<fs::path> found = find_by_digest(*file, models);
+    if (!found) return {};
+    files.push_back(*found);
+  }
+  return files;
+}
+
+// Returns the folder part of the input's name, "" if it has none; for a model the whole name.
 fs::path named_folder(const LockedInput& input) {
   if (input.kind == InputKind::kModel) return input.name;
   if (input.kind == InputKind::kData) return split_glob(input.name).first;
@@ -96,7 +104,7 @@ InputMatch worst_match(const std::vector<fs::path>& files,
 NearFiles files_in(const fs::path& folder, const LockedInput& input) {
   NearFiles found;
   const std::vector<const LockedFile*> wanted = wanted_files(input);
-  // The match of nothing; every file can only lower it.
+  // Each file can only lower it.
   found.match = InputMatch::kLocked;
   for (const LockedFile* locked : wanted) {
     found.files.push_back(folder / locked->name);
@@ -127,21 +135,23 @@ NearFiles files_below(const fs::path& root, const LockedInput& input) {
   // An absolute name is a path on the author's machine and is not joined to this root.
   if (named.is_relative() && !named.empty()) take(files_in(root / named, input));
   if (input.kind == InputKind::kModel) take(files_in(root / named.filename(), input));
-  // Tried last, so that between equal matches the one under the input's own folders stays.
+  // Tried last, so that of equal matches the one under the input's own folders wins.
   take(files_in(root, input));
   return best;
 }
 
-// Replaces a link by one rename, so that another process never misses it.
+// Makes or replaces a link by one rename, so that another process never misses it.
 void link_to(const fs::path& link, const fs::path& target) {
-  std::error_code none;
-  if (fs::read_symlink(link, none) == target) return;
+  std::error_code code;
+  if (fs::read_symlink(link, code) == target) return;
   make_dirs(link.parent_path());
   // The process number keeps two processes that open one bundle apart.
   const fs::path made = link.string() + fmt::format(".tmp{}", ::getpid());
-  fs::remove(made, none);
-  fs::create_symlink(target, made);
-  fs::rename(made, link);
+  fs::remove(made, code);
+  fs::create_symlink(target, made, code);
+  if (!code) fs::rename(made, link, code);
+  XRUN_CHECK(!code, "{}: cannot be linked to {}: {}", link.string(), target.string(),
+             code.message());
 }
 
 // The files that the input's name leads to on this machine, one per locked file.
@@ -202,8 +212,8 @@ FoundInput linked(const LockedInput& input, const fs::path& own, const std::vect
   return {.path = path_in(input, own), .where = std::move(where)};
 }
 
-// Returns true if the input's name leads to the locked bytes; else `found` has the differences, and
-// `missing` is told.
+// Returns true if the input's name leads to the locked bytes. Otherwise sets the differences of
+// `found`, and adds to `missing` what is there.
 bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInput& found,
                   MissingInput& missing) {
   const fs::path name = input.name;
@@ -263,22 +273,14 @@ FoundInput find_input(const LockedInput& input, const InputSearch& search) {
   }
   if (search.named.empty()) missing.add_line("--read and --set", "name no path");
 
-  std::vector<fs::path> files;
-  for (const LockedFile* file : wanted_files(input)) {
-    const std::optional<fs::path> at = find_by_digest(*file, search.models);
-    // One missing file is enough to give up: half an input is useless.
-    if (!at) break;
-    files.push_back(*at);
-  }
-  if (files.size() == wanted_files(input).size()) {
+  if (const std::vector<fs::path> files = find_by_digest(input, search.models); !files.empty()) {
     return linked(input, own, files, fmt::format("found by digest: {}", files.front().string()));
   }
   missing.add_line("the caches and files read before, by SHA-256", match_text(InputMatch::kAbsent));
 
-  // If every file is absent, nothing has this name.
-  const bool none = std::all_of(found.differences.begin(), found.differences.end(),
-                                [](const Difference& one) { return one.now == "absent"; });
-  if (none) {
+  const bool no_file = std::all_of(found.differences.begin(), found.differences.end(),
+                                   [](const Difference& one) { return one.now == "absent"; });
+  if (no_file) {
     found.differences.clear();
     missing.write(found);
   } else {

@@ -1,5 +1,5 @@
 #pragma once
-// Exponentials of one row of logits, to draw from its softmax.
+// The exponentials of one row of logits and their sum, from which a token is drawn.
 
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/vector.h"
@@ -10,7 +10,7 @@ namespace xrun::kernels {
 // that a drawn token has the log-prob that the head gives it.
 struct ExpRow {
   const float* x;  // [width] logits
-  float* e;        // [width] out
+  float* e;        // [width] out: e^(scale (x - most))
   float* most;     // out: the largest of x
   double* sum;     // out: of e
   int64_t width;

@@ -1,10 +1,10 @@
 #pragma once
-// Rows of logits to log-probabilities of several targets, log-sum-exp, entropy and top k, and the
-// gradient of the logits from the gradients of all of these.
+// From rows of logits: the log-probabilities of several targets, the log-sum-exp, the entropy and
+// the top k; and the gradient of the logits from the gradients of all of these.
 //
 // Sums run as in softmax_rows.h. A logit whose exponential is 0 adds nothing to the entropy, so
 // -inf masks a column and gives no NaN. The maximum is subtracted before the scale is applied: at a
-// low temperature the product would round like a number far from 0, and a log-prob could exceed 0.
+// low temperature the product is far from 0, so its rounding could lift a log-prob above 0.
 
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/vector.h"
@@ -38,8 +38,8 @@ struct HeadRowsBackward {
   int64_t width;    // elements between two rows
   int64_t columns;  // V, at most width
   float scale;
-  const int64_t* id;  // [rows, ids] in [0, columns); may repeat in a row
-  const float* grad;  // [rows, ids]
+  const int64_t* id;  // [rows, ids] targets and top k, in [0, columns); may repeat in a row
+  const float* grad;  // [rows, ids] of their log-probabilities
   int64_t ids;
   const float* lse;           // [rows]
   const float* grad_lse;      // [rows]
@@ -95,7 +95,14 @@ XRUN_INLINE bool is_worse(float value, int64_t id, float than, int64_t than_id) 
   return value < than || (value == than && id > than_id);
 }
 
-// Restores the heap below `at` after its value has grown worse.
+XRUN_INLINE void swap_entries(float* value, int64_t* id, int64_t a, int64_t b) {
+  const float v = value[a];
+  const int64_t i = id[a];
+  value[a] = value[b], id[a] = id[b];
+  value[b] = v, id[b] = i;
+}
+
+// Restores the heap below `at` after the entry at `at` was replaced by a better one.
 void sink(float* value, int64_t* id, int64_t at, int64_t size) {
   for (;;) {
     int64_t worst = at;
@@ -103,27 +110,22 @@ void sink(float* value, int64_t* id, int64_t at, int64_t size) {
       if (is_worse(value[child], id[child], value[worst], id[worst])) worst = child;
     }
     if (worst == at) return;
-    const float v = value[at];
-    const int64_t i = id[at];
-    value[at] = value[worst], id[at] = id[worst];
-    value[worst] = v, id[worst] = i;
+    swap_entries(value, id, at, worst);
     at = worst;
   }
 }
 
-// Best first: the worst is moved to the end, again and again.
+// Sorts the heap, best first: the worst entry moves to the end of what is left of the heap.
 void sort_heap(float* value, int64_t* id, int64_t size) {
   for (int64_t last = size - 1; last > 0; --last) {
-    const float v = value[last];
-    const int64_t i = id[last];
-    value[last] = value[0], id[last] = id[0];
-    value[0] = v, id[0] = i;
+    swap_entries(value, id, 0, last);
     sink(value, id, 0, last);
   }
 }
 
-// About columns compares, and k log(columns / k) replacements of log k steps if logits come in
-// random order. Only the maximum of a block is compared, until one beats the worst of the top k.
+// For logits in random order, about `columns` comparisons and k log(columns / k) replacements of
+// log k steps each. Of a block only the maximum is compared, unless it beats the worst of the top
+// k.
 void top_of_row(const float* z, int64_t columns, int64_t top, float* value, int64_t* id) {
   for (int64_t i = 0; i < top; ++i) value[i] = z[i], id[i] = i;
   for (int64_t at = top / 2 - 1; at >= 0; --at) sink(value, id, at, top);
@@ -132,7 +134,7 @@ void top_of_row(const float* z, int64_t columns, int64_t top, float* value, int6
     const int64_t end = begin + kBlock < columns ? begin + kBlock : columns;
     if (!(row_max(z + begin, end - begin) > value[0])) continue;  // nearly every block
     for (int64_t i = begin; i < end; ++i) {
-      if (!(z[i] > value[0])) continue;  // of equal values the earlier stays
+      if (!(z[i] > value[0])) continue;  // of equal values the earlier id stays
       value[0] = z[i], id[0] = i;
       sink(value, id, 0, top);
     }
@@ -141,7 +143,7 @@ void top_of_row(const float* z, int64_t columns, int64_t top, float* value, int6
 }
 
 void compute(const HeadRows& a) {
-  // Four results from two passes: the maximum, then the sums.
+  // Two passes over a row give all sums: the first finds the maximum.
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* z = a.z + r * a.width;
     const float most = row_max(z, a.columns);
@@ -158,7 +160,6 @@ void compute(const HeadRows& a) {
       return static_cast<float>(__builtin_fma(below, static_cast<double>(a.scale), -log_sum));
     };
     for (int64_t m = r * a.targets; m < (r + 1) * a.targets; ++m) {
-      // z is read again for a few targets; p is never written.
       a.logprob[m] = logprob(z[a.target[m]]);
     }
     if (a.top == 0) continue;
@@ -168,7 +169,8 @@ void compute(const HeadRows& a) {
   }
 }
 
-// lse - scale most. At a low temperature both are large, so the sum is computed again.
+// Returns lse - scale most. At a low temperature both are large and their difference is rounded too
+// coarsely, so the sum is computed again.
 XRUN_INLINE float log_sum_of(const HeadRowsBackward& a, const float* z, int64_t r, float most) {
   if (a.scale > 1) {
     return static_cast<float>(__builtin_log(row_sums<false>(z, a.columns, a.scale, most).sum));
@@ -176,7 +178,7 @@ XRUN_INLINE float log_sum_of(const HeadRowsBackward& a, const float* z, int64_t 
   return static_cast<float>(a.lse[r] - static_cast<double>(most) * a.scale);
 }
 
-// The gradient of every output at once: each is a multiple of p, or falls on single ids.
+// Writes dz of row r. The gradient of each output is a multiple of p, or falls on single ids.
 void head_row_backward(const HeadRowsBackward& a, int64_t r) {
   const float* z = a.z + r * a.width;
   float* dz = a.dz + r * a.width;

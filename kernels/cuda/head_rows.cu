@@ -1,6 +1,7 @@
 // One block per row. With s the scaled logits and m = max s, each thread keeps a running
-// (m, sum e^(s - m), sum e^(s - m) (s - m)). Partial sums merge at the larger of their maxima:
-//   with d = m1 - m:  sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1),  and so the other.
+// (m, sum e^(s - m), sum e^(s - m) (s - m)). To merge two of them, each is shifted to the larger
+// maximum m and their sums are added; a shift from m1 to m, with d = m1 - m, is
+//   sum = sum1 e^d,  weighted = e^d (weighted1 + d sum1).
 // Then lse = m + log sum and entropy = log sum - weighted / sum.
 
 #include <cuda_runtime.h>
@@ -17,9 +18,12 @@ constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 
 struct Sums {
-  float max, sum, weighted;
+  float max;       // m
+  float sum;       // of e^(s - m)
+  float weighted;  // of e^(s - m) (s - m)
 };
 
+// Returns the sums of a part relative to another maximum.
 __device__ Sums shifted(Sums part, float max) {
   if (part.sum == 0.0f) return {max, 0.0f, 0.0f};  // empty: part.max is -inf
   const float d = part.max - max, factor = expf(d);
@@ -46,7 +50,7 @@ __device__ Sums row_sums(const float* z, int64_t columns, float scale) {
   __shared__ Sums parts[kWarps];
   Sums own = {-INFINITY, 0.0f, 0.0f};
   for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
-    const float s = __fmul_rn(z[i], scale);  // rounded as below: not fused with a sum
+    const float s = __fmul_rn(z[i], scale);  // never fused with a sum: every use has the same bits
     if (s != -INFINITY) own = merge(own, {s, 1.0f, 0.0f});  // a masked column adds nothing
   }
   own = merge_warp(own);
@@ -92,7 +96,7 @@ __global__ void head_rows_backward_kernel(CudaHeadRowsBackward a) {
     const float p = expf(d);
     dz[i] = p == 0.0f ? 0.0f : a.scale * p * (lift - c * (d + entropy));
   }
-  // dz of the whole row must be written before single ids are added to.
+  // The whole row must be written before the gradients of single ids are added.
   __syncthreads();
   if (threadIdx.x != 0) return;  // ids may repeat and are few
   for (int64_t i = 0; i < a.ids; ++i) {

@@ -1,5 +1,5 @@
-// The modules run once per state. Their documentation stands here and not in lua/xrun, since doc
-// strings are C++ declarations (doc.h).
+// Each module of lua/xrun runs once per state. Its documentation is here and not beside its Lua
+// text, since doc strings are C++ declarations (doc.h).
 
 #include "lua/state/args.h"
 #include "lua/state/builtin_modules.h"
@@ -76,7 +76,7 @@ void open_builtin_modules(LuaState& state) {
   for (const BuiltinModule& module : builtin_modules()) {
     const StackGuard guard(L);
     const std::string name = "xrun." + std::string(module.name);
-    // A chunk name with = is not a file of the user's: errors point at the recipe's line instead.
+    // A chunk name that begins with = is not a file: errors point at the recipe's line instead.
     luaL_loadbuffer(L, module.text.data(), module.text.size(), ("=" + name).c_str());
     protected_call(L, 0, 1);
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
@@ -84,7 +84,7 @@ void open_builtin_modules(LuaState& state) {
     lua_setfield(L, -2, name.c_str());
     state.push_module(L);
     push(L, module.name);
-    lua_pushvalue(L, -4);
+    lua_pushvalue(L, -4);  // the module, below _LOADED, xrun and its name
     lua_rawset(L, -3);
   }
 }

@@ -28,20 +28,19 @@ int append_code(lua_State*, const void* bytes, size_t size, void* out) {
 
 void stop_if_interrupted(lua_State* L, lua_Debug*) {
   if (!interrupt_requested()) return;
-  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT,
-              1);  // again at once: a pcall cannot swallow it
+  // Raised again at each instruction from here on, so that a pcall cannot swallow it.
+  lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, 1);
   luaL_error(L, "interrupted");
 }
 
-// Digest of the code without its line numbers: it tells two functions on one line apart, and a
-// comment above them does not change the key.
+// Returns a digest of the code without its line numbers: it tells apart two functions on one line,
+// and a comment above a function does not change it.
 std::string stripped_digest(lua_State* L, int i) {
   const StackGuard guard(L);
-  // string.dump, since lua_dump has no option to strip.
+  // string.dump, since lua_dump cannot strip debug information.
   push_dump(L);
   lua_pushvalue(L, i);
-  // strip: without debug information.
-  lua_pushboolean(L, 1);
+  lua_pushboolean(L, 1);  // strip
   protected_call(L, 2, 1);
   size_t size = 0;
   const char* code = lua_tolstring(L, -1, &size);
@@ -57,7 +56,8 @@ int note_refusal(lua_State* L) {
   return 0;
 }
 
-// Its argument is called before the error about what a worker lacks.
+// Closes the globals of a worker state. Its argument is called before each error about something
+// that the state lacks.
 constexpr const char* kStrict = R"(
 local refused = ...
 math.random, math.randomseed = nil, nil
@@ -157,7 +157,7 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what, WorkerUpva
   lua_pushvalue(L, i);
   lua_getinfo(L, ">S", &about);
   chunk_ = about.source;
-  // Any upvalue at all: its value would have to be copied into every worker and into the key.
+  // Every upvalue is refused: its value would have to be copied into each worker and into the key.
   const char* name = upvalues == WorkerUpvalues::kRefused ? lua_getupvalue(L, i, 1) : nullptr;
   if (name != nullptr) {
     const std::string upvalue = name;
@@ -167,7 +167,7 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what, WorkerUpva
         "arguments alone; write the value into the function",
         what_, about.short_src, about.linedefined, upvalue));
   }
-  // For people and for the cache's key.
+  // The lines are for people; the digest also covers the rest of the code.
   for (int line = about.linedefined; line <= about.lastlinedefined; ++line) {
     source_ += source_line(L, chunk_, line) + "\n";
   }
@@ -175,7 +175,6 @@ WorkerFunction::WorkerFunction(lua_State* L, int i, std::string what, WorkerUpva
   lua_pushvalue(L, i);
   // Bytecode with its line numbers, for errors in the worker.
   XRUN_CHECK(lua_dump(L, append_code, &code_) == 0, "{}: cannot be copied", what_);
-  // The source lines are for people; the digest also covers what is on the same line.
   source_ += "code " + stripped_digest(L, i);
 }
 
@@ -199,7 +198,7 @@ std::unique_ptr<LuaState> open_worker_state() {
                  .doc = "Notes that code used what a worker state lacks."},
                 note_refusal);
   protected_call(L, 1, 0);
-  // A row's function may loop without end, and Ctrl-C must still work.
+  // Ctrl-C must end a function that loops without end.
   lua_sethook(L, stop_if_interrupted, LUA_MASKCOUNT, kPollEvery);
   return state;
 }

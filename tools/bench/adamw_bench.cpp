@@ -1,8 +1,8 @@
-// Times the AdamW update and the gradient norm against the same through ATen's operators, after
-// checking that both give the same weights.
+// Times the AdamW update with the gradient norm against the same computation by ATen's operators,
+// after checking that both give the same weights.
 //   adamw_bench [million elements, 32 if absent]
-// Runs alternate. The bandwidth counts 28 bytes per element for the update (p, g, m, v read; p, m,
-// v written) and 4 for the norm; a copy's counts 8.
+// Runs alternate. The bandwidth counts 32 bytes per element: 28 for the update (p, g, m, v read; p,
+// m, v written) and 4 for the norm. That of a copy counts 8.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,12 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "core/model/model.h"
 #include "core/train/adamw.h"
@@ -37,7 +41,7 @@ class OneWeight : public Trainable {
   std::vector<Parameter> parameters_;
 };
 
-// One update by torch.optim.AdamW's operators, lr 1e-3, clipped to norm 1.
+// One update as torch.optim.AdamW computes it, with lr 1e-3 and gradients clipped to norm 1.
 void update_by_operators(at::Tensor p, at::Tensor g, at::Tensor m, at::Tensor v, int t) {
   const double clip = std::min(1.0, 1.0 / (at::linalg_vector_norm(g).item().toDouble() + 1e-6));
   g.mul_(clip);
@@ -58,7 +62,7 @@ int run(int64_t n) {
   at::Tensor m = at::zeros_like(p), v = at::zeros_like(p);
 
   const auto ours = [&] {
-    weight->master().mutable_grad() = gradient;  // an update lets go of it
+    weight->master().mutable_grad() = gradient;  // each update releases it
     adamw.update(1e-3, adamw.grad_norm().item().toDouble());
   };
   ours();

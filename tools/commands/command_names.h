@@ -7,16 +7,17 @@ namespace xrun {
 
 struct CommandName {
   std::string_view name;
-  std::string_view arguments;  // the usual ones
+  std::string_view arguments;  // the most used ones; --help lists all
   std::string_view summary;
-  // Opens recipes in its own process, and so takes the options of trust (tools/untrusted.h). launch
-  // and verify-resume start runs, each of which decides by itself.
+  // True if the command opens recipes in its own process, so it takes the options of trust
+  // (tools/untrusted.h). launch and verify-resume start runs, which take them themselves.
   bool opens_recipes = false;
 };
 
 inline constexpr bool kOpensRecipes = true;
 
-// In the order of the help page. The table of xrun.cpp runs a name, else the table of the engine.
+// In the order of the help page. The functions that run them are in the table of tools/xrun.cpp and
+// in that of the engine.
 inline constexpr CommandName kCommandNames[] = {
     {"tokenize", "--tokenizer DIR [FILE]", "convert text to token ids"},
     {"render", "--tokenizer DIR [FILE]", "render conversations with a chat template"},

@@ -14,20 +14,16 @@ namespace fs = std::filesystem;
 
 BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
     : path_(std::move(path)), entry_(committed) {
-  std::error_code code;
   // Nothing committed: a file that is here is of a build that began and was killed.
   if (committed.bytes == 0) {
+    std::error_code code;
     fs::remove(path_, code);
     XRUN_CHECK(!code, "{}: cannot be removed: {}", path_.string(), code.message());
     return;
   }
   XRUN_CHECK(path_exists(path_), "{}: is missing", path_.string());
   // Rows after the last commit are read again and would be listed twice.
-  fs::resize_file(path_, committed.bytes, code);
-  if (code) {
-    throw FileError(code.value(), fmt::format("{}: cannot be cut to {} bytes: {}", path_.string(),
-                                              committed.bytes, code.message()));
-  }
+  set_file_size(path_, committed.bytes);
   const MappedFile map(path_);
   hasher_.bytes(map.bytes());
   XRUN_CHECK(hasher_.hex() == committed.xxh3, "{}: is damaged", path_.string());

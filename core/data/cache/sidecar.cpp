@@ -238,7 +238,7 @@ void Sidecar::flush() {
   std::error_code failed;
   const uint64_t size = fs::file_size(path, failed);
   // A killed writer left part of a record: anything appended after it could never be read.
-  if (!failed && size > end_) fs::resize_file(path, end_);
+  if (!failed && size > end_) set_file_size(path, end_);
   FileWriter out(path, FileWriter::Mode::kAppend);
   std::string record;
   for (const auto& [entry, bytes] : pending_) {

@@ -1,4 +1,5 @@
-// Opening, splitting and drawing from a set.
+// Ids of rows and windows count through the sources in order. A split, a set in windows and a set
+// with chunks are handles on the same caches.
 
 #include "core/data/packs/data_set.h"
 
@@ -19,7 +20,8 @@ namespace xrun {
 
 namespace {
 
-// The name of a source in metrics; that of an earlier source or of a glob gets its number.
+// Returns the name of a source in metrics: with the source's number added if an earlier source has
+// the name, and "source_N" if the path is a glob.
 std::string metric_name(const DataSource& source, const std::vector<std::string>& earlier) {
   std::string name = source.name;
   if (name.empty()) name = std::filesystem::path(content_name(source.path)).stem().string();
@@ -33,7 +35,6 @@ std::string metric_name(const DataSource& source, const std::vector<std::string>
 
 }  // namespace
 
-// Sources are opened in their order; row ids run through all of them.
 DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
                       const std::shared_ptr<const ChatTemplate>& chat_template) {
   XRUN_CHECK(!options.sources.empty(), "the list of data sources is empty; wanted at least one");
@@ -72,16 +73,15 @@ DataSet DataSet::open(const DataOptions& options, const Tokenizer& tokenizer,
   set.state_ = state;
   set.selection_ = selection;
   set.streams_ = std::make_shared<Streams>();
-  XRUN_CHECK(set.size() > 0, "no source of data has a weight above 0, so none is ever drawn");
-  // Reports a weight too small to be drawn now; this many units per step fill a block of each
-  // stage.
+  XRUN_CHECK(set.size() > 0, kNoWeight);
+  // Building a stream rejects a weight too small to be drawn: do it now, not at the first step.
+  // With this many units per step each stage fills a block.
   if (state->sources.size() > 1) set.stream_of({.units = Mixture::kBlock});
   return set;
 }
 
 RowKind DataSet::kind() const { return state_->kind; }
 
-// The word for messages: "pair", "prompt", "window" or "sequence".
 const char* DataSet::unit_name() const {
   if (windows_) return "window";
   if (kind() == RowKind::kPreference) return "pair";
@@ -98,7 +98,7 @@ int64_t DataSet::unit(int64_t index) const {
   for (size_t s = 0;; ++s) {
     const RowSelection::SourceRange& range = selection_->ranges[s];
     if (index < range.size()) return state_->sources[s].first_row + range.at(index);
-    // Linear over sources: there are a handful.
+    // A linear search: there are a handful of sources.
     index -= range.size();
   }
 }
@@ -134,8 +134,7 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
     rows = selection_->split_flagged(hold_out_prompts(prompts, fraction));
   }
   std::pair<DataSet, DataSet> sets(*this, *this);
-  // Both halves share the caches; only their rows differ.
-  // Their streams differ, so neither may see the other's.
+  // The halves have different rows, so neither may reuse the streams of the other or of this set.
   sets.first.selection_ = std::make_shared<RowSelection>(std::move(rows.first));
   sets.second.selection_ = std::make_shared<RowSelection>(std::move(rows.second));
   sets.first.streams_ = std::make_shared<Streams>();
@@ -143,7 +142,6 @@ std::pair<DataSet, DataSet> DataSet::split(double fraction, SplitBy by) const {
   return sets;
 }
 
-// Shares caches and selection; only the units change.
 DataSet DataSet::in_windows(int64_t length) const {
   XRUN_CHECK(kind() == RowKind::kText || kind() == RowKind::kTokens,
              "batch.tokens cuts windows of text and token rows; {} rows are whole: write "
@@ -188,7 +186,6 @@ int64_t DataSet::source_size(size_t source) const {
 }
 
 int64_t DataSet::unit_of(size_t source, int64_t row) const {
-  // A row's number counts over all sources.
   return windows_ ? windows_->first[source] + row
                   : state_->sources[source].first_row + selection_->ranges[source].at(row);
 }
@@ -205,7 +202,7 @@ std::shared_ptr<const RowStream> DataSet::stream_of(const StepPlan& plan) const 
   return known.emplace_back(plan, std::make_shared<const RowStream>(make_stream(plan))).second;
 }
 
-// Refers to this set only while it is built: RowStream drops `tokens` then.
+// The stream may outlive this set: RowStream drops `tokens`, which refers to it, once it is built.
 RowStream DataSet::make_stream(const StepPlan& plan) const {
   XRUN_CHECK(plan.units > 0, "a step has {} {}s, wanted at least 1", plan.units, unit_name());
   XRUN_CHECK(plan.epochs >= 0, "epochs is {}, wanted at least 0", plan.epochs);
@@ -224,8 +221,8 @@ RowStream DataSet::make_stream(const StepPlan& plan) const {
   stream.stages = state_->stages;
   stream.mixture_order = state_->order;
   XRUN_CHECK(plan.changes.empty() || stream.stages.empty(),
-             "batch.schedule and mixture.stages both count steps, of sizes that change; use one of "
-             "them");
+             "batch.schedule changes the size of the steps that mixture.stages counts; use one of "
+             "the two");
   stream.step_rows = plan.units;
   stream.epochs = plan.epochs;
   stream.seed = plan.seed;
@@ -253,7 +250,6 @@ int64_t DataSet::steps_total(const StepPlan& plan) const {
   return plan.steps_of(*length);
 }
 
-// Empty after the last step.
 std::vector<int64_t> DataSet::step_units(const StepPlan& plan, int64_t step) const {
   XRUN_CHECK(step >= 0, "step {} is below 0", step);
   const auto rows = stream_of(plan);

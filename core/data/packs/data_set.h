@@ -1,6 +1,6 @@
 #pragma once
-// A set of rows of one kind: the caches of its sources, a split of their rows, the stream of its
-// steps and their packs.
+// A set of rows of one kind, from one source or several: its splits, the units of each step, and
+// their packs.
 
 #include <cstdint>
 #include <filesystem>
@@ -32,9 +32,11 @@ class Tokenizer;
 class DataSet {
  public:
   // Opens each source's cache and builds the missing ones first (one process builds, others wait).
-  // Throws Error: a missing or malformed file, a broken template law, an over-long row under
-  // kRaise, a row under `strict`, a source or set without a remaining row, an id beyond
-  // vocab_limit. The template may be null for kinds without one.
+  // The template may be null for kinds without one. Throws Error for
+  //   - a missing or malformed file, or a template that breaks a law;
+  //   - an over-long row under kRaise, or a row that `strict` rejects;
+  //   - a source or a set without a remaining row;
+  //   - a token id beyond vocab_limit.
   static DataSet open(const DataOptions& options, const Tokenizer& tokenizer,
                       const std::shared_ptr<const ChatTemplate>& chat_template);
 
@@ -55,10 +57,11 @@ class DataSet {
   // fingerprint, the fields that differ are reported (core/run/resume.h).
   Json key_documents() const;
 
-  // Returns (training, validation). By row: holds out the last int(n * fraction) rows of each
-  // source, at least 1 and at most n - 1; none if n <= 1 or fraction is 0. By prompt: as many of
-  // the whole set, no prompt on both sides, chosen by a hash of the prompt. Throws Error unless 0
-  // <= fraction < 1, if all rows share a prompt, and for a set in windows.
+  // Returns (training, validation). Of n rows, int(n * fraction) are held out, but at least 1 and
+  // at most n - 1; none if n <= 1 or fraction is 0.
+  //   kRow     the last rows of each source; n counts those of the source
+  //   kPrompt  whole prompts, chosen by a hash, up to that number of rows; n counts the whole set
+  // Throws Error unless 0 <= fraction < 1, if all rows share a prompt, and for a set in windows.
   std::pair<DataSet, DataSet> split(double fraction, SplitBy by = SplitBy::kRow) const;
 
   // Returns the same rows as windows of `length` tokens (text_windows.h). Throws Error unless they
@@ -76,10 +79,10 @@ class DataSet {
 
   // Steps of a plan; the last one may be smaller. Throws Error if plan.epochs is 0.
   int64_t steps_total(const StepPlan& plan) const;
-  // Units that a plan draws in all; nullopt: without end.
+  // The number of units that a plan draws in all; nullopt if the stream has no end.
   std::optional<int64_t> stream_length(const StepPlan& plan) const;
-  bool has_quotas() const;  // of its sources
-  // RowStream::mixture_plan of a plan.
+  bool has_quotas() const;  // a source has a quota of rows or tokens
+  // Returns RowStream::mixture_plan of the plan's stream.
   Json mixture_plan(const StepPlan& plan) const;
   // Unit ids of one step, a pure function of (plan, step); empty past the end and for an empty set.
   std::vector<int64_t> step_units(const StepPlan& plan, int64_t step) const;
@@ -90,12 +93,14 @@ class DataSet {
 
   // Throws Error that names the row if a unit of this set has more tokens than a pack may have.
   void check_fits(const PackLimits& limits) const;
-  // Returns best-fit-decreasing packs of whole units, each of at most max_tokens; with fold of as
-  // many computed ones (plan_folded_packs), except for windows, which share no prefixes. The sides
-  // of a pair are adjacent, chosen first, and its pair_id is its index in `units`. Packs are
-  // ordered by their first unit, units in a pack as in `units`. Pieces of a window without a
-  // trained token of positive weight are left out. Throws Error that names the row of a longer
-  // unit, and for a pack from a damaged cache or of another vocabulary.
+  // Returns best-fit-decreasing packs of whole units, ordered by their first unit; units in a pack
+  // are ordered as in `units`.
+  //   - A pack has at most max_tokens tokens. With `fold` only computed tokens count
+  //     (plan_folded_packs), except for windows, which share no prefixes.
+  //   - The sides of a pair are adjacent, chosen first; its pair_id is its index in `units`.
+  //   - Pieces of a window without a trained token of positive weight are left out.
+  // Throws Error that names the row if a unit is longer than a pack may be, and for a pack from a
+  // damaged cache or of another vocabulary.
   std::vector<PackedBatch> pack(const std::vector<int64_t>& units, const PackLimits& limits) const;
 
   // Returns the canonical pack of a row: the run of consecutive rows of its source to which it
@@ -119,17 +124,17 @@ class DataSet {
   // that names the row where its file is missing or has changed.
   std::vector<RowTrace> renderings(const std::vector<int64_t>& rows,
                                    const Tokenizer& tokenizer) const;
-  // Returns the conversation of each prompt, read again from its file (an uncompressed one near
-  // each row, once its lines were passed). Throws Error for rows that are not prompts, and one that
-  // names the row where the file is missing or has changed.
+  // Returns the conversation of each prompt, read again from its file. Of an uncompressed file that
+  // was read before, only the bytes near each row are read (LineIndex). Throws Error for rows that
+  // are not prompts, and one that names the row if the file is missing or has changed.
   std::vector<Conversation> conversations(const std::vector<int64_t>& rows,
                                           const Tokenizer& tokenizer) const;
   // Tokens that over_length = "cut" removed from the row if the ledger lists it, else 0.
   int64_t cut_tokens(int64_t row) const;
   float weight(int64_t row) const;
-  int8_t label(int64_t row) const;  // of feedback
-  // The one label of all rows of this split; nullopt if there are both, or none. Reads labels until
-  // the second one is found.
+  int8_t label(int64_t row) const;  // of a feedback row: 1 desirable, 0 undesirable
+  // The label that all rows of this split have; nullopt if both occur, or none. Stops at the first
+  // row with the other label.
   std::optional<int8_t> only_label() const;
   uint64_t prompt_hash(int64_t row) const;
 
@@ -153,7 +158,7 @@ class DataSet {
   int64_t unit_of(size_t source, int64_t row) const;
   int64_t source_size(size_t source) const;
   std::vector<TokenStream> read_streams(int64_t row) const;
-  // trace(), of the first max_bytes of each file.
+  // trace() over the first max_bytes of each file.
   std::vector<RowTrace> read_again(const std::vector<int64_t>& rows, const Tokenizer& tokenizer,
                                    uint64_t max_bytes) const;
   int64_t folded_row_tokens(int64_t row, const PackLimits& limits) const;

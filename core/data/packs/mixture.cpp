@@ -100,9 +100,7 @@ void require_weights(const std::vector<double>& weights) {
     require_weight(d, weights[d]);
     total += weights[d];
   }
-  if (!(total > 0)) {
-    throw UsageError("no source of data has a weight above 0, so none is ever drawn");
-  }
+  if (!(total > 0)) throw UsageError(kNoWeight);
   if (!std::isfinite(total)) {
     throw UsageError("the weights of data add up to infinity");
   }

@@ -19,6 +19,11 @@ struct MixtureStage {
   std::vector<double> weights;  // one per source; only their ratios matter
 };
 
+// The message for data of which no row can be drawn.
+constexpr const char* kNoWeight =
+    "no source of data has a weight above 0, so no row is ever drawn; give at least one of them a "
+    "weight above 0";
+
 // Throws UsageError that names the source (from 0) unless its weight is finite and not negative.
 void require_weight(size_t source, double weight);
 

@@ -1,5 +1,5 @@
-// A row is parsed, changed by the recipe's functions, then encoded by its kind. A refusal ends the
-// build only if it is about length and over_length is "raise".
+// A row is parsed, changed by the recipe's functions, then encoded by the encoder of its kind. A
+// refusal for length ends the build if over_length is "raise"; any other only drops the row.
 
 #include "core/data/rows/row_encoder.h"
 
@@ -31,7 +31,6 @@ RowSchema row_schema(const RowEncoding& encoding) {
 RowEncoder::RowEncoder(const RowEncoding& encoding)
     : encoding_(encoding), transform_(encoding.transform ? encoding.transform->make() : nullptr) {}
 
-// Refused rows and those that the filter drops leave by RowRefusal.
 Json RowEncoder::read(const RawRow& row, const std::string& location, int64_t& repairs) {
   Json value = parse_row(row, location, repairs);
   if (transform_ && !transform_->apply(value, location)) {
@@ -41,7 +40,7 @@ Json RowEncoder::read(const RawRow& row, const std::string& location, int64_t& r
 }
 
 void RowEncoder::encode(const RawRow& row, const std::string& location, EncodedRow& out) {
-  // Reused from row to row: nothing of the last one may stay.
+  // The caller passes one `out` for all rows.
   out = EncodedRow();
   try {
     encode_value(read(row, location, out.repairs), location, out);

@@ -36,21 +36,23 @@ class RowEncoder {
   explicit RowEncoder(const RowEncoding& encoding);
   virtual ~RowEncoder() = default;
 
-  // Parses the row, runs the recipe's functions and encodes. Fills `out`, whose old
-  // content is dropped. `location` is "pairs.jsonl:17". Throws RowRefusal for a row to drop: its
-  // own reasons are malformed_json, too_long, no_answer_left, template_error, empty_mask and
-  // "filter". Any other Error begins with `location` and ends the build: under over_length =
-  // "raise" a row that is too long is a DataError with the settings that let the run continue.
+  // Parses the row, runs the recipe's functions and encodes the result into `out`, whose old
+  // content is dropped. `location` is "pairs.jsonl:17". Throws
+  //   - RowRefusal for a row to drop; the reasons of every kind are malformed_json, too_long,
+  //     no_answer_left, template_error, empty_mask and "filter";
+  //   - TooLongError, with the settings that let the run continue, for a row that is too long
+  //     under over_length = "raise";
+  //   - another Error, which begins with `location` and ends the build.
   void encode(const RawRow& row, const std::string& location, EncodedRow& out);
-  // Returns the parsed row after the recipe's functions and adds what was repaired. Throws as
-  // encode does.
+  // Returns the parsed row after the recipe's functions ran; adds to `repairs` the number of
+  // replacement characters. Throws as encode does.
   Json read(const RawRow& row, const std::string& location, int64_t& repairs);
   // Encodes a parsed row into `out`, which is empty. A row that is too long is refused even under
   // over_length = "raise".
   virtual void encode_value(const Json& row, const std::string& location,
                             EncodedRow& out) const = 0;
-  // Returns the sample that the template's laws are tested on; messages null for kinds without a
-  // template. Throws RowRefusal if the row cannot be used.
+  // Returns the sample on which the template's laws are tested; its messages are null for kinds
+  // without a template. Throws RowRefusal if the row cannot be used.
   virtual LawSample law_sample(const Json&) const { return {}; }
 
  protected:
@@ -66,15 +68,17 @@ using RowEncoderMaker = std::function<std::unique_ptr<RowEncoder>()>;
 // Returns the encoder of a kind. Throws UsageError for settings that the kind refuses.
 std::unique_ptr<RowEncoder> make_row_encoder(const RowEncoding& encoding);
 
-// One function per kind, with the reasons of its refusals beside those of the readers.
+// One function per kind. Its comment lists the reasons for which it refuses rows, besides those of
+// RowEncoder::encode and of the readers of its columns.
 std::unique_ptr<RowEncoder> make_preference_encoder(const RowEncoding& encoding);
 // no_assistant, empty_answer
 std::unique_ptr<RowEncoder> make_chat_encoder(const RowEncoding& encoding);
-// unknown_format, wrong_type, empty_text, too_long. A row is {"text"} or a string.
+// unknown_format, wrong_type, empty_text. A row is {"text"} or a string.
 std::unique_ptr<RowEncoder> make_text_encoder(const RowEncoding& encoding);
-// no_prompt, empty_prompt. Nothing is trained: a model will answer. A string is a user turn.
+// no_prompt, empty_prompt. Nothing is trained, since a model will answer. A row that is a string is
+// a user turn.
 std::unique_ptr<RowEncoder> make_prompts_encoder(const RowEncoding& encoding);
-// unknown_format, wrong_type, bad_token, length_mismatch, bad_token_weight, empty_mask
+// unknown_format, wrong_type, bad_token, length_mismatch, bad_token_weight
 std::unique_ptr<RowEncoder> make_tokens_encoder(const RowEncoding& encoding);
 // no_prompt, no_assistant, empty_answer, bad_label
 std::unique_ptr<RowEncoder> make_feedback_encoder(const RowEncoding& encoding);

@@ -1,12 +1,12 @@
 #pragma once
-// The outcome of an error that ends the run of one rank, for all ranks.
+// The state in which the ranks are left when an error ends the run of one of them.
 
 namespace xrun {
 
 enum class Stopped {
-  kTogether,  // every rank has an error, after the same collectives: they may go on with the next
-  kApart,     // every rank has an error; some waited in collectives that others will never join
-  kAlone,     // another rank is gone or did not stop, so nothing can be done with it
+  kTogether,  // every rank has an error after the same collectives: the next one can run
+  kApart,     // every rank has an error, but some wait in collectives that others never join
+  kAlone,     // another rank is gone or did not stop: no collective can run
 };
 
 }  // namespace xrun

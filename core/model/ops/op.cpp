@@ -5,18 +5,24 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
+#include <string>
+
 #include "core/base/error.h"
 
 namespace xrun {
 
 namespace {
 
-// Quantised, sparse and meta tensors have no memory that a kernel could read.
-void check_dense(const char* op, const char* name, const at::Tensor& x,
-                 c10::Device device = c10::kCPU) {
-  XRUN_CHECK(x.defined() && x.layout() == at::kStrided && x.device() == device,
-             "{}: {} is not a dense tensor on {}", op, name,
-             device.is_cpu() ? "the CPU" : device.str());
+std::string device_text(c10::Device device) { return device.is_cpu() ? "the CPU" : device.str(); }
+
+// Sparse and meta tensors have no memory that a kernel could read.
+void check_dense(const char* op, const char* name, const at::Tensor& x, c10::Device device) {
+  XRUN_CHECK(x.defined(), "{}: {} is undefined, wanted a dense tensor on {}", op, name,
+             device_text(device));
+  const bool is_dense = x.layout() == at::kStrided;
+  XRUN_CHECK(is_dense && x.device() == device, "{}: {} is {} on {}, wanted a dense tensor on {}",
+             op, name, is_dense ? "dense" : "not dense", device_text(x.device()),
+             device_text(device));
 }
 
 }  // namespace
@@ -41,7 +47,6 @@ void check_type(const char* op, const char* name, const at::Tensor& x, at::Scala
              c10::toString(x.scalar_type()), c10::toString(wanted));
 }
 
-// Our backward functions are not differentiable; a silent zero would be worse than an error.
 void refuse_second_derivative(const char* op) {
   XRUN_CHECK(!at::GradMode::is_enabled(),
              "{} has no second derivative; call backward without create_graph", op);

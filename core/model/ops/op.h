@@ -1,6 +1,6 @@
 #pragma once
-// Shared by the operators of this folder: calls through the dispatcher, access to kernels, checks
-// of arguments.
+// Shared by the operators of this folder: calls through the dispatcher, element types of kernels,
+// and checks of arguments.
 //
 // An operator is one file: schema, CPU form, `_composed` form and backward. The composed form uses
 // ATen operations only and serves every device without a specific form. X_cuda.cpp, if there is
@@ -25,7 +25,7 @@ inline bool has_kernel_type(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
 }
 
-// Calls f with a value of the kernels' element type for x, which has_kernel_type.
+// Calls f with a value of the kernels' element type for x: float or Bf16. has_kernel_type(x) holds.
 template <class F>
 void with_kernel_type(const at::Tensor& x, F f) {
   if (x.scalar_type() == at::kFloat) {
@@ -35,11 +35,12 @@ void with_kernel_type(const at::Tensor& x, F f) {
   }
 }
 
-// The type in which the composed forms compute: fp64 for fp64, else fp32.
+// Returns the type in which the composed forms compute: fp64 for fp64, else fp32.
 inline at::ScalarType wide_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+// Returns the elements of a contiguous tensor; T is its element type, as with_kernel_type gives it.
 template <class T>
 T* kernel_data(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
@@ -48,24 +49,21 @@ T* kernel_data(const at::Tensor& x) {
 // Elements below which another thread costs more than it saves.
 constexpr int64_t kGrainElements = 16384;
 
-// Recipes can call every operator, the internal forward and backward halves included, so each of
-// them checks all of its arguments. `op` and `name` (of the argument) begin the message of the
-// Error that these throw.
-
-// Dense on the device, with exactly these sizes.
+// Recipes can call every operator, also its internal forward and backward halves, so each of them
+// checks all of its arguments. The checks throw Error "OP: NAME is ...", where `name` is that of
+// the argument, unless x is a dense tensor on the device with
+//   check_sizes     exactly these sizes
+//   check_floating  a floating type
+//   check_type      exactly this type
 void check_sizes(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef wanted,
                  c10::Device device = c10::kCPU);
-
-// Dense on the device, of a floating type.
 void check_floating(const char* op, const char* name, const at::Tensor& x,
                     c10::Device device = c10::kCPU);
-
-// Dense on the device, of this type.
 void check_type(const char* op, const char* name, const at::Tensor& x, at::ScalarType wanted,
                 c10::Device device = c10::kCPU);
 
-// Begins the backward of each operator. None can be differentiated again, and a second derivative
-// would silently lack its share. Throws Error if backward runs with create_graph.
+// Throws Error if backward runs with create_graph. Every operator's backward calls it first: none
+// can be differentiated again, and a second derivative would silently lack the operator's part.
 void refuse_second_derivative(const char* op);
 
 }  // namespace xrun

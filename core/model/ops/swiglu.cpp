@@ -24,7 +24,7 @@ void check_swiglu(const at::Tensor& gate, const at::Tensor& up) {
   check_sizes("swiglu", "up", up, gate.sizes(), gate.device());
 }
 
-// In operators of ATen: the form for devices without a kernel, and for types that the kernel lacks.
+// Made of ATen's operators, for devices without a kernel and for types that the kernel lacks.
 at::Tensor swiglu_composed(const at::Tensor& gate, const at::Tensor& up) {
   check_swiglu(gate, up);
   return at::silu(gate).mul(up);
@@ -82,7 +82,7 @@ SwiGluGradients swiglu_backward_cpu(const at::Tensor& grad_any, const at::Tensor
   return {dgate, dup};
 }
 
-// Behind the autograd function, which is what models call.
+// The op without a graph; models call xrun::swiglu, whose Autograd form is SwiGluFunction.
 at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up) {
   static const auto op = find_op<decltype(swiglu_cpu)>("xrun::swiglu_forward");
   return op.call(gate, up);
@@ -143,8 +143,8 @@ void swiglu_saves(SavedTensors& saved, double width) {
   saved.add("up", width);
 }
 
-// forward: gate and up, since the product's memory is freed with up's. Backward: dgate and dup; the
-// gradient of the product is freed as they are made.
+// forward: gate and up; the product is not counted, since its memory is freed with that of up.
+// backward: dgate and dup; the gradient of the product is freed as they are made.
 Temporaries swiglu_temporaries(double width) {
   return {.forward = 2 * width, .backward = 2 * width};
 }

@@ -11,7 +11,8 @@ namespace xrun {
 //   gate, up  of one shape and floating type; fp32 and bf16 have kernels on the CPU
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
-// Its backward saves gate and up, `width` elements per token each.
+// Memory of one call per token, for the plan of a step; `width` is the last size of gate.
+// The forward saves gate and up for the backward.
 void swiglu_saves(SavedTensors& saved, double width);
 Temporaries swiglu_temporaries(double width);
 

@@ -96,9 +96,10 @@ constexpr CallFormat kFormats[] = {
     {.family = "llama", .shape = CallShape::kJson},
 };
 
-// Text in the source of templates that write no calls, and the form of their models as the model
-// cards (LFM2, Command R, Command R7B, DeepSeek-R1), mistral-common and vLLM's parsers (Phi-4-mini,
-// Granite 3) document it. The first that occurs counts.
+// For templates that write no calls: text in the template's source, and the family in whose form
+// its models write calls. Documented by the model cards (LFM2, Command R, Command R7B,
+// DeepSeek-R1), mistral-common and vLLM's parsers (Phi-4-mini, Granite 3). The first mark that
+// occurs counts.
 struct DocumentedFormat {
   std::string_view mark, family;
 };
@@ -119,10 +120,10 @@ const CallFormat& format_named(std::string_view family) {
 
 Json probe_arguments() { return Json(Json::Object{{"x", 1}}); }
 
-// The rendering of a turn that calls the probe, from the user's message on: the system's part may
-// show calls as examples. "" if the template refuses it. Some templates take arguments as text
-// alone.
+// Returns the rendering of a turn that calls the probe, from the end of the user's question on,
+// since the system's part may show calls as examples; "" if the template refuses the turn.
 std::string render_call_probe(const ChatTemplate& chat_template, const Json& kwargs) {
+  // Some templates take arguments only as text.
   for (const Json& arguments : {probe_arguments(), Json(dump_json(probe_arguments()))}) {
     const Json call(Json::Object{
         {"id", "abcdef123"},  // Mistral's templates refuse other lengths
@@ -152,7 +153,7 @@ bool reads_probe(std::string_view text, const CallFormat& format) {
     // The last brace in front of the name opens the call.
     text.remove_prefix(std::min(text.rfind('{', text.find(kProbeName)), text.size()));
   }
-  //  Drop the special token after the turn.
+  // Drops the special token after the turn.
   if (format.close.empty()) text = text.substr(0, text.find_last_of("]})") + 1);
   const std::vector<SampledCall> calls = parse_calls(text, format);
   return calls.size() == 1 && calls[0].name == kProbeName && calls[0].error.empty() &&
@@ -172,11 +173,11 @@ std::span<const CallFormat> call_formats() { return kFormats; }
 
 const CallFormat* call_format_of(const ChatTemplate& chat_template, const Json& kwargs) {
   const std::string text = render_call_probe(chat_template, kwargs);
-  // The template writes no calls at all, so only documentation can tell.
+  // The template writes no calls, so only documentation can tell.
   if (text.find(kProbeName) == std::string::npos) {
     return &documented_format(chat_template.chosen(kwargs).source());
   }
-  // A call in a form that we cannot read back is refused (nullptr), never guessed.
+  // A form that does not read the probe back is never guessed.
   const auto found =
       std::find_if(std::begin(kFormats), std::end(kFormats),
                    [&](const CallFormat& format) { return reads_probe(text, format); });

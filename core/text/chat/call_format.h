@@ -1,5 +1,5 @@
 #pragma once
-// The forms in which families of chat templates write tool calls, as data.
+// The forms in which chat templates write tool calls, one per family, as data.
 
 #include <span>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// The text between the marks of a call.
+// The form of the text between the marks of a call.
 enum class CallShape {
   kJson,      // {"name": "f", "arguments": {"a": 1}}, or a list of such objects
   kNamed,     // the name, then the arguments as a JSON object; or as kJson
@@ -17,7 +17,7 @@ enum class CallShape {
   kLiterals,  // f(a=1, b='x') or f{a:1,b:'x'}, or a list of such calls; or as kJson
 };
 
-// The marks of a family; "": it has no such mark.
+// The marks that a family writes around a call and its parts; "": it has no such mark.
 struct CallFormat {
   std::string_view family;
   CallShape shape;
@@ -34,9 +34,11 @@ struct CallFormat {
 // Returns all forms that parse_calls reads.
 std::span<const CallFormat> call_formats();
 
-// Returns the form of a template: the one that reads a rendered call back. A template that writes
-// no calls has the form that its family's models are documented to write, else that of Hermes,
-// requested most often by prompts. Null if the template writes calls in a form that is not read.
+// Returns the form of a template, or null if it writes calls in a form that none of ours reads:
+//   - a template that writes calls has the form that reads a rendered call back;
+//   - one that writes none has the form that its family's models are documented to write;
+//   - else it has that of Hermes, for which prompts ask most often.
+//   kwargs  the arguments with which the template renders
 const CallFormat* call_format_of(const ChatTemplate& chat_template, const Json& kwargs);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// A probe that a template refuses decides nothing, so only answers that both rendered count.
+// A probe that the stock template refuses decides nothing: only answers that both render count.
 
 #include "core/text/chat/template_probes.h"
 
@@ -14,9 +14,8 @@ namespace {
 // A template that refuses most probes could agree with any other on the rest.
 constexpr int kWantedAnswers = 4;
 
-// Conversations by which templates are compared: plain turns, system turns, white space, tools,
-// calls, thoughts, content lists, open turns. Each answer is "xyzzy". A probe that a template
-// refuses decides nothing.
+// Plain turns, system turns, white space, tools, calls, thoughts, content lists, open turns. The
+// answers that must be shown are "xyzzy".
 constexpr std::string_view kProbes = R"json([
 {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "xyzzy"}]},
 {"messages": [{"role": "user", "content": "\n q "}, {"role": "assistant", "content": " xyzzy\n"}]},
@@ -120,7 +119,7 @@ bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked) {
     const std::optional<std::string> wanted = rendered(stock, probe);
     if (!wanted) continue;
     if (rendered(marked, probe) != wanted) return false;
-    // Only a rendering that shows the answer is evidence: dropped turns agree too easily.
+    // A rendering without the answer is no evidence: two templates that drop turns agree easily.
     if (wanted->find("xyzzy") != std::string::npos) ++answers;
   }
   return answers >= kWantedAnswers;
@@ -129,7 +128,7 @@ bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked) {
 std::optional<std::string> refusal_of_probes(const ChatTemplate& chat_template) {
   std::string first, refusal;
   for (const Probe& probe : probes()) {
-    // One probe renders, so the template works with this tokenizer.
+    // One rendered probe is enough: the template works with this tokenizer.
     if (rendered(chat_template, probe, &refusal)) return {};
     if (first.empty()) first = refusal;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Conversations by which two templates are compared.
+// Compares two chat templates on a fixed set of conversations, the probes.
 
 #include <optional>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace xrun {
 
-// Returns true if `marked` renders the text of `stock` for every probe that `stock` renders, and
-// enough of these hold an answer to decide.
+// Returns true if `marked` renders every probe that `stock` renders to the same text, and enough of
+// these texts show an answer to be evidence.
 bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked);
 
-// Returns the error of the first probe if a template renders none of them; else nothing.
+// Returns the error for the first probe if the template renders none of them; else nothing.
 std::optional<std::string> refusal_of_probes(const ChatTemplate& chat_template);
 
 }  // namespace xrun

@@ -1,10 +1,13 @@
-// Open addressing with a bit filter; the merge loop as a linear scan for words and a heap beyond.
+// The table uses linear probing behind a bit filter. The merge loop scans the few symbols of a word
+// for the best pair; longer pieces keep their pairs in a heap.
 
 #include "core/text/tokenizer/bpe_merge.h"
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <queue>
+#include <utility>
 
 namespace xrun {
 
@@ -18,8 +21,7 @@ MergeTable::MergeTable(size_t expected)
       shift_(64 - std::countr_zero(size_)) {}
 
 void MergeTable::set(int32_t left, int32_t right, Merge merge) {
-  // Three quarters full: chains of occupied slots stay short, and most look-ups end at the bit
-  // filter.
+  // At three quarters full the chains of occupied slots are still short.
   if (count_ >= size_ / 4 * 3) grow();
   const uint64_t key = key_of(left, right);
   // The top bits of the hash choose the slot; linear probing finds the key or a free slot.
@@ -34,9 +36,8 @@ void MergeTable::set(int32_t left, int32_t right, Merge merge) {
 void MergeTable::grow() {
   MergeTable larger(size_);
   for (size_t i = 0; i < size_; ++i) {
-    // The inverse of key_of.
-    const uint64_t key = slots_[i].key - 1;
     if (slots_[i].key == kEmpty) continue;
+    const uint64_t key = slots_[i].key - 1;  // the inverse of key_of
     larger.set(int32_t(key >> 32), int32_t(key & UINT32_MAX), slots_[i].merge);
   }
   *this = std::move(larger);
@@ -51,8 +52,8 @@ void MergeTable::hash(Hasher& hasher) const {
   std::vector<RankedMerge> all;
   all.reserve(count_);
   for (size_t i = 0; i < size_; ++i) {
-    const uint64_t key = slots_[i].key - 1;
     if (slots_[i].key == kEmpty) continue;
+    const uint64_t key = slots_[i].key - 1;
     all.push_back(
         {slots_[i].merge.rank, int32_t(key >> 32), int32_t(key & UINT32_MAX), slots_[i].merge.id});
   }
@@ -68,7 +69,7 @@ namespace {
 
 constexpr size_t kScanLimit = 64;  // symbols; both loops cost the same at about 100
 
-// A pair that merged when it was found; one of its symbols may have changed since.
+// A pair that could merge when it was queued; one of its symbols may have changed since.
 struct QueuedMerge {
   uint32_t rank;
   uint32_t left;  // index of the left symbol
@@ -81,7 +82,7 @@ struct QueuedMerge {
   }
 };
 
-// Symbols as a linked list; a symbol merged into its left neighbour has id -1.
+// Merges symbols in a linked list; one that was merged into its left neighbour has id -1.
 class MergeQueue {
  public:
   MergeQueue(const MergeTable& merges, std::vector<ModelToken>& symbols)
@@ -105,17 +106,17 @@ class MergeQueue {
     while (!queue_.empty()) {
       const QueuedMerge best = queue_.top();
       queue_.pop();
-      // Entries are not removed when a neighbour merges: stale ones are recognised here.
+      // Entries of a symbol that merges stay in the queue; here they are recognised and skipped.
       const uint32_t right = next_[best.left];
       if (symbols_[best.left].id != best.left_id || right >= symbols_.size() ||
           symbols_[right].id != best.right_id) {
-        continue;  // one of the two has merged since
+        continue;
       }
       // The right symbol joins the left one; both neighbours may now merge with the new symbol.
       symbols_[best.left].id = best.id;
       symbols_[best.left].end = symbols_[right].end;
       symbols_[right].id = -1;
-      // `right` is dead; its neighbours are linked around it.
+      // The list skips the right symbol.
       next_[best.left] = next_[right];
       if (next_[right] < symbols_.size()) previous_[next_[right]] = best.left;
       if (best.left > 0) add(previous_[best.left]);
@@ -177,7 +178,7 @@ void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols) {
 void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
   const auto n = uint32_t(symbols.size());
   if (n < 2) return;
-  thread_local std::vector<ScanPair> links;  // one a symbol, merged ones included
+  thread_local std::vector<ScanPair> links;  // one per symbol, merged ones included
   thread_local std::vector<uint64_t> order;  // rank of the merge with the next symbol << 32 | index
   links.resize(n);
   order.assign(n, UINT64_MAX);
@@ -204,7 +205,7 @@ void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols) {
     symbols[left].id = links[left].merged;
     symbols[left].end = symbols[right].end;
     symbols[right].id = -1;
-    // Never the lowest again, until a new pair is ranked.
+    // Neither is the lowest again until a new pair is ranked.
     order[right] = order[left] = UINT64_MAX;
     links[left].next = after;
     if (after < n) {

@@ -1,6 +1,6 @@
 // UAX #15: full decomposition, canonical ordering and, for the composed forms, composition with the
-// last starter unless a character of the same or a higher class is between them. Hangul is
-// computed.
+// last starter unless a character of the same or a higher class is between them. Hangul syllables
+// follow from arithmetic, all other characters from tables.
 
 #include "core/text/tokenizer/normal_form.h"
 
@@ -17,14 +17,14 @@ namespace {
 
 using namespace unicode_data;
 
-// The Unicode Standard, section 3.12.
+// The Unicode Standard, section 3.12: SBase, LBase, ... and the counts of Hangul syllables.
 constexpr uint32_t kS = 0xAC00, kL = 0x1100, kV = 0x1161, kT = 0x11A7;
 constexpr uint32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount * kVCount * kTCount;
 
 struct Decomposed {
   uint32_t character;
-  uint8_t ccc;
-  int32_t change;
+  uint8_t ccc;     // canonical combining class; 0: a starter
+  int32_t change;  // as in CharacterEdit
 };
 
 uint8_t combining_class(uint32_t c) {
@@ -137,7 +137,7 @@ std::vector<CharacterEdit> compose(const std::vector<Decomposed>& parts) {
     if (starter != SIZE_MAX && last_class < int(part.ccc)) {
       const uint32_t c = composite(out[starter].character, part.character);
       if (c != 0) {
-        // Two old characters become one: the edit takes away one more.
+        // Two old characters become one: the edit removes one more.
         out[starter] = {c, out[starter].change + part.change - 1};
         continue;
       }

@@ -30,7 +30,7 @@ const ComputedPack& MicroForwards::computed(const Model& model) {
 
 void MicroForwards::replay(const Model& model,
                            std::vector<std::shared_ptr<const TokenRoutes>> routes) {
-  // Trees and forwards made without these routes share other tokens.
+  // The routes decide which tokens are shared, so earlier trees and forwards are invalid.
   routed_ = &model;
   routes_ = std::move(routes);
   computed_.clear();
@@ -51,7 +51,7 @@ const MicroForwards::Computed& MicroForwards::find_computed(const Model& model) 
     if (known.held == held && known.replays == replays && known.classes == classes) return known;
   }
   const PackedBatch& pack = micro_.pack();
-  // Segments that took other experts for a token do not share it.
+  // Segments that took different experts for a token do not share it.
   const std::vector<int32_t> keys =
       replays ? routed_token_keys(pack, routes_) : std::vector<int32_t>();
   auto made = std::make_unique<const ComputedPack>(
@@ -69,7 +69,7 @@ bool MicroForwards::holds_prefix(const Model& model) const {
 
 void MicroForwards::begin_with(std::shared_ptr<HeldPrefix> prefix) {
   prefix_ = std::move(prefix);
-  // Their rows may be those of another tree.
+  // They may index the tokens of another tree.
   forwards_.clear();
 }
 
@@ -93,8 +93,8 @@ MicroForwards::MicroForward& MicroForwards::forward(Model& model) {
   if (gradient && model.config().moe.experts > 0) router = std::make_shared<RouterRecord>();
   ForwardOptions options{.router = router.get()};
   if (gradient) {
-    // Keyed by step and micro-batch: a resumed step drops the same inputs.
-    // No dropout without gradient: a reference or an evaluation scores the model itself.
+    // Keyed by step and micro-batch, so that a resumed step drops the same inputs. None without
+    // gradient: a reference or an evaluation scores the model itself.
     options.dropout = DropoutKey{micro_.info().seed, static_cast<uint64_t>(micro_.info().step),
                                  static_cast<uint64_t>(micro_.index())};
   }
@@ -124,7 +124,8 @@ MicroForwards::MicroForward& MicroForwards::forward(Model& model) {
 at::Tensor MicroForwards::hidden(Model& model) {
   MicroForward& made = forward(model);
   made.wants_hidden = true;
-  // token_logprob freed it; without gradient and dropout the second forward has the same bits.
+  // token_logprob frees it only without gradient, where there is no dropout: running the forward
+  // again gives the same bits.
   if (!made.hidden.defined()) {
     made.hidden = model.forward(computed(model).input, {.replay = replayed(model)});
   }
@@ -142,7 +143,7 @@ void MicroForwards::free_hidden() {
 }
 
 int64_t MicroForwards::take_head_mb(int64_t head_mb, int64_t rows, int64_t vocab) {
-  // Several products of one micro-batch (two models, two targets) keep rows until the same
+  // The products of one micro-batch (of two models, of two targets) all keep their rows until the
   // backward.
   const int64_t left = std::max<int64_t>(head_mb - head_mb_taken_, 0);
   const int64_t bytes = head_rows_within(left, rows, vocab) * vocab * 4;
@@ -171,8 +172,8 @@ at::Tensor MicroForwards::token_logprob(Model& model, int64_t head_mb) {
 }
 
 bool MicroForwards::takes_token_logprob(Model& model) {
-  // xrun.kd may give the log-probs of the same product, if they are those that token_logprob would
-  // compute.
+  // xrun.kd asks, which computes the same product: true if its log-probs are those that
+  // token_logprob would compute.
   return !forward(model).logprob.defined() && micro_.info().temperature == 1 &&
          computed(model).fold == nullptr;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The forwards run on one micro-batch: the tokens that models compute for it, their hidden states
-// and log-probs, until its step ends.
+// Caches the forwards of one micro-batch until its step ends: the tokens that models compute for
+// it, their hidden states and log-probs.
 
 #include <ATen/core/Tensor.h>
 
@@ -17,8 +17,8 @@ struct ComputedPack;
 struct RouterRecord;
 struct TokenRoutes;
 
-// Belongs to a MicroBatch, whose methods of the same names call it (micro_batch.h). Not
-// thread-safe.
+// Belongs to a MicroBatch, whose methods of the same names call these and have their contracts
+// (micro_batch.h). Not thread-safe.
 class MicroForwards {
  public:
   explicit MicroForwards(const MicroBatch& micro);
@@ -42,22 +42,23 @@ class MicroForwards {
  private:
   struct MicroForward {
     const Model* model;
-    int64_t update_count, times_replaced;  // of the weights
-    bool gradient;
-    at::Tensor hidden;   // undefined once it is freed
-    at::Tensor logprob;  // undefined before the first use
-    bool wants_hidden = false;
+    int64_t update_count, times_replaced;  // the model's when it ran
+    bool gradient;                         // it has a graph
+    at::Tensor hidden;                     // a row per computed token; undefined once freed
+    at::Tensor logprob;                    // [R] float32; undefined before the first use
+    bool wants_hidden = false;             // hidden() was called: token_logprob does not free it
     std::shared_ptr<RouterRecord> router = {};  // null of a dense model
   };
+  // Returns the cached forward of the model in the current gradient mode; runs it if there is none.
   MicroForward& forward(Model& model);
   bool holds_prefix(const Model& model) const;
 
   const MicroBatch& micro_;
-  // By the frequency classes of the segments (computed_pack.h), nearly always one. With a held
-  // prefix the tree is computed even where folding the micro-batch alone does not pay.
+  // The tokens to compute for models with these properties; nearly always one for all models. With
+  // a held prefix it is the tree, even where folding the micro-batch alone does not pay.
   struct Computed {
     bool held, replays;
-    std::vector<int64_t> classes;
+    std::vector<int64_t> classes;  // frequency_classes (computed_pack.h)
     std::unique_ptr<const ComputedPack> pack;
     // The routes that the pack replays; null: the router chooses.
     std::shared_ptr<const std::vector<at::Tensor>> replay = nullptr;
@@ -68,7 +69,7 @@ class MicroForwards {
   const Model* routed_ = nullptr;                           // takes routes_; null: no model does
   std::vector<std::shared_ptr<const TokenRoutes>> routes_;  // by segment
   std::vector<MicroForward> forwards_;
-  int64_t head_mb_taken_ = 0;
+  int64_t head_mb_taken_ = 0;  // by take_head_mb
 };
 
 }  // namespace xrun

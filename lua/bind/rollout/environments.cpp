@@ -1,6 +1,6 @@
-// Each conversation has one Lua function of a turn, whatever form its environment has. All of it
-// runs under the deadline of one call: max_turns ends an environment that always answers, the
-// deadline one that never does.
+// Both forms of an environment become one Lua function per conversation, called once per turn.
+// max_turns ends an environment that always answers; the deadline of a call ends one that never
+// does.
 
 #include "lua/bind/rollout/environments.h"
 
@@ -17,9 +17,12 @@ namespace xrun {
 
 namespace {
 
-// Environment -> function of a new conversation -> function of a turn.
+// Takes an environment; returns a function that opens a conversation and returns the function of
+// its turns. Returns nil for a value that is not an environment.
 constexpr std::string_view kOpen = R"(
 local environment = ...
+-- Not raw reads: the methods may come from a metatable.
+local function has(name) return type(environment[name]) == "function" end
 if type(environment) == "function" then
   return function()
     local thread = coroutine.create(environment)
@@ -34,6 +37,7 @@ if type(environment) == "function" then
     end
   end
 end
+if type(environment) ~= "table" or not (has("reply") or has("start")) then return nil end
 return function()
   local own
   return function(turn)
@@ -48,20 +52,8 @@ return function()
 end
 )";
 
-// getfield and not a raw read: the methods may come from a metatable.
-bool is_environment(lua_State* L, int i) {
-  if (lua_isfunction(L, i)) return true;
-  if (!lua_istable(L, i)) return false;
-  const StackGuard guard(L);
-  for (const char* name : {"reply", "start"}) {
-    lua_getfield(L, i, name);
-    if (lua_isfunction(L, -1)) return true;
-  }
-  return false;
-}
-
-// Reads one message. Throws Error that says what is wrong with it.
-// Checked here, at the turn that returned it; a template would report it much later.
+// Returns the message. Throws Error if it is not one, at the turn that returned it: a template
+// would fail much later.
 Json message_of(const Json& value) {
   XRUN_CHECK(value.is_object(), "a message is {}, wanted {{ role = ..., content = ... }}",
              dump_json(value));
@@ -77,8 +69,8 @@ Json message_of(const Json& value) {
   return value;
 }
 
-// The messages at index i: nil, a text, a message or a list of them. A text is the tool's where the
-// turn has called one, else the user's.
+// Returns the messages at index i: nil, a text, a message or a list of them. A text is a tool's
+// message if the turn has called a tool, else the user's.
 Json read_messages(lua_State* L, int i, bool called) {
   if (lua_isnil(L, i)) return Json::array();
   if (lua_type(L, i) == LUA_TSTRING) {
@@ -103,7 +95,7 @@ double read_reward(lua_State* L, int i) {
   return lua_tonumber(L, i);
 }
 
-// Once a session: every step has the same template.
+// Shown once per session, since every step has the same template.
 struct CallFormNotice {
   bool reported = false;
 };
@@ -127,16 +119,17 @@ LuaEnvironment::LuaEnvironment(lua_State* L, int i, const Batch& prompts)
   options_.max_turns = given.get<int64_t>("max_turns", options_.max_turns);
   settings_ = read_reward_settings(L, i);
   const StackGuard guard(L);
-  // One function for both forms, so that the rest knows turns alone.
-  luaL_loadbuffer(L, kOpen.data(), kOpen.size(), "=environment");
   given.push_value("environment");
-  XRUN_CHECK(is_environment(L, lua_gettop(L)),
+  const int environment = lua_gettop(L);
+  luaL_loadbuffer(L, kOpen.data(), kOpen.size(), "=environment");
+  lua_pushvalue(L, environment);
+  protected_call(L, 1, 1);
+  XRUN_CHECK(lua_isfunction(L, -1),
              "environment is {}, wanted a table with the function reply(self, turn), or a function "
              "that runs as a coroutine",
-             describe_value(L, lua_gettop(L)));
-  protected_call(L, 1, 1);
+             describe_value(L, environment));
   open_ = LuaRef(L, lua_gettop(L));
-  // Once for all turns: the extra columns of a prompt do not change.
+  // Made once, since the extra columns of a prompt do not change from turn to turn.
   columns_ = std::make_unique<FieldTable>(prompts);
   options_.reply = [this](size_t conversation, const Rollout& so_far) {
     return reply(conversation, so_far);
@@ -182,7 +175,7 @@ TurnReply LuaEnvironment::reply(size_t conversation, const Rollout& so_far) {
   const StackGuard guard(L);
   LuaRef& answer = answers_[conversation];
   if (!answer) {
-    // At its first turn: the state of an environment begins with its conversation.
+    // The first turn of the conversation, with which the environment's state begins.
     open_.push(L);
     protected_call(L, 0, 1);
     answer = LuaRef(L, lua_gettop(L));
@@ -207,7 +200,7 @@ TurnReply LuaEnvironment::reply(size_t conversation, const Rollout& so_far) {
              "{}\nhint: on_error = \"mask\" leaves such conversations out, \"zero\" gives them the "
              "reward 0",
              text);
-  // One is shown: a broken environment fails in the same way each time.
+  // Only one is shown: a broken environment fails in the same way each time.
   if (first_failure_.empty()) first_failure_ = text;
   return reply;
 }
@@ -218,10 +211,9 @@ std::shared_ptr<Rollouts> LuaEnvironment::without_aborted(
   for (int64_t i = 0; i < rollouts->size(); ++i) {
     if (!rollouts->rollouts()[static_cast<size_t>(i)]->aborted()) whole.push_back(i);
   }
-  // The same on every rank, since each has all rollouts; so either all of them gather below or
-  // none.
+  // Each rank has all rollouts, so either all ranks gather below or none does.
   if (std::ssize(whole) == rollouts->size()) return rollouts;
-  std::string first;  // of this rank, or of the first that had one
+  std::string first;  // the failure of the lowest rank that had one
   for (const std::string& failure : gather_results(
            prompts_.info().ranks, "failures of environments", [&] { return first_failure_; })) {
     if (first.empty()) first = failure;

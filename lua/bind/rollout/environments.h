@@ -1,5 +1,5 @@
 #pragma once
-// Lua environments for policy:sample and run:sample: they answer the policy's turns.
+// Environments of policy:sample and run:sample, in Lua: they answer the policy's turns.
 
 #include <lua.hpp>
 #include <map>
@@ -27,15 +27,17 @@ bool has_environment(const Options& given);
 // and answers with nil (the end), a text, a message or a list of messages, and a reward.
 class LuaEnvironment {
  public:
-  // Reads the options at argument i. Refers to the batch of prompts. Throws Error for options that
-  // do not fit.
+  // Reads the options at argument i. Keeps a reference to `prompts`. Throws Error for a value of
+  // the wrong type, and UsageError as has_environment does.
   LuaEnvironment(lua_State* L, int i, const Batch& prompts);
 
-  // Without an environment its reply is empty. Refers to this object. Throws, in a reply, Error
-  // that names prompt, sample and turn under on_error = "error".
+  // Returns the options for the sampler, which refer to this object; `reply` is empty without an
+  // environment. Under on_error = "error" a failed reply throws Error that names prompt, sample and
+  // turn.
   EnvironmentOptions options() const;
 
-  // Returns the rollouts, under on_error = "mask" without aborted ones. Reports those once a call.
+  // Returns the rollouts, without the aborted ones under on_error = "mask". Prints their number and
+  // the first failure, once per call.
   std::shared_ptr<Rollouts> without_aborted(const std::shared_ptr<Rollouts>& rollouts) const;
 
  private:
@@ -48,8 +50,8 @@ class LuaEnvironment {
   RewardSettings settings_;
   EnvironmentOptions options_;
   std::unique_ptr<FieldTable> columns_;  // of the prompts; null without an environment
-  LuaRef open_;                          // makes the function that answers one conversation
-  std::map<size_t, LuaRef> answers_;     // those functions, by conversation
+  LuaRef open_;                          // a function that opens a conversation
+  std::map<size_t, LuaRef> answers_;     // by conversation, the function of a turn that it returned
   std::string first_failure_;
 };
 

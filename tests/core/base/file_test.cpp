@@ -55,6 +55,16 @@ TEST_F(File, TheErrorOfAFullDiskNamesTheFix) {
   }
 }
 
+TEST_F(File, ASetSizeCutsOrAddsZeros) {
+  const fs::path file = scratch_.write("sized", "abc");
+  set_file_size(file, 2);
+  EXPECT_EQ(text_of(file), "ab");
+  set_file_size(file, 4);
+  EXPECT_EQ(text_of(file), std::string("ab\0\0", 4));
+  EXPECT_NE(message_of<FileError>([&] { set_file_size(dir_ / "none", 1); }).find("be resized"),
+            std::string::npos);
+}
+
 TEST_F(File, WriterKeepsTheOrderOfSmallAndLargePieces) {
   std::string expected;
   FileWriter writer(dir_ / "big");

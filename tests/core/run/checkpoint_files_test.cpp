@@ -1,4 +1,4 @@
-// Values that JSON cannot hold survive a save and a load.
+// Values that JSON cannot hold survive a save and a load; a failed save throws Error.
 
 #include "core/run/checkpoint_files.h"
 
@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <limits>
+
+#include "tests/scratch_folder.h"
 
 namespace xrun::checkpoint_files_test {
 namespace {
@@ -24,6 +26,16 @@ TEST(RunState, ValuesThatJsonCannotHoldRoundTrip) {
   EXPECT_EQ(back.at("worst").as_array()[0].as_double(), -infinity);
   EXPECT_EQ(back.at("worst").as_array()[2].as_string(), "inf");
   EXPECT_TRUE(std::isnan(back.at("mean").as_double()));
+}
+
+TEST(CheckpointWriter, AFileThatIsGoneBeforeTheManifestIsAnError) {
+  ScratchFolder folder;
+  CheckpointWriter writer(folder.path());
+  writer.add_json("run.json", Json::object());
+  std::filesystem::remove(folder / "run.json");
+  EXPECT_NE(error_of([&] { writer.finish(3); }).find("run.json: cannot be examined"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder / kCheckpointManifest));
 }
 
 }  // namespace

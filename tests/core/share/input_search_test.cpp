@@ -69,6 +69,15 @@ TEST_F(FindInput, OtherBytesUnderTheNameAreADifference) {
   EXPECT_EQ(find(input).differences[0].path, "data " + file + " sha256");
 }
 
+TEST_F(FindInput, ALinkThatCannotBeMadeIsAnError) {
+  const LockedInput input = locked_rows();
+  named_ = {folder_ / "there"};
+  folder_.write("there/rows.jsonl", "{}\n");
+  // A folder that is not empty stands where the link belongs.
+  make_dirs(input_folder(input, folder_ / "bundle") / input.files[0].name / "full");
+  EXPECT_THROW(find(input), Error);
+}
+
 // A model in the caches under another name; a bundle has its small files.
 TEST_F(FindInput, WeightsAreFoundByDigestInTheCachesOfModels) {
   const std::string name = (folder_ / "here").string();

@@ -1,10 +1,13 @@
-// xrun plan: memory per rank and time of a recipe's step on a cluster, predicted from shapes.
+// xrun plan: predicts the memory per rank and the time of a recipe's step on a cluster, from
+// shapes.
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -24,14 +27,15 @@ namespace xrun {
 
 namespace {
 
-// One level of dist.level.
+// The plan under one value of dist.level.
 struct LevelPlan {
   int64_t level = 0;
   std::vector<MemoryKind> memory;
   StepForecast step;
-  double cached_s = 0;  // of a step that finds all values of references and teachers in the cache
+  double cached_s = 0;  // a step that finds all values of references and teachers in the cache
 };
 
+// Returns the work of a step without that of references and teachers.
 StepWork without_frozen(StepWork work) {
   work.frozen = 0;
   for (MicroWork& micro : work.micros) micro.blocks.frozen = micro.head.frozen = 0;
@@ -42,10 +46,10 @@ LevelPlan plan_level(PlannedLoop planned, const PlannedDevice& device, int64_t p
                      int64_t level) {
   for (PlannedModel& model : planned.models) {
     model.shape.ranks = processes;
-    // One process has nobody to share with.
+    // One process has no other to share with.
     model.shape.level = processes > 1 ? level : 0;
     if (device.measured) continue;
-    // The plan is of GPUs, whatever type this machine would use.
+    // GPUs train in bf16, whatever type this machine would use.
     model.shape.dtype = c10::ScalarType::BFloat16;
     model.shape.gemm = GemmType::kStorage;
   }
@@ -76,7 +80,7 @@ double mean_micros(const PlannedLoop& planned) {
   return sum / static_cast<double>(planned.steps.size());
 }
 
-// GPUs that compute no micro-batch in any planned step.
+// Returns the number of GPUs that compute no micro-batch in any planned step.
 int64_t idle_gpus(const PlannedLoop& planned, int64_t gpus) {
   size_t most = 0;
   for (const StepWork& work : planned.steps) most = std::max(most, work.micros.size());
@@ -177,60 +181,70 @@ void print_table(const std::string& recipe, const PlannedLoop& planned,
   std::printf("%s", out.c_str());
 }
 
+struct PlanArguments {
+  RecipeOptions recipe;
+  RateShares shares;
+  int64_t processes = 1;
+  std::string device = "h100";
+  bool json = false;
+};
+
+void add_plan_arguments(CLI::App& app, PlanArguments& plan) {
+  add_recipe_arguments(app, plan.recipe);
+  add_trust_arguments(app);
+  // A recipe's --device is where it runs; here it is the GPU to plan for.
+  app.remove_option(app.get_option("--device"));
+  app.add_option("--gpus", plan.processes, "number of GPUs, or of processes on a CPU (1)")
+      ->check(whole_number(1));
+  app.add_option("--device", plan.device,
+                 "the model of the GPUs (h100); this: what a run on this machine would use")
+      ->type_name("a100|h100|h200|this");
+  app.add_option("--utilisation", plan.shares.utilisation,
+                 "share of the published rate that products reach, 0.01 to 1 (0.4)")
+      ->check(share_of_one(0.01));
+  app.add_flag("--json", plan.json, "one JSON object");
+}
+
 }  // namespace
 
 int command_plan(int argc, char** argv) {
-  RecipeOptions options;
-  RateShares shares;
-  int64_t processes = 1;
-  std::string device_name = "h100";
-  bool json = false;
+  PlanArguments plan;
   CLI::App app(
       "Predicts the memory of each GPU and the time of a step at each dist.level for a recipe, "
       "from the shapes of its model, the packs of some of its steps, and published rates, or with "
       "--device this the rates that are measured on this machine. Loads no weights. Exit status 2: "
       "no level fits.",
       "xrun plan");
-  add_recipe_arguments(app, options);
-  add_trust_arguments(app);
-  app.remove_option(app.get_option("--device"));
-  app.add_option("--gpus", processes, "number of GPUs, or of processes on a CPU (1)")
-      ->check(whole_number(1));
-  app.add_option("--device", device_name,
-                 "the model of the GPUs (h100); this: what a run on this machine would use")
-      ->type_name("a100|h100|h200|this");
-  app.add_option("--utilisation", shares.utilisation,
-                 "share of the published rate that products reach, 0.01 to 1 (0.4)")
-      ->check(share_of_one(0.01));
-  app.add_flag("--json", json, "one JSON object");
+  add_plan_arguments(app, plan);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
-  const bool here = device_name == "this";
+  const bool here = plan.device == "this";
   if (here && app.count("--utilisation") > 0) {
     throw UsageError(
         "--utilisation is a share of a published rate; --device this measures the rate");
   }
-  const ClusterDevice* const sheet = here ? nullptr : &cluster_device(device_name);
-  options.device_given = true;  // shapes alone are read: on the CPU, whatever a bundle ran on
-  options = preview_options(app, std::move(options));
-  if (here) use_this_machine(options, processes);
+  // First, so that an unknown name is an error before the recipe is opened.
+  const ClusterDevice* const sheet = here ? nullptr : &cluster_device(plan.device);
+  plan.recipe.device_given = true;  // only shapes are read: on the CPU, whatever a bundle ran on
+  RecipeOptions options = preview_options(app, std::move(plan.recipe));
+  if (here) use_this_machine(options, plan.processes);
   const auto quiet = std::make_shared<Console>([](std::string_view) {}, ConsoleTraits{});
   const std::unique_ptr<Preview> preview = open_preview(options, quiet);
   if (preview->error() != nullptr) throw UsageError(preview->error()->headline());
   if (preview->pause() == nullptr) throw UsageError(preview->no_loop_text());
   const c10::DeviceType type = here ? recipe_device(options).type() : c10::kCUDA;
   const PlannedLoop planned = planned_loop(*preview->pause(), type);
-  const PlannedDevice device = here ? measured_device(planned, options, processes)
-                                    : published_device(*sheet, shares, processes);
+  const PlannedDevice device = here ? measured_device(planned, options, plan.processes)
+                                    : published_device(*sheet, plan.shares, plan.processes);
   std::vector<LevelPlan> levels;
-  const int64_t highest = processes == 1 ? 0 : 3;
+  const int64_t highest = plan.processes == 1 ? 0 : 3;
   for (int64_t level = 0; level <= highest; ++level) {
-    levels.push_back(plan_level(planned, device, processes, level));
+    levels.push_back(plan_level(planned, device, plan.processes, level));
   }
   const auto fits = [&](const LevelPlan& one) { return total_bytes(one.memory) <= device.memory; };
-  if (json) {
-    print_json(planned, levels, device, processes);
+  if (plan.json) {
+    print_json(planned, levels, device, plan.processes);
   } else {
-    print_table(options.recipe, planned, levels, device, processes);
+    print_table(options.recipe, planned, levels, device, plan.processes);
   }
   return std::any_of(levels.begin(), levels.end(), fits) ? 0 : 2;
 }

@@ -149,7 +149,9 @@ TEST(Mixture, RefusesWeightsThatAreNeverDrawnOrNegative) {
   EXPECT_EQ(error({1, 1e-5}),
             "data[2].weight is 1e-05 of 1.00001: less than one row in 2048, so it is never drawn; "
             "raise it, or set it to 0");
-  EXPECT_EQ(error({0, 0}), "no source of data has a weight above 0, so none is ever drawn");
+  EXPECT_EQ(error({0, 0}),
+            "no source of data has a weight above 0, so no row is ever drawn; give at least one of "
+            "them a weight above 0");
   EXPECT_EQ(error({1, -1}), "data[2].weight is -1, wanted a finite number >= 0");
 }
 

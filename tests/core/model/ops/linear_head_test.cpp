@@ -313,7 +313,7 @@ TEST(LinearHead, SizesTypesAndDevicesAreCheckedOnEveryDevice) {
   EXPECT_THROW(message(p.target.view({2, 1})), c10::Error);  // good ones: no kernel is there
   EXPECT_EQ(message(p.target.to(at::kInt)), "linear_head: target is Int, wanted Long");
   EXPECT_EQ(message(at::tensor({1, 2}, at::kLong)),
-            "linear_head: target is not a dense tensor on meta");
+            "linear_head: target is dense on the CPU, wanted a dense tensor on meta");
   EXPECT_EQ(message(p.target, {.temperature = std::numeric_limits<double>::infinity()}),
             "linear_head: temperature is inf, wanted a number from 1e-06 to 1e+30");
 }
