@@ -293,7 +293,8 @@ TEST_F(RecipeRun, AZeroByteIsShownInMessagesAndRefusedInPaths) {
   has(error("xrun.policy('./tiny\\0more')"),
       "test.lua:2: xrun.policy: ./tiny\\0more: got a path with a zero byte, wanted one without\n");
   has(error("xrun.tokenizer('./tiny\\0more')"),
-      "test.lua:2: xrun.tokenizer: ./tiny\\0more: got a path with a zero byte, wanted one without\n");
+      "test.lua:2: xrun.tokenizer: ./tiny\\0more: got a path with a zero byte, wanted one "
+      "without\n");
   has(error("require './a\\0b'"), "./a\\0b.lua: got a path with a zero byte, wanted one without");
   has(error("require 'xrun\\0b'"), "xrun\\0b.lua: got a path with a zero byte, wanted one without");
   has(error("xrun.tensor({ 1 }, { ['dtype\\0s'] = 'f32' })"), "there is no option `dtype\\0s`");
