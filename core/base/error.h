@@ -10,10 +10,19 @@
 
 namespace xrun {
 
+// Returns the message with "\0" for each zero byte: what() would end there.
+inline std::string show_zero_bytes(std::string message) {
+  for (size_t at = 0; (at = message.find('\0', at)) != std::string::npos;) {
+    message.replace(at, 1, "\\0");
+  }
+  return message;
+}
+
 // A failure in the user's terms: what, got, wanted and the fix, after the user's own file and line.
+// A string of the user's may hold a zero byte; the message shows it as "\0".
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(std::string message) : std::runtime_error(show_zero_bytes(std::move(message))) {}
 };
 
 // Bad usage or configuration; the process ends with status 2 instead of 1.

@@ -82,7 +82,7 @@ namespace {
 int read_undefined(lua_State* L) {
   check_metamethod_table(L);
   const std::string name =
-      lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
+      lua_type(L, 2) == LUA_TSTRING ? read_string(L, 2, nullptr) : describe_value(L, 2);
   if (name == "xrun") {
     throw Error("`xrun` is not defined\nhint: begin with local xrun = require \"xrun\"");
   }
@@ -102,8 +102,8 @@ int write_undefined(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) {
     throw Error(fmt::format("{} is not a valid name of a global", describe_value(L, 2)));
   }
-  throw Error(fmt::format("`{}` is not declared\nhint: write local {} = ... where it begins",
-                          lua_tostring(L, 2), lua_tostring(L, 2)));
+  throw Error(fmt::format("`{0}` is not declared\nhint: write local {0} = ... where it begins",
+                          read_string(L, 2, nullptr)));
 }
 
 }  // namespace

@@ -83,7 +83,18 @@ RunHooks* run_hooks(lua_State* L) {
   return context == nullptr ? nullptr : context->hooks;
 }
 
+namespace {
+
+// The system would open the path that ends before the zero byte.
+void check_zero_bytes(const std::string& path) {
+  XRUN_CHECK(path.find('\0') == std::string::npos,
+             "{}: got a path with a zero byte, wanted one without", path);
+}
+
+}  // namespace
+
 std::string local_path(lua_State* L, const std::string& path) {
+  check_zero_bytes(path);
   const OpenedBundle* const bundle = bundle_of(L);
   return bundle != nullptr ? bundle->local_path(path) : path;
 }
@@ -107,6 +118,7 @@ void check_input(InputKind kind, const std::string& name) {
 }  // namespace
 
 std::string local_input(lua_State* L, InputKind kind, const std::string& name) {
+  check_zero_bytes(name);
   const OpenedBundle* const bundle = bundle_of(L);
   const std::string local = bundle != nullptr ? bundle->local_input(kind, name) : name;
   check_input(kind, local);

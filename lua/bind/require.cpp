@@ -81,7 +81,8 @@ int load_file(lua_State* L, const fs::path& path, const std::string& name) {
 int require(lua_State* L) {
   const std::string name = arg<std::string>(L, 1, "module");
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
-  lua_getfield(L, -1, name.c_str());
+  push(L, name);  // whole, even with a zero byte
+  lua_rawget(L, -2);
   if (!lua_isnil(L, -1)) return 1;
   if (name.starts_with("xrun.")) {
     std::vector<std::string> known;

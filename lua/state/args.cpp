@@ -127,7 +127,7 @@ Options::Options(lua_State* L, int i) : state_(L), index_(i), parameter_(documen
   while (lua_next(L, i) != 0) {
     lua_pop(L, 1);
     const bool text = lua_type(L, -1) == LUA_TSTRING;
-    const std::string key = text ? lua_tostring(L, -1) : describe_value(L, -1);
+    const std::string key = text ? read_string(L, -1, nullptr) : describe_value(L, -1);
     bool found = false;
     for (const std::string& name : names) found = found || (text && name == key);
     if (found) continue;

@@ -32,7 +32,8 @@ KnownClasses& known_classes() {
   std::vector<std::string> names;
   for (int table : tables) add_names(L, lua_upvalueindex(table), names);
   std::sort(names.begin(), names.end());
-  const std::string key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : describe_value(L, 2);
+  const std::string key =
+      lua_type(L, 2) == LUA_TSTRING ? read_string(L, 2, nullptr) : describe_value(L, 2);
   const std::string near = nearest_name(key, names);
   throw Error(fmt::format("{} has no {} `{}`{}", type_name(L, 1), verb, key,
                           near.empty() ? "" : "\nhint: did you mean `" + near + "`?"));

@@ -42,6 +42,18 @@ at::Tensor head_logprob(const at::Tensor& x) {
       .logprob;
 }
 
+// One thread while it exists.
+class OneThread {
+ public:
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(threads_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const int threads_ = at::get_num_threads();
+};
+
 bool keeps_bits(const RowOperation& operation, int64_t width) {
   const at::Tensor x = probe_rows(kProbeRows, width), all = operation.apply(x);
   // The first, middle and last rows: a library may treat the rows after its last whole tile
@@ -53,11 +65,8 @@ bool keeps_bits(const RowOperation& operation, int64_t width) {
     }
   }
   // The split over threads must not reach the bits either.
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  const bool same = operation.apply(x).equal(all);
-  at::set_num_threads(threads);
-  return same;
+  const OneThread one_thread;
+  return operation.apply(x).equal(all);
 }
 
 }  // namespace

@@ -135,7 +135,12 @@ TokenizerPipeline read_tokenizer_json(const std::string& path, std::string& dige
     Sections sections = read_sections(document, path);
     return make_pipeline(sections, path);
   } catch (const simdjson::simdjson_error& error) {
-    parse_json(bytes, path);  // reports line and column if the file is not JSON
+    // Reports line and column if the file is not JSON.
+    const Json whole = parse_json(bytes, path);
+    XRUN_CHECK(whole.is_object(), "{}: got {}, wanted an object", path, whole.kind_name());
+    const Json* const model = whole.find("model");
+    XRUN_CHECK(model == nullptr || model->is_object(), "{}: model: got {}, wanted an object", path,
+               model->kind_name());
     throw Error(fmt::format("{}: {}", path, error.what()));
   }
 }

@@ -73,7 +73,9 @@ TEST(ZipArchive, AnythingBesideTheMembersIsNotPlain) {
 TEST(ZipArchive, EveryCutIsAnError) {
   const std::string bytes = archive_of({{"a", "first"}, {"b", "second"}});
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THROW(read_stored_zip(std::string_view(bytes).substr(0, size), kText), Error) << size;
+    EXPECT_EQ(error_of([&] { read_stored_zip(std::string_view(bytes).substr(0, size), kText); }),
+              "a.zip: is not a zip archive")
+        << size;
   }
 }
 

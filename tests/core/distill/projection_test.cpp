@@ -127,7 +127,10 @@ TEST(Projections, ATruncatedFileIsRefused) {
   save_projection(small(), folder / "p");
   const std::string bytes = read_file(folder / "p");
   for (const size_t size : {size_t{0}, size_t{7}, bytes.size() / 2, bytes.size() - 1}) {
-    EXPECT_NE(error_of([&] { load_projection(folder.write("cut", bytes.substr(0, size))); }), "");
+    const std::string file = folder.write("cut", bytes.substr(0, size));
+    const std::string message = error_of([&] { load_projection(file); });
+    EXPECT_TRUE(message.starts_with(file + ": ") && message.ends_with(" fetch it again"))
+        << message;
   }
 }
 

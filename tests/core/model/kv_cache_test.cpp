@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/attention.h"
+#include "tests/error_of.h"
 #include "tests/gradient_check.h"
 
 namespace xrun::kv_cache_test {
@@ -178,8 +179,10 @@ TEST(KvCache, ATruncatedSlotHasTheBitsOfThePackAndLeavesSharedBlocksAlone) {
         << length;
     EXPECT_TRUE(append(cache, 1, s, 128, 150, 0).equal(s.attention(0).narrow(0, 128, 22)))
         << length;
-    EXPECT_THROW(cache.reserve(0, 149), Error);
-    EXPECT_THROW(cache.truncate(0, 151), Error);
+    EXPECT_EQ(error_of([&] { cache.reserve(0, 149); }),
+              "a slot of 149 tokens is too small for the 150 that it holds");
+    EXPECT_EQ(error_of([&] { cache.truncate(0, 151); }),
+              "a slot of 150 tokens cannot be cut to 151");
   }
 }
 
@@ -201,8 +204,14 @@ TEST(KvCache, RefusesATreeAndMoreThanItsCapacity) {
   cache.open(0, 20);
   const CachedSequence s(40, 3, at::kFloat);
   cache.use_slots({0});
-  EXPECT_THROW(cache.attend(0, s.q, s.k, s.v, {{0, 40}, {-1}}, kScale), Error);
-  EXPECT_THROW(cache.attend(0, s.q, s.k, s.v, {{0, 40}}, kScale), Error);
+  EXPECT_EQ(error_of([&] {
+              cache.attend(0, s.q, s.k, s.v, {{0, 40}, {-1}}, kScale);
+            }),
+            "the cache takes segments, not a tree of 1 nodes");
+  EXPECT_EQ(error_of([&] {
+              cache.attend(0, s.q, s.k, s.v, {{0, 40}}, kScale);
+            }),
+            "a sequence of 40 tokens exceeds the slot's capacity of 20");
 }
 
 }  // namespace xrun::kv_cache_test

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "tests/error_of.h"
 #include "tests/parity.h"
 #include "tests/tree.h"
 
@@ -177,7 +178,9 @@ TEST(Sampling, ARowThatIsNotFiniteIsNamed) {
   EXPECT_NE(error_with(std::nanf("")).find("row 1 of the logits has a NaN"), std::string::npos);
   EXPECT_NE(error_with(infinity).find("row 1 of the logits"), std::string::npos);
   EXPECT_EQ(error_with(-infinity), "no error");
-  EXPECT_THROW(draw_one(at::full({4}, -infinity), {}, {}), Error);
+  EXPECT_EQ(error_of([&] { draw_one(at::full({4}, -infinity), {}, {}); }),
+            "row 0 of the logits has a NaN or an infinity, or no finite value; the weights or "
+            "activations of the model are damaged");
 }
 
 TEST(Sampling, ATokenOfMinusInfinityIsNeverDrawn) {

@@ -16,6 +16,7 @@
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
 #include "tests/core/model/load_model.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::generate_test {
@@ -288,10 +289,16 @@ TEST_F(GenerateTest, RefusesPromptsThatDoNotFit) {
 }
 
 TEST_F(GenerateTest, RefusesOptionsOutOfRange) {
-  EXPECT_THROW(generate(*model_, kPrompts, {.sampling = {.temperature = -1}}), UsageError);
-  EXPECT_THROW(generate(*model_, kPrompts, {.samples = 0}), Error);
-  EXPECT_THROW(generate(*model_, kPrompts, {.batch = 0}), Error);
-  EXPECT_THROW(generate(*model_, kPrompts, {.prompt_names = {1}}), Error);
+  const auto refusal = [&](const GenerateOptions& options) {
+    return error_of([&] { generate(*model_, kPrompts, options); });
+  };
+  EXPECT_EQ(message_of<UsageError>(
+                [&] { generate(*model_, kPrompts, {.sampling = {.temperature = -1}}); }),
+            "temperature is -1, wanted 0 (the likeliest token) or a number from 0.001 to 1000");
+  EXPECT_EQ(refusal({.samples = 0}), "samples is 0, wanted 1 to 1048576");
+  EXPECT_EQ(refusal({.batch = 0}), "batch is 0, wanted at least 1");
+  EXPECT_EQ(refusal({.prompt_names = {1}}),
+            fmt::format("{} prompts have 1 names", kPrompts.size()));
 }
 
 TEST_F(GenerateTest, Bf16AndFp16DecodeTheTokensOfTheirForward) {

@@ -13,6 +13,7 @@
 #include "core/text/chat/chat_template.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "tests/core/model/load_model.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
@@ -136,7 +137,8 @@ TEST_F(TextSampler, ZeroTokensGiveAnEmptyText) {
 
 TEST_F(TextSampler, RefusesAnEmptyStopString) {
   options_.stop = {""};
-  EXPECT_THROW(sample(), UsageError);
+  EXPECT_EQ(message_of<UsageError>([&] { sample(); }),
+            "a stop string is empty, which would end every answer at once; remove it");
 }
 
 TEST_F(TextSampler, ATurnEndsWithTheTokenThatTheTemplateWritesAfterIt) {

@@ -200,7 +200,9 @@ TEST(Checkpoint, ObjectsThatDifferFromTheSavedOnesAreRefused) {
                 ": the checkpoint holds weights, the recipe gives its run policy; "
                 "give it the same objects under the same names");
   const SavedObjects reserved{{"run", toy.weights}};
-  EXPECT_THROW(store.save(2, run_json(2), reserved), Error);
+  EXPECT_EQ(message_of<Error>([&] { store.save(2, run_json(2), reserved); }),
+            "\"run\" cannot name a saved object: use letters, digits and underscores, and neither "
+            "\"run\" nor \"manifest\"");
 }
 
 // Fails the n-th operation for n = 1, 2, ... until a save succeeds; after each failure the previous

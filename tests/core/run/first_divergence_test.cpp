@@ -88,7 +88,10 @@ TEST_F(ComparedRuns, ARunWithoutCheckpointsIsRefused) {
   const std::string a = make("a"), b = make("b");
   std::filesystem::remove_all((folder_ / "b") / "checkpoints");
   EXPECT_EQ(error_of([&] { first_divergences(a, b, "one", "other"); }), "other has no checkpoint");
-  EXPECT_THROW(first_divergences(a, "nowhere", "one", "other"), Error);
+  EXPECT_NE(error_of([&] {
+              first_divergences(a, "nowhere", "one", "other");
+            }).find("nowhere/metrics.jsonl: cannot be opened: No such file or directory"),
+            std::string::npos);
 }
 
 }  // namespace

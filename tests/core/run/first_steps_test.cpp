@@ -59,7 +59,9 @@ TEST(FirstSteps, ADifferenceEndsTheRunUnlessItIsForced) {
   FirstStepsTerms forced = terms();
   forced.force = true;
   FirstSteps goes_on(recorded(), forced);
-  EXPECT_NE(goes_on.compare(step(0, other)), "");
+  EXPECT_EQ(goes_on.compare(step(0, other)),
+            "step 0: train/loss is 0.5000000000000001, and 0.5 in the bundle (relative difference "
+            "2.2e-16)");
   EXPECT_EQ(goes_on.compare(step(1, 0.25)), "");
   EXPECT_EQ(goes_on.end(), "");
 }
@@ -69,7 +71,8 @@ TEST(FirstSteps, AnotherMachineIsReportedAndItsDifferencesToo) {
   elsewhere.environment = Json(Json::Object{{"cpu", "B"}});
   FirstSteps steps(recorded(), elsewhere);
   EXPECT_NE(steps.comparison_notice().find("(cpu: \"A\" -> \"B\")"), std::string::npos);
-  EXPECT_NE(steps.compare(step(0, 0.4)), "");
+  EXPECT_EQ(steps.compare(step(0, 0.4)),
+            "step 0: train/loss is 0.4, and 0.5 in the bundle (relative difference 2.0e-01)");
 }
 
 TEST(FirstSteps, OtherSettingsAreNotCompared) {
@@ -88,7 +91,10 @@ TEST(FirstSteps, AMissingMetricAndANanAreDifferences) {
             }).find("is absent"),
             std::string::npos);
   FirstSteps nan(recorded(), terms());
-  EXPECT_THROW(nan.compare(step(0, std::numeric_limits<double>::quiet_NaN())), Error);
+  EXPECT_EQ(
+      error_of([&] { nan.compare(step(0, std::numeric_limits<double>::quiet_NaN())); }),
+      "step 0: train/loss is null, and 0.5 in the bundle (relative difference nan); this kind of "
+      "machine should give the same bits; pass --force to continue anyway");
 }
 
 // The steps before a resume were compared when they ran.

@@ -69,7 +69,7 @@ TEST(Run, AResumeAfterAnyErrorMatchesTheUninterruptedRun) {
       failing.at = [&](const char* now, int64_t step, xrun::Run&) {
         if (now == event && step == at) throw Error("planted");
       };
-      EXPECT_THROW(toy_run(folder / "run", failing), Error);
+      EXPECT_EQ(error_of([&] { toy_run(folder / "run", failing); }), "planted");
       // The first body of a loop may have had a second update to come, so it is repeated.
       const bool first_of_loop = at == 0 || at == 4;
       const int64_t saved = event == "begin" || first_of_loop ? at : at + 1;
@@ -116,7 +116,7 @@ TEST(Run, AnErrorBetweenTwoUpdatesNeverSavesHalfABody) {
       failing.at = [&](const char* now, int64_t step, xrun::Run&) {
         if (step == at && event == now) throw Error("two updates are too many");
       };
-      EXPECT_THROW(toy_run(folder / "run", failing), Error);
+      EXPECT_EQ(error_of([&] { toy_run(folder / "run", failing); }), "two updates are too many");
       EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints/latest"), at > 0);
       EXPECT_EQ(std::filesystem::exists(folder / "run/checkpoints/step_0000002"), at > 0);
       ToyLoop resumed = loop;

@@ -279,6 +279,27 @@ TEST_F(RecipeRun, NamesThatTheModuleLacksAreExplained) {
   has(error("xrun.adamv()"), "hint: did you mean `xrun.adamw`?");
 }
 
+TEST_F(RecipeRun, AZeroByteIsShownInMessagesAndRefusedInPaths) {
+  const auto error = [&](const std::string& call) {
+    write("test.lua", kHead + call);
+    RecipeOptions options;
+    options.recipe = "test.lua";
+    return error_of([&] {
+      Recipe recipe(options, engine_modules());
+      while (recipe.resume()) ++yields_;
+    });
+  };
+  has(error("error('one\\0two')"), "test.lua:2: one\\0two\n     2 | error(");
+  has(error("xrun.policy('./tiny\\0more')"),
+      "test.lua:2: xrun.policy: ./tiny\\0more: got a path with a zero byte, wanted one without\n");
+  has(error("xrun.tokenizer('./tiny\\0more')"),
+      "test.lua:2: xrun.tokenizer: ./tiny\\0more: got a path with a zero byte, wanted one "
+      "without\n");
+  has(error("require './a\\0b'"), "./a\\0b.lua: got a path with a zero byte, wanted one without");
+  has(error("require 'xrun\\0b'"), "xrun\\0b.lua: got a path with a zero byte, wanted one without");
+  has(error("xrun.tensor({ 1 }, { ['dtype\\0s'] = 'f32' })"), "there is no option `dtype\\0s`");
+}
+
 TEST_F(RecipeRun, RequireSearchesBesideTheFileAndInTheRecipesFolder) {
   write("lib/a.lua", "local b = require './b'\nreturn { b = b, name = ... }");
   write("lib/b.lua", "return 7");

@@ -18,6 +18,7 @@
 #include "core/base/file_fault.h"
 #include "core/base/file_lock.h"
 #include "core/base/interrupt.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::sidecar_test {
@@ -112,15 +113,25 @@ TEST_F(SidecarTest, JaggedValuesOfATypeComeBackByRow) {
   for (uint16_t row = 0; row < 90; ++row) {
     ASSERT_EQ(sidecar.find<uint16_t>({row, 0, 1}), std::vector<uint16_t>(row % 5, row));
   }
-  EXPECT_THROW(sidecar.find<float>({1, 0, 1}), Error) << "another type";
+  EXPECT_EQ(error_of([&] {
+              sidecar.find<float>({1, 0, 1});
+            }),
+            sidecar.dir().string() + ": its values have 2 bytes, 4 were asked for");
 }
 
 TEST_F(SidecarTest, AnEntryHasTheWidthOfTheKey) {
   key_.width = 3;
   Sidecar sidecar = open();
   sidecar.add<float>({1, 0, 1}, std::array{1.f, 2.f, 3.f});
-  EXPECT_THROW(sidecar.add<float>({2, 0, 1}, std::array{1.f, 2.f}), Error);
-  EXPECT_THROW(sidecar.add<double>({2, 0, 1}, std::array{1., 2., 3.}), Error);
+  const std::string where = sidecar.dir().string() + ": an entry of ";
+  EXPECT_EQ(error_of([&] {
+              sidecar.add<float>({2, 0, 1}, std::array{1.f, 2.f});
+            }),
+            where + "2 values of 4 bytes, wanted 3 of 4 bytes");
+  EXPECT_EQ(error_of([&] {
+              sidecar.add<double>({2, 0, 1}, std::array{1., 2., 3.});
+            }),
+            where + "3 values of 8 bytes, wanted 3 of 4 bytes");
   EXPECT_EQ(sidecar.size(), 1u);
 }
 
@@ -239,7 +250,8 @@ TEST_F(SidecarTest, AFullDiskIsAnErrorThatKeepsTheValues) {
   Sidecar sidecar = open();
   add(sidecar, {1, 0, 1}, -1.f);
   set_file_fault("write", 1);
-  EXPECT_THROW(sidecar.flush(), Error);
+  EXPECT_EQ(error_of([&] { sidecar.flush(); }),
+            file().string() + ": cannot be written: No space left on device; free some space");
   set_file_fault("write", 0);
   EXPECT_EQ(find(sidecar, {1, 0, 1}), -1.f);
   sidecar.flush();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 
 namespace xrun::stored_row_test {
 namespace {
@@ -75,7 +76,8 @@ TEST(StoredRow, AStreamWithoutAFlagPerTokenIsRefused) {
   row.streams[1].ids = {1, 2};
   row.streams[1].trained = {0};
   StoredRow packed;
-  EXPECT_THROW(store_row(std::move(row), ColumnType::kU16, packed), Error);
+  EXPECT_EQ(error_of([&] { store_row(std::move(row), ColumnType::kU16, packed); }),
+            "a stream has 2 tokens and 1 trained flags");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "core/text/chat/turn_tail.h"
 #include "tests/core/data/rows/compressed_bytes.h"
 #include "tests/core/data/rows/pair_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::data_set_trace_test {
 namespace {
@@ -66,7 +67,11 @@ TEST_F(DataSetTrace, AChangedOrMissingFileIsReported) {
   EXPECT_EQ(traces[1].failure, "it has changed since it was cached");
   EXPECT_NE(traces[2].failure.find("is not valid JSON"), std::string::npos) << traces[2].failure;
   std::filesystem::remove(asked.sources[0].path);
-  EXPECT_NE(set.trace({0}, tokenizer())[0].failure, "");
+  EXPECT_EQ(
+      set.trace({0}, tokenizer())[0].failure,
+      asked.sources[0].path +
+          ": cannot be opened: No such file or directory; check the path and the disk that holds "
+          "it");
   EXPECT_TRUE(set.trace({0}, tokenizer())[0].streams.empty());
 }
 
@@ -111,7 +116,9 @@ TEST_F(DataSetTrace, ARowOfALargeFileIsReadWithoutTheRowsBeforeIt) {
   // Another file of the same name has other positions.
   folder_.write("prompts.jsonl", long_prompts(/*first=*/300));
   EXPECT_LT(read({400}), 3'000'000);
-  EXPECT_THROW(set.conversations({250}, tokenizer()), Error);
+  EXPECT_EQ(
+      error_of([&] { set.conversations({250}, tokenizer()); }),
+      set.location(250) + ": the row cannot be read again: it has changed since it was cached");
 }
 
 TEST_F(DataSetTrace, RowsOfALongLineAreFoundTwice) {

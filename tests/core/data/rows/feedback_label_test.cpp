@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/data/rows/ledger.h"
+#include "tests/error_of.h"
 
 namespace xrun::feedback_label_test {
 namespace {
@@ -77,8 +78,15 @@ TEST(FeedbackLabel, TheMapNamesTheGoodWordOfAPairFromEitherWord) {
 }
 
 TEST(FeedbackLabel, AnotherNumberIsARating) {
-  EXPECT_THROW(label_of(R"("label":5)"), RatingRefusal);
-  EXPECT_THROW(label_of(R"("label":-1)"), RatingRefusal);
+  const std::string
+      wanted = ", wanted true or false (or 1 or 0); ",
+      map = "xrun.feedback(cfg.data, policy, { map = function(row) row.label = row.label ";
+  EXPECT_EQ(message_of<RatingRefusal>([] { label_of(R"("label":5)"); }),
+            "\"label\" is 5" + wanted +
+                "if the labels are ratings, choose where good answers begin, by a map: " + map +
+                ">= 4 return row end }); if not, correct this row");
+  EXPECT_EQ(message_of<RatingRefusal>([] { label_of(R"("label":-1)"); }),
+            "\"label\" is -1" + wanted + "a map translates it: " + map + "== 1 return row end })");
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST(PreferenceRow, AnEmptyListOfMessagesIsIgnoredAndReported) {
   const PreferenceRow row = read_preference(R"({"prompt":"hi",)" + sides);
   EXPECT_EQ(spelled(row.chosen), "user:hi|assistant:yes");
   EXPECT_EQ(row.notes, std::vector<std::string>{"\"messages\" is an empty list and is ignored"});
-  EXPECT_NE(error_of([&] { read_preference("{" + sides); }), "");
+  EXPECT_EQ(error_of([&] { read_preference("{" + sides); }), "no turn comes before the answers");
 }
 
 TEST(PreferenceRow, APromptBesideMessagesThatAreReadIsIgnoredBesideThem) {
@@ -197,12 +197,19 @@ TEST(PreferenceRow, AKeptNumberIsExact) {
 
 TEST(PreferenceRow, AnExtraColumnMayNotReplaceAFieldOfTheBatch) {
   for (const char* name : {"length", "source", "weight", "label"}) {
-    EXPECT_THROW(read_preference("{}", {}, {name}), UsageError) << name;
+    EXPECT_EQ(
+        message_of<UsageError>([&] { read_preference("{}", {}, {name}); }),
+        fmt::format("data.keep has \"{0}\", which is a field of every batch; keep the column under "
+                    "another name: map = function(row) row.my_{0} = row.{0} return row end",
+                    name));
   }
 }
 
 TEST(PreferenceRow, AColumnKeptTwiceIsBadUsage) {
-  EXPECT_THROW(read_preference("{}", {}, {"id", "tag", "id"}), UsageError);
+  EXPECT_EQ(message_of<UsageError>([] {
+              read_preference("{}", {}, {"id", "tag", "id"});
+            }),
+            "data.keep names \"id\" twice; once is enough");
 }
 
 }  // namespace

@@ -184,7 +184,9 @@ TEST_F(PromptsEncoderTest, SaysWhyARowIsRefused) {
 
 TEST_F(PromptsEncoderTest, APromptIsNeverCut) {
   settings_.over_length = OverLength::kCut;
-  EXPECT_THROW(encode(RowKind::kPrompts, R"({"prompt":"a"})"), UsageError);
+  EXPECT_EQ(message_of<UsageError>([&] { encode(RowKind::kPrompts, R"({"prompt":"a"})"); }),
+            "over_length = \"cut\" keeps the prompt, and a prompt row has nothing else to cut; set "
+            "over_length to \"raise\" or \"drop\"");
 }
 
 // ---- text
@@ -231,7 +233,9 @@ TEST_F(TextEncoderTest, SaysWhyARowIsRefused) {
             "empty_mask: a single token leaves nothing to train");
   settings_.train_on = TrainOn::kAssistant;
   settings_.train_on_given = true;
-  EXPECT_THROW(encode(RowKind::kText, R"({"text":"some"})"), UsageError);
+  EXPECT_EQ(message_of<UsageError>([&] { encode(RowKind::kText, R"({"text":"some"})"); }),
+            "train_on is \"assistant\": text rows have no turns, so every token is trained; set "
+            "train_on = \"all\" or leave it out");
 }
 
 // ---- tokens

@@ -9,11 +9,13 @@
 #include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/model.h"
 #include "core/model/ops/linear_head.h"
 #include "core/model/weights/init_model.h"
 #include "tests/core/model/load_model.h"
+#include "tests/error_of.h"
 #include "tests/gradient_check.h"
 #include "tests/scoped_variable.h"
 
@@ -61,6 +63,18 @@ TEST(RowProbe, AnOperationThatSeesOtherRowsIsNamed) {
   EXPECT_EQ(find_dependent_rows({counting_rows()}), std::vector<std::string>{"counting"});
   // MKL orders its sums by the number of rows.
   EXPECT_EQ(find_dependent_rows({blas()}), std::vector<std::string>{"blas"});
+}
+
+TEST(RowProbe, AnOperationThatThrowsOnOneThreadLeavesTheThreadCount) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(2);
+  const RowOperation failing{"failing", [](const at::Tensor& x) {
+                               XRUN_CHECK(at::get_num_threads() == 2, "one thread");
+                               return x;
+                             }};
+  EXPECT_EQ(error_of([&] { find_dependent_rows({failing}); }), "one thread");
+  EXPECT_EQ(at::get_num_threads(), 2);
+  at::set_num_threads(threads);
 }
 
 TEST(RowProbe, TheNoticeIsRemembered) {

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
 
@@ -189,9 +190,22 @@ TEST(VarlenAttention, ALongSegmentHasTheSameBitsAloneAndBesideShortOnes) {
 
 TEST(VarlenAttention, RefusesBoundariesThatDoNotCoverThePack) {
   const at::Tensor q = random_tensor({4, 2, 8}, 1);
-  EXPECT_THROW(varlen_attention(q, q, q, {{0, 3}}, 1.0), Error);
-  EXPECT_THROW(varlen_attention(q, q, q, {{0, 3, 2, 4}}, 1.0), Error);
-  EXPECT_THROW(varlen_attention(q, random_tensor({4, 3, 8}, 2), q, {{0, 4}}, 1.0), Error);
+  EXPECT_EQ(error_of([&] {
+              varlen_attention(q, q, q, {{0, 3}}, 1.0);
+            }),
+            "varlen_attention: cu_seqlens[1] is 3, wanted 4, the number of rows");
+  EXPECT_EQ(
+      error_of([&] {
+        varlen_attention(q, q, q, {{0, 3, 2, 4}}, 1.0);
+      }),
+      "varlen_attention: cu_seqlens[2] is 2, wanted a number from 3, the boundary before it, to "
+      "4, the number of rows");
+  EXPECT_EQ(
+      error_of([&] {
+        varlen_attention(q, random_tensor({4, 3, 8}, 2), q, {{0, 4}}, 1.0);
+      }),
+      "varlen_attention: q is [4, 2, 8], k [4, 3, 8], v [4, 2, 8]; wanted q [T, H, K] and k, v "
+      "[T, J, K] with J dividing H and K above 0");
   EXPECT_EQ(
       varlen_attention(q.narrow(0, 0, 0), q.narrow(0, 0, 0), q.narrow(0, 0, 0), {{0}}, 1.0).size(0),
       0);

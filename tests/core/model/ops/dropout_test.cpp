@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "tests/error_of.h"
 
 namespace xrun::dropout_test {
 
@@ -36,9 +37,11 @@ TEST(DropoutMask, DependsOnKeyAndIndexOnly) {
 
 TEST(DropoutMask, RefusesARateOutOfRangeAndATypeWithoutFractions) {
   for (const double rate : {-0.1, 1.0, std::nan("")}) {
-    EXPECT_THROW(dropout_mask(at::zeros({3}), 5, rate), Error) << rate;
+    EXPECT_EQ(error_of([&] { dropout_mask(at::zeros({3}), 5, rate); }),
+              fmt::format("dropout_mask: rate is {}, wanted 0 or more and below 1", rate));
   }
-  EXPECT_THROW(dropout_mask(at::zeros({3}, at::kLong), 5, 0.5), Error);
+  EXPECT_EQ(error_of([&] { dropout_mask(at::zeros({3}, at::kLong), 5, 0.5); }),
+            "dropout_mask: like is Long, wanted a floating type");
 }
 
 }  // namespace xrun::dropout_test

@@ -144,7 +144,8 @@ TEST_F(Gguf, RefusesOtherFilesAndVersions) {
   expect_error(Bytes().raw("PK\x03\x04 a zip file"), "does not begin with \"GGUF\"");
   expect_error(Bytes::header(0, 0, 1), "GGUF version 1 is not supported; supported: 2 and 3");
   expect_error(Bytes::header(0, 0, 0x03000000), "big-endian");
-  EXPECT_THROW(GgufFile("/nowhere/a.gguf"), Error);
+  EXPECT_EQ(error_of([] { GgufFile("/nowhere/a.gguf"); }),
+            "/nowhere/a.gguf: cannot be opened: No such file or directory");
 }
 
 TEST_F(Gguf, RefusesCountsAndLengthsBeyondTheFile) {

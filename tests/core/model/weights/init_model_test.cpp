@@ -13,6 +13,7 @@
 #include "core/model/weights/export.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/model/load_model.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::init_model_test {
@@ -166,10 +167,14 @@ TEST_F(InitModelTest, AnExportIsTheSameModel) {
 TEST_F(InitModelTest, AnExportNeverReplacesItsSourceOrAForeignFolder) {
   init_model(root_ / "a", {});
   const auto model = load_model(root_ / "a", at::kFloat, false);
-  EXPECT_THROW(export_model(model->exported(), root_ / "a", root_ / "a"), Error);
+  EXPECT_EQ(error_of([&] { export_model(model->exported(), root_ / "a", root_ / "a"); }),
+            (root_ / "a").string() +
+                ": the export would replace the folder that the model came from; name another");
   make_dirs(root_ / "home");
   write_file_atomic(root_ / "home/letter.txt", "dear");
-  EXPECT_THROW(export_model(model->exported(), root_ / "a", root_ / "home"), Error);
+  EXPECT_EQ(error_of([&] { export_model(model->exported(), root_ / "a", root_ / "home"); }),
+            (root_ / "home").string() +
+                ": already exists and is not empty; name another folder or remove it");
   EXPECT_EQ(read_file(root_ / "home/letter.txt"), "dear");
 }
 
@@ -180,7 +185,10 @@ TEST_F(InitModelTest, AFailedExportKeepsTheEarlierOne) {
   const std::string before = read_file(root_ / "out/model.safetensors");
   for (const char* operation : {"write", "fsync", "rename"}) {
     set_file_fault(operation, 2);
-    EXPECT_THROW(export_model(model->exported(at::kBFloat16), root_ / "a", root_ / "out"), Error)
+    EXPECT_NE(error_of([&] {
+                export_model(model->exported(at::kBFloat16), root_ / "a", root_ / "out");
+              }).find("No space left on device; free some space"),
+              std::string::npos)
         << operation;
     set_file_fault("", 0);
     EXPECT_EQ(read_file(root_ / "out/model.safetensors"), before) << operation;

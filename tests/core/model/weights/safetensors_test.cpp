@@ -14,6 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/file_fault.h"
 #include "core/base/philox.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::safetensors_test {
@@ -180,9 +181,13 @@ TEST_F(SafetensorsTest, SlowNoMutationOfAFileCrashes) {
 }
 
 TEST_F(SafetensorsTest, RefusesARepeatedNameAndSurvivesAFullDisk) {
-  EXPECT_THROW(write_safetensors(path(), {{"a", at::ones({1})}, {"a", at::ones({1})}}), Error);
+  EXPECT_EQ(error_of([&] {
+              write_safetensors(path(), {{"a", at::ones({1})}, {"a", at::ones({1})}});
+            }),
+            path().string() + ": two tensors to be written have the name 'a'");
   set_file_fault("write", 1);
-  EXPECT_THROW(write_safetensors(path(), some_tensors()), Error);
+  EXPECT_EQ(error_of([&] { write_safetensors(path(), some_tensors()); }),
+            path().string() + ": cannot be written: No space left on device; free some space");
   set_file_fault("", 0);
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 
 namespace xrun::run_record_test {
 namespace {
@@ -75,12 +76,21 @@ TEST(ProfileSum, AddsUpLinesThatReadTheSame) {
 
 TEST(ProfileSum, RefusesANonProfile) {
   const Json good = profile(line(3, "a()", 1));
-  for (const char* text :
-       {"{}", "[]", "{\"lines\":7,\"seconds\":1}", "{\"lines\":[7],\"seconds\":1}",
-        "{\"lines\":[],\"seconds\":\"x\"}", "{\"lines\":[],\"seconds\":-1}",
-        "{\"seconds\":1,\"lines\":[{\"file\":\"a\",\"line\":1,\"text\":\"\",\"calls\":9e18,"
-        "\"own_s\":0,\"total_s\":0,\"allocated_bytes\":0,\"kept_bytes\":0}]}"}) {
-    EXPECT_THROW(add_profiles(parse_json(text, "profile.json"), good), Error) << text;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{}", "has no key \"lines\""},
+      {"[]", "has no key \"lines\""},
+      {"{\"lines\":7,\"seconds\":1}", "is integer (7), wanted an array"},
+      {"{\"lines\":[7],\"seconds\":1}", "has no key \"file\""},
+      {"{\"lines\":[],\"seconds\":\"x\"}", "is string (\"x\"), wanted a number"},
+      {"{\"lines\":[],\"seconds\":-1}", "seconds is -1, wanted seconds"},
+      {"{\"seconds\":1,\"lines\":[{\"file\":\"a\",\"line\":1,\"text\":\"\",\"calls\":9e18,"
+       "\"own_s\":0,\"total_s\":0,\"allocated_bytes\":0,\"kept_bytes\":0}]}",
+       "is number (9e+18), wanted an integer"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_EQ(error_of([&, &text = text] { add_profiles(parse_json(text, "profile.json"), good); }),
+              message)
+        << text;
   }
 }
 

@@ -109,12 +109,19 @@ TEST_F(TokenizerJson, AddedTokensMustAgreeWithTheVocabulary) {
 TEST_F(TokenizerJson, BrokenJsonIsReportedWithLineAndColumn) {
   write("tokenizer.json", "{\n  \"model\": {,}\n}");
   EXPECT_EQ(failure().substr(0, 24), "DIR/tokenizer.json:2:13:");
-  write("tokenizer.json", "[]");
-  EXPECT_NE(failure(), "");
   write("tokenizer.json", "");
-  EXPECT_NE(failure(), "");
+  EXPECT_EQ(failure(), "DIR/tokenizer.json:1:1: is not valid JSON: the text ends inside a value");
   write("tokenizer.json", "{}");
   EXPECT_EQ(failure(), "DIR/tokenizer.json: the key \"model\" is missing");
+}
+
+TEST_F(TokenizerJson, AFileOrAModelThatIsNotAnObjectIsNamed) {
+  write("tokenizer.json", "[]");
+  EXPECT_EQ(failure(), "DIR/tokenizer.json: got array, wanted an object");
+  write("tokenizer.json", "7");
+  EXPECT_EQ(failure(), "DIR/tokenizer.json: got integer, wanted an object");
+  write("tokenizer.json", R"({"model": [1]})");
+  EXPECT_EQ(failure(), "DIR/tokenizer.json: model: got array, wanted an object");
 }
 
 TEST_F(TokenizerJson, AMissingUnknownTokenIsAnErrorWhenATextNeedsIt) {

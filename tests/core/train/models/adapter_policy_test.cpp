@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/model/weights/adapter_files.h"
 #include "tests/core/train/trained.h"
+#include "tests/error_of.h"
 
 namespace xrun::adapter_policy_test {
 namespace {
@@ -142,7 +143,10 @@ TEST_F(AdapterPolicyTest, AnExportHasMergedWeightsAndTheAdapter) {
 TEST_F(AdapterPolicyTest, AnAdapterThatDoesNotFitIsRefusedBeforeWeightsLoad) {
   PolicyOptions options = lora();
   options.lora->targets = {"c_attn"};
-  EXPECT_THROW(Policy::open(folder_.model(), options), UsageError);
+  EXPECT_EQ(
+      message_of<UsageError>([&] { Policy::open(folder_.model(), options); }),
+      "lora.targets: no linear map of the blocks is called 'c_attn'; there are q_proj, k_proj, "
+      "v_proj, o_proj, gate_proj, up_proj, down_proj, or \"all\" for all of them");
   Trained t = open(lora());
   t.policy->export_to(folder_.path() / "hf");
   try {

@@ -17,6 +17,7 @@
 #include "core/train/models/reference.h"
 #include "core/train/step.h"
 #include "tests/core/train/tiny_pairs.h"
+#include "tests/error_of.h"
 #include "tests/tree.h"
 
 namespace xrun::policy_test {
@@ -233,7 +234,10 @@ TEST(Policy, ATokenizerWithMoreIdsThanTheEmbeddingIsRefused) {
   }
 }
 
-TEST(Policy, NeedsAModelFolder) { EXPECT_THROW(Policy::open("/nonexistent/model"), Error); }
+TEST(Policy, NeedsAModelFolder) {
+  EXPECT_EQ(error_of([] { Policy::open("/nonexistent/model"); }),
+            "/nonexistent/model: there is no such model folder");
+}
 
 TEST(Policy, LoadsNothingBeforeTheFirstForward) {
   TinyFolder folder;
@@ -250,7 +254,9 @@ TEST(Policy, LoadsNothingBeforeTheFirstForward) {
 TEST(Policy, AMissingTokenizerIsNamedAtFirstUse) {
   TinyFolder folder;
   const auto policy = Policy::open(folder.model());
-  EXPECT_THROW(policy->tokenizer(), Error);
+  EXPECT_EQ(error_of([&] { policy->tokenizer(); }),
+            folder.model().string() +
+                ": there is no tokenizer in this folder; copy the model's tokenizer.json into it");
 }
 
 }  // namespace

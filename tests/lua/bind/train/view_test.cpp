@@ -2,6 +2,7 @@
 
 #include "core/data/rows/row_fields.h"
 #include "lua/state/doc.h"
+#include "tests/error_of.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::view_test {
@@ -65,7 +66,11 @@ TEST_F(ViewBinding, AnExtraColumnMayNotHaveTheNameOfABatchField) {
     }
     RowSettings settings;
     settings.keep = {entry.name.substr(end + 1)};
-    EXPECT_THROW(RowFields(RowKind::kChat, {"messages"}, settings), UsageError) << entry.name;
+    EXPECT_NE(message_of<UsageError>([&] {
+                RowFields(RowKind::kChat, {"messages"}, settings);
+              }).find("which is a field of every batch"),
+              std::string::npos)
+        << entry.name;
     ++names;
   }
   EXPECT_GE(names, 15);
@@ -182,7 +187,8 @@ TEST_F(ViewBinding, AWrongReturnPointsIntoTheObjective) {
               "  adamw:step(batch, bad)\nend\n",
           "r", {.resume = true, .force = true});
   has(none,
-      "test.lua:17: the objective returned nothing (nil), wanted a tensor with one loss per pair, or "
+      "test.lua:17: the objective returned nothing (nil), wanted a tensor with one loss per pair, "
+      "or "
       "a table of losses by unit; it has to end with `return` and the losses");
   const std::string several = objective(
       "3\nend\nbad = function(p)\n  if p then return 3 end\n"
