@@ -1,5 +1,6 @@
 // slope = (S(x + h v) - S(x - h v)) / 2h  with S = sum_i w_i loss_i and v in the log-probs of one
-// row. A loss is rounded as a number of at least 1 is, so the slope is known to within
+// row. Rounding errors are taken to be at least those of a loss of 1, so the slope is known to
+// within
 // noise = sum_i w_i eps max(1, |loss_i|) k / 2h  over the losses that v moves.
 
 #include "core/train/objective_check.h"
@@ -49,7 +50,7 @@ WeightedLosses weighted_losses(const ObjectiveResult& result, const MicroBatch& 
   return {at::cat(losses), at::cat(weights)};
 }
 
-// The row of the data that each loss belongs to if one of the losses is NaN; else empty.
+// Returns the data row of each loss if one of the losses is NaN, else nothing.
 std::vector<int64_t> rows_of_losses(const ObjectiveResult& result, const MicroBatch& micro) {
   std::vector<int64_t> rows;
   bool some = false;
@@ -73,7 +74,7 @@ double noise_of(double loss, double weight, double h, bool narrow) {
   return std::fabs(weight) * kRoundings * eps * std::max(1.0, std::fabs(loss)) / (2 * h);
 }
 
-// A loss that is NaN on both sides counts only if it is `own`'s.
+// A loss that is NaN on both sides counts only if own(i), that is, if it belongs to the moved row.
 Slope slope_between(const WeightedLosses& above, const WeightedLosses& below,
                     const std::function<bool(int64_t i)>& own, double h, bool narrow) {
   const at::Tensor a = above.losses.contiguous(), b = below.losses.contiguous();
