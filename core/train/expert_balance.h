@@ -41,8 +41,7 @@ class ExpertBalance {
   std::string message() const;
   void take(const std::vector<std::string>& messages);
 
-  // Adds train/moe/*, and perf/moe_counted if count() made forwards. Adds nothing if nothing was
-  // routed.
+  // Adds train/moe/*, and perf/moe_counted if count() made forwards; nothing if nothing was routed.
   void report(Metrics& metrics) const;
 
  private:

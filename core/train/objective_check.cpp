@@ -1,6 +1,5 @@
 // slope = (S(x + h v) - S(x - h v)) / 2h  with S = sum_i w_i loss_i and v in the log-probs of one
-// row. Rounding errors are taken to be at least those of a loss of 1, so the slope is known to
-// within
+// row. Rounding is taken to be at least that of a loss of 1, so the slope is known to within
 // noise = sum_i w_i eps max(1, |loss_i|) k / 2h  over the losses that v moves.
 
 #include "core/train/objective_check.h"

@@ -37,7 +37,7 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                                      const PolicyOptions& options) {
   const bool is_trained_on = is_adapter(dir);
   const std::filesystem::path base = is_trained_on ? resolve_base_model(dir) : dir;
-  // The constructor is private: a reference needs shared_from_this().
+  // The constructor is private, since a reference needs shared_from_this().
   std::shared_ptr<Policy> policy(new Policy(base, options));
   const ModelConfig config = read_model_config(base);
   // From config.json: data are tokenised and checked before any weight is read.
@@ -230,7 +230,7 @@ at::Tensor Policy::own_score(const View& view, const ScoreWeight& weight) {
 
 std::vector<Parameter>& Policy::parameters() { return model().trained_parameters(); }
 
-// An adapter's factors are small, and are read by others than the model.
+// An adapter's factors are small, and not only the model reads them.
 bool Policy::await_before_reading(const std::shared_ptr<IncomingWeights>& incoming) {
   if (model().adapter()) return false;
   model().add_incoming(incoming);

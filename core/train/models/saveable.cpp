@@ -1,4 +1,4 @@
-// A range of a tensor that can only be read whole is cut from it.
+// If a source reads only whole tensors, a range is cut from the whole.
 
 #include "core/train/models/saveable.h"
 
