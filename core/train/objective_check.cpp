@@ -277,8 +277,13 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
 
 std::string non_separable_row(MicroBatch& micro, const Objective& objective,
                               const LogprobLeaves& leaves) {
+  const RandomScope random;
   const at::AutoGradMode gradients_on(true);  // otherwise the objective does not read the leaves
-  const ObjectiveResult before = objective(micro);
+  const auto result_now = [&] {
+    at::manual_seed(0);  // other draws would change losses, too
+    return objective(micro);
+  };
+  const ObjectiveResult before = result_now();
   if (before.losses.size() != 1) return "";
   // With losses of two units it is unclear which unit separates, so nothing is claimed.
   const Unit unit = before.losses.front().first;
@@ -287,7 +292,7 @@ std::string non_separable_row(MicroBatch& micro, const Objective& objective,
   const std::vector<double> was = losses_of(before);
   const std::vector<double> now = [&] {
     const MovedLeaves moved(leaves(micro), moves(unit_of));
-    return losses_of(objective(micro));
+    return losses_of(result_now());
   }();
   // Only odd units were moved: an even one that changed depends on another unit.
   for (size_t u = 0; u < was.size(); u += 2) {
