@@ -266,7 +266,7 @@ std::vector<TensorRange> AdamW::ranges() const {
 
 Json AdamW::state() const {
   XRUN_CHECK(!weights_ || !weights_->updating(),
-             "an error stopped the optimizer within an update, which cannot be saved");
+             "cannot save the optimizer: an error stopped it in the middle of an update");
   Json counts = Json::object();
   if (weights_ && weights_->has_moments()) {
     for (size_t i = 0; i < weights_->counts().size(); ++i) {
