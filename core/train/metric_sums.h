@@ -58,9 +58,9 @@ class MetricSums {
   };
   // Reads everything from the device once. `loss` comes first, then metrics in the order first
   // seen, each followed by <name>/<source> for the sources of a mixture if it has one value per
-  // unit. A metric whose weights sum to 0 is left out. `extra` is a 0-dim tensor that is read
-  // along; it may be undefined. `note` goes to every rank beside the sums. With ranks every rank
-  // makes the call, even without a micro-batch.
+  // unit and came without weights. A metric whose weights sum to 0 is left out. `extra` is a 0-dim
+  // tensor that is read along; it may be undefined. `note` goes to every rank beside the sums. With
+  // ranks every rank makes the call, even without a micro-batch.
   ReadSums read(const at::Tensor& extra = {}, Ranks* ranks = nullptr,
                 const std::string& note = {}) const;
 

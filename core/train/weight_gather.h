@@ -1,5 +1,6 @@
 #pragma once
-// Pending gathers of flat buckets in a queue, oldest first, and the weights that arrive by them.
+// Pending gathers of flat buckets in a queue, oldest first, and the updated weights that they
+// bring.
 
 #include <ATen/core/Tensor.h>
 

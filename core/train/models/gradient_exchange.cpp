@@ -1,6 +1,6 @@
 // A rank sends one piece of a bucket to each owner: a flag per tensor of the owner's range, 1 if
-// the rank has a gradient of it, then the values of the range. Buckets are launched from the last
-// bucket to the first, the order in which a backward ends, on every rank.
+// the rank has a gradient of it, then the values of the range. On every rank buckets are launched
+// from the last to the first, the order in which a backward finishes them.
 
 #include "core/train/models/gradient_exchange.h"
 
@@ -94,7 +94,7 @@ void GradientExchange::begin_exchange(const ExchangedItems& items) {
   XRUN_CHECK(!open_, "a gradient exchange started before the previous one ended");
   items_ = items;
   open_ = true;
-  // Otherwise each rank adds up its own items first.
+  // If not exact, each rank first adds up its own items.
   exchanges_ = options_.exact || items.last;
   // The last round may have fewer items, but ranks that had earlier ones still hold sums.
   senders_ = std::max(senders_, items.count);
