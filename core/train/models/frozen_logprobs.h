@@ -44,8 +44,8 @@ struct FrozenSource {
 // Tokens of a canonical pack for batches of at most max_tokens; 0: unknown.
 int64_t canonical_tokens(int64_t max_tokens);
 
-// Returns the key of a sidecar of values of frozen weights: weights, data, tokens of a canonical
-// pack, types, threads, device, processor, head_mb and versions.
+// Returns the key of a sidecar for values of frozen weights. It covers weights, data, tokens of a
+// canonical pack, types, threads, device, processor, head_mb and versions.
 //   format  raised when the same key would give other values
 SidecarKey frozen_key(const std::string& name, int64_t format, const FrozenSource& source,
                       const std::string& data_key, int64_t pack_tokens);

@@ -113,11 +113,12 @@ class FrozenModel : public LogprobSource {
   // For distillation, without gradient. `tokens` are those of tokens_of(), of this model or of
   // another one with its vocabulary. Throw Error for a sequence longer than this model reads.
   // Hidden states of their rows, [R, D], and the weight of the vocabulary projection for them,
-  // [V, D]. Under kHidden only that weight is loaded once all rows are stored.
+  // [V, D]. Under kHidden, once all rows are stored, only that weight is loaded.
   at::Tensor row_hidden(MicroBatch& micro, const CompanionPack& tokens);
   at::Tensor head_weight();
-  // Log-prob of the target, log-sum-exp and k columns of the same rows, [R] and [R, k]: those of
-  // the row's chunk (chunk_columns.h). Throws Error if kTopColumns stores fewer than k.
+  // Log-prob of the target, log-sum-exp and k columns of the same rows, [R] and [R, k]. The columns
+  // are those of the row's chunk (chunk_columns.h). Throws Error if kTopColumns stores fewer than
+  // k.
   struct ColumnOptions {
     int64_t k = 0;  // 0: no columns
     double temperature = 1;
