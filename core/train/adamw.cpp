@@ -56,8 +56,8 @@ kernels::AdamWFactors factors_of(const AdamWOptions& o, double lr, double clip, 
   return f;
 }
 
-// The sum of squares of each gradient on the CPU: its slices are added in their order, so it has
-// the same bits on any number of threads.
+// Returns the sum of squares of all gradients. The slices of each are added in order, so the bits
+// are the same on any number of threads.
 double cpu_sum_of_squares(const std::vector<at::Tensor>& gradients) {
   std::vector<double> sums(gradients.size());
   std::vector<GradientSlice> slices;
@@ -153,7 +153,7 @@ std::string AdamW::short_run_text(int64_t total_steps) const {
       count_text(warmup), count_text(total_steps), lr(total_steps - 1, total_steps), options_.lr);
 }
 
-// Late, because weights load at the first forward; a dry run never makes it.
+// Made late, because weights load at the first forward; a dry run never makes it.
 AdamWState& AdamW::state_of_weights() {
   if (!weights_) weights_ = std::make_unique<AdamWState>(trainables_, dist_);
   return *weights_;
@@ -266,7 +266,7 @@ std::vector<TensorRange> AdamW::ranges() const {
 
 Json AdamW::state() const {
   XRUN_CHECK(!weights_ || !weights_->updating(),
-             "an error stopped the optimizer within an update, which cannot be saved");
+             "cannot save the optimizer: an error stopped it in the middle of an update");
   Json counts = Json::object();
   if (weights_ && weights_->has_moments()) {
     for (size_t i = 0; i < weights_->counts().size(); ++i) {

@@ -20,7 +20,7 @@ class Ema;
 
 enum class Schedule { kConstant, kLinear, kCosine };
 
-// Returns the schedule of a name. Throws Error with the names otherwise.
+// Returns the schedule of this name. Throws UsageError that lists the names if there is none.
 Schedule schedule_of(std::string_view name);
 
 // Returns the number of warm-up steps: `warmup` itself if it is at least 1, otherwise that share of
@@ -29,7 +29,7 @@ int64_t warmup_steps(double warmup, int64_t total_steps);
 
 // Returns the factor of update k = 0, 1, ..., total_steps - 1, as in transformers'
 // get_{constant,linear,cosine}_schedule_with_warmup: k / warm-up steps during the warm-up (its
-// first update has factor 0), then 1, or falling to 0 at total_steps.
+// first update has factor 0), then 1 if constant, otherwise falling to 0 at total_steps.
 double schedule_factor(Schedule schedule, int64_t k, int64_t warmup, int64_t total_steps);
 
 struct AdamWOptions {
@@ -47,12 +47,12 @@ struct AdamWOptions {
 // decay, no moment, no count. Not thread-safe.
 //
 // With ranks, all of them make the same calls in the same order; those marked "collective" wait for
-// the others. A step is begin_exchange, backward, end_exchange for the items that the ranks compute
-// at a time, then grad_norm and update. A rank holds moments for its own ranges of the weights
-// (core/dist/flat_index.h).
+// the others. A step calls begin_exchange, backward and end_exchange for the items that the ranks
+// compute at a time, until none is left, then grad_norm and update. A rank holds moments for its
+// own ranges of the weights (core/dist/flat_index.h).
 class AdamW : public Saveable {
  public:
-  // Loads nothing. Throws Error that names an option out of range.
+  // Loads nothing. Throws UsageError that names an option out of range.
   AdamW(std::vector<std::shared_ptr<Trainable>> trainables, AdamWOptions options,
         DistOptions dist = {});
   ~AdamW() override;
@@ -64,11 +64,12 @@ class AdamW : public Saveable {
 
   // Returns the learning rate of update `step` of `total_steps`.
   double lr(int64_t step, int64_t total_steps) const;
-  // Says how far the learning rate rises if the warmup is not shorter than the run; "" if it is.
+  // Returns a notice of how far the learning rate rises if the warm-up is as long as the run or
+  // longer; "" if it is shorter.
   std::string short_run_text(int64_t total_steps) const;
 
-  // Around the items that the ranks compute at a time. In one process they are optional, and make
-  // the gradient of an item of several backwards be summed by itself before it is added to that of
+  // Enclose the backwards of the items that the ranks compute at a time. In one process they are
+  // optional: they sum the gradient of an item of several backwards before it is added to that of
   // earlier items. end_exchange is collective.
   void begin_exchange(const ExchangedItems& items);
   void end_exchange();
@@ -88,31 +89,31 @@ class AdamW : public Saveable {
 
   // Frees every gradient.
   void clear_gradients();
-  // Returns every gradient by weight, whole and in a fixed order; those of several ranks are copies
-  // of the sum. Collective.
+  // Returns the gradient of every weight that has one, whole, in a fixed order. With ranks they are
+  // copies of the sums. Collective.
   std::vector<NamedTensor> gradients();
 
-  // exp_avg.<name> and exp_avg_sq.<name>; empty before the first update. Whole in one process and
-  // at level 0, in ranges otherwise.
+  // The moments exp_avg.<name> and exp_avg_sq.<name>: tensors() in one process and at level 0,
+  // ranges() otherwise. Empty before the first update.
   std::vector<NamedTensor> tensors() const override;
   std::vector<TensorRange> ranges() const override;
   Json state() const override;
   void restore(const TensorSource& tensor, const Json& state) override;
-  // The averages that are in use give the weights back.
+  // Also puts the weights back where an average is in use.
   void abandon_shared() override;
   bool average_in_use() const override;
   void share_again() override;
 
  private:
-  friend class Ema;  // which lives in ranges of the same weights
+  friend class Ema;  // its averages are in the ranges of the moments
 
-  AdamWState& state_of_weights();  // makes it, which loads the weights
+  AdamWState& state_of_weights();  // loads the weights at the first call
 
   std::vector<std::shared_ptr<Trainable>> trainables_;
   AdamWOptions options_;
   DistOptions dist_;
   std::unique_ptr<AdamWState> weights_;  // null before the first update or exchange
-  // Gradients of the items before the open one, by weight.
+  // Weights, each with its gradient from the items before the open one.
   std::vector<std::pair<at::Tensor, at::Tensor>> earlier_;
   std::vector<std::weak_ptr<Ema>> averages_;
   int64_t update_count_ = 0;

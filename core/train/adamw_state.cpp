@@ -107,7 +107,7 @@ void AdamWState::find_held_pieces() {
     const int64_t range = held_.begin(flat.bucket, holder_);
     const int64_t begin = std::max(flat.offset, range);
     const int64_t end = std::min(flat.offset + flat.elements, held_.end(flat.bucket, holder_));
-    if (begin >= end) continue;  // outside of this rank's range
+    if (begin >= end) continue;  // outside this rank's range
     pieces_.push_back({t, flat.bucket, begin - flat.offset, end - begin, begin - range});
     // Throws now, not at the first step, if the rank holds another range of the weight.
     flat_weight(t, begin - flat.offset, end - begin);

@@ -18,8 +18,8 @@
 
 namespace xrun {
 
-// Gradients are those of the weights in one process, and of the exchange with ranks. Not
-// thread-safe; functions marked "collective" are called by all ranks.
+// In one process the gradients are those of the weights; with ranks they are the sums of the
+// exchange. Not thread-safe. Functions marked "collective" are called by all ranks.
 class AdamWState {
  public:
   // Loads the weights. Throws Error that names one that is not an fp32 leaf.
@@ -36,11 +36,13 @@ class AdamWState {
   // knows which weights have a gradient. Collective.
   double squares();
 
-  // The factors of a weight, given its count of updates with this one and its dimensions.
+  // Returns the factors of a weight, given its count of updates, this one included, and its number
+  // of dimensions.
   using Factors = std::function<kernels::AdamWFactors(int64_t count, int64_t dims)>;
   // Updates the weights that have a gradient, on every rank. Collective.
   void update(const Factors& factors);
-  // True from the first changed weight of an update to end_update(), also after an error between.
+  // True from the first changed weight of an update to end_update(); stays true after an error
+  // between.
   bool updating() const { return updating_; }
   void end_update() { updating_ = false; }
 
@@ -48,29 +50,29 @@ class AdamWState {
   std::vector<NamedTensor> gradients();
   void clear_gradients();
 
-  // State of the weights, in flat buffers for the ranges of the moments: a buffer for each bucket.
+  // State in the form of the moments: one flat buffer per bucket, for the ranges that this rank
+  // holds.
   using Buffers = std::vector<at::Tensor>;
   Buffers zeros() const;
   // Calls f(weight, state) for each range of a weight held here, both flat, in their own storage.
   using EachRange = std::function<void(const at::Tensor& weight, const at::Tensor& state)>;
   void each(const Buffers& state, const EachRange& f) const;
-  // Sends this rank's ranges of the weights to the others, after they changed; those of a model
+  // Sends this rank's ranges of the weights to the others after a change. Those that a model awaits
   // arrive while its next forward runs. Does nothing in one process, at level 0 and for weights in
   // ranges. Collective.
   void share_weights();
   // Drops all collectives that are under way (Saveable::abandon_shared).
   void abandon_shared();
-  // Sends the ranges of the weights as share_weights() does, and waits for those of the others.
-  // Collective.
+  // Calls share_weights() and waits for the ranges of the other ranks. Collective.
   void share_again();
 
   // Saved state: buffers by the prefix of their tensors' names.
   using NamedBuffers = std::vector<std::pair<std::string, const Buffers*>>;
-  std::vector<NamedTensor> tensors(const NamedBuffers& of) const;  // of one process or level 0
-  std::vector<TensorRange> ranges(const NamedBuffers& of) const;   // of ranks from level 1 on
+  std::vector<NamedTensor> tensors(const NamedBuffers& of) const;  // in one process or at level 0
+  std::vector<TensorRange> ranges(const NamedBuffers& of) const;   // with ranks, from level 1 on
   void restore(const TensorSource& saved, const NamedBuffers& into);
   NamedBuffers moments() const;  // no buffers before the first update
-  // The updates of each weight, by the name in the checkpoint.
+  // The weights, named as in the checkpoint, and the number of updates of each.
   const std::vector<FlatTensor>& weights() const { return index_.tensors(); }
   std::vector<int64_t>& counts() { return counts_; }
   const std::vector<int64_t>& counts() const { return counts_; }
@@ -84,7 +86,7 @@ class AdamWState {
   };
   void find_held_pieces();                          // fills pieces_
   at::Tensor gradient_of(const HeldRange& held);    // flat
-  std::vector<double> own_sums_of_squares() const;  // -1 for weights without a gradient
+  std::vector<double> own_sums_of_squares() const;  // by slice; -1: no gradient
   at::Tensor flat_weight(int64_t tensor, int64_t begin, int64_t size) const;
   void gather_gradients();  // level 0: the sums of all ranks
   void gather_weights();    // after an update of a rank's own ranges
@@ -112,7 +114,7 @@ class AdamWState {
   std::vector<at::Tensor> whole_;              // [buckets] gathered gradients of level 0
   Buffers exp_avg_, exp_avg_sq_;               // [buckets] fp32
   std::vector<int64_t> counts_;                // [tensors]
-  std::vector<bool> has_gradient_;             // [tensors], of all ranks, as of squares()
+  std::vector<bool> has_gradient_;             // [tensors], on any rank; set by squares()
   bool updating_ = false;
 };
 

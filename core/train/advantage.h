@@ -13,9 +13,9 @@ struct AdvantageOptions {
   double eps = 1e-6;
 };
 
-// Returns one advantage per rollout, in the type of `reward` and on its device: its reward minus
-// its group's baseline, the mean of the group (GRPO; Shao et al. 2024, section 4.1.1) or of the
-// others in it (RLOO; Ahmadian et al. 2024, eq. 8). Without scale it is Dr. GRPO (Liu et al. 2025).
+// Returns one advantage per rollout: its reward minus a baseline, the mean of its group (GRPO; Shao
+// et al. 2024, section 4.1.1) or of the others in the group (RLOO; Ahmadian et al. 2024, eq. 8).
+// Without scale this is Dr. GRPO (Liu et al. 2025). The result has the type and device of `reward`.
 //   reward  [N] floating point or whole numbers, which give float32
 //   group   [N] int64, the prompt a rollout belongs to; groups may differ in size and interleave
 // A group whose rewards are all equal, or of one rollout, gives exact zeros, never NaN. Computed in

@@ -10,13 +10,12 @@
 
 namespace xrun {
 
-// Work on runs of elements, of the same total for each thread. A run is passed as it is or in
-// parts.
+// Divides runs among threads so that all get about the same number of elements.
 class ElementRuns {
  public:
   void add(int64_t size) { ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size); }
 
-  // Calls f(run, begin, end) for parts [begin, end) of all runs.
+  // Calls f(run, begin, end) for parts [begin, end) that cover all runs.
   template <typename F>
   void each_part(const F& f) const {
     if (ends_.empty()) return;
@@ -32,7 +31,7 @@ class ElementRuns {
     if (ends_.empty()) return;
     at::parallel_for(0, ends_.back(), kThreadElements, [&](int64_t begin, int64_t end) {
       for (size_t i = first_after(begin); i < ends_.size() && start(i) < end; ++i) {
-        // A run that began before belongs to another thread.
+        // A run that began earlier belongs to another thread.
         if (start(i) >= begin) f(i);
       }
     });

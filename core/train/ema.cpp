@@ -66,7 +66,7 @@ void Ema::swap() {
   const at::NoGradGuard no_grad;
   AdamWState& weights = adamw_->state_of_weights();
   swap_ranges(weights);
-  // Each rank has exchanged its own ranges alone.
+  // So far each rank has swapped only its own ranges.
   weights.share_weights();
   for (const auto& trainable : adamw_->trainables()) trainable->weights_averaged(in_use_);
 }

@@ -15,16 +15,17 @@ namespace xrun {
 class AdamW;
 class AdamWState;
 
-// average = decay * average + (1 - decay) * weight after each update, from the weights before the
-// first update on, in fp32. A rank holds it for its own ranges of the weights, as AdamW's moments:
-// 1/n of it from level 1 on. The same bits on any number of ranks and threads. Not thread-safe.
+// After each update, average = decay * average + (1 - decay) * weight, in fp32. It starts at the
+// weights before the first update. As with AdamW's moments, a rank holds the average of its own
+// ranges of the weights: 1/n of it from level 1 on. The same bits on any number of ranks and
+// threads. Not thread-safe.
 class Ema : public Saveable, public std::enable_shared_from_this<Ema> {
  public:
   // Follows the updates of `adamw` while it lives. Throws UsageError unless 0 <= decay < 1.
   static std::shared_ptr<Ema> of(std::shared_ptr<AdamW> adamw, double decay);
 
   double decay() const { return decay_; }
-  int64_t update_count() const { return updates_; }  // that it has followed
+  int64_t update_count() const { return updates_; }  // those that it has followed
 
   // Exchanges the weights and the average: models then compute and export the average, until the
   // next call puts the weights back. Meanwhile AdamW::update and state() throw Error. Does nothing
@@ -38,7 +39,7 @@ class Ema : public Saveable, public std::enable_shared_from_this<Ema> {
   void before_update(const AdamWState& weights);
   void after_update(const AdamWState& weights);
 
-  // ema.<name>; empty before the first update.
+  // The average as ema.<name>; empty before the first update.
   std::vector<NamedTensor> tensors() const override;
   std::vector<TensorRange> ranges() const override;
   Json state() const override;
@@ -51,7 +52,7 @@ class Ema : public Saveable, public std::enable_shared_from_this<Ema> {
 
   std::shared_ptr<AdamW> adamw_;
   double decay_;
-  std::vector<at::Tensor> average_;  // a buffer for each bucket of the weights; empty: none yet
+  std::vector<at::Tensor> average_;  // [buckets]; empty before the first update
   int64_t updates_ = 0;
   bool in_use_ = false;
 };

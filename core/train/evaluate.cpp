@@ -101,7 +101,7 @@ Metrics evaluate(const BatchStream& next, const Objective& objective,
     }
   });
   // Weight 0 is not an error: a recipe may switch a validation source off.
-  if (weights[Unit::kToken] == 0) return {};  // a mean needs weight
+  if (weights[Unit::kToken] == 0) return {};
   return sums.read({}, ranks).metrics;
 }
 

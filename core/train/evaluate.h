@@ -22,7 +22,7 @@ class DataSet;
 class Ranks;
 
 struct EvaluateOptions {
-  // Called before each micro-batch with the tokens of those before it; may throw.
+  // Called before each micro-batch with the number of tokens in those before it; may throw.
   std::function<void(int64_t tokens)> poll;
   const LogprobSource* policy = nullptr;  // source of logprob_<view>; null: the first one used
   uint64_t seed = 0;                      // of the run
@@ -56,7 +56,7 @@ Metrics evaluate(const DataSet& set, int64_t max_tokens, const Objective& object
                  const EvaluateOptions& options = {});
 
 // Returns log p of each token given those before it in its segment, [T]; NaN for the first token of
-// a segment. One forward without gradient. `info` tells whose data it is and the device.
+// a segment. One forward without gradient. `info` names the data and the device.
 std::vector<float> token_scores(LogprobSource& source, const PackedBatch& pack, BatchInfo info);
 
 // Puts ATen's generators (the CPU's and that of the GPU in use) back at the end of the scope, so

@@ -26,9 +26,9 @@ class ExpertBalance {
   ExpertBalance() = default;  // no policy
   explicit ExpertBalance(const AdamW& adamw);
 
-  // Counts the slots of a whole step, which every micro-batch's term needs: one forward of each
-  // without gradient and head, if there is a term and more than one micro-batch. Ranks (null: one
-  // process) share the forwards.
+  // Counts the slots of the whole step, which the term of every micro-batch needs. If there is a
+  // term and more than one micro-batch, this costs one forward of each, without gradient and head.
+  // Ranks (null: one process) share the forwards.
   void count(const std::vector<StepTerm>& terms, const std::function<void()>& poll, Ranks* ranks);
 
   // Adds the routing of a micro-batch, number `number` of the step. Returns its share of moe_aux
@@ -36,11 +36,12 @@ class ExpertBalance {
   // the policy scored nothing.
   at::Tensor share(const MicroBatch& micro, int64_t number);
 
-  // The routing of this rank's micro-batches, and what replaces it by that of all ranks.
+  // message() returns the routing of this rank's micro-batches; take() replaces it by that of all
+  // ranks.
   std::string message() const;
   void take(const std::vector<std::string>& messages);
 
-  // Adds train/moe/*, and perf/moe_counted if count() made forwards. Nothing if nothing was routed.
+  // Adds train/moe/*, and perf/moe_counted if count() made forwards; nothing if nothing was routed.
   void report(Metrics& metrics) const;
 
  private:

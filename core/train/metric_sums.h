@@ -1,6 +1,6 @@
 #pragma once
-// Weighted sums of losses and metrics over micro-batches, of all data and of each source of a
-// mixture, read from the device once.
+// Weighted sums of losses and metrics over micro-batches, in total and by source of a mixture. They
+// are read from the device once.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,8 +23,7 @@ class Ranks;
 // ranks in the order of their numbers. Not thread-safe.
 class MetricSums {
  public:
-  // Starts a micro-batch: later calls add to the one of this number, which counts over the step or
-  // evaluation.
+  // Starts a micro-batch: later calls add to it. Its number counts over the step or evaluation.
   void begin(int64_t micro) { micro_ = micro; }
 
   // Adds what an objective returned: each metric as (sum of value x weight, sum of weight), in
@@ -37,14 +36,14 @@ class MetricSums {
   void add_scored(const MicroBatch& micro, const std::vector<const LogprobSource*>& sources);
 
   // Adds the losses of a mixture's sources: loss/<source> is the loss of only the source's units,
-  // each unit's sum divided by its weight in the source. Without a mixture nothing is added.
+  // each kind of unit divided by its weight in the source. Without a mixture nothing is added.
   void add_source_losses(const ObjectiveResult& result, const MicroBatch& micro, int64_t term = 0,
                          double term_weight = 1);
 
   // Adds the weighted loss of a micro-batch, already divided: a 0-dim float64 tensor.
   void add_loss(const at::Tensor& loss);
-  // Adds the losses of a micro-batch whose units' whole weight is not known yet: the loss is then
-  // the sum over units of their weighted means.
+  // Adds the losses of a micro-batch when the total weight of each unit is not known yet. The loss
+  // is then the sum of the units' weighted means.
   void add_unit_losses(const ObjectiveResult& result, const MicroBatch& micro);
 
   struct MicroLoss {
@@ -58,10 +57,10 @@ class MetricSums {
     std::vector<std::string> notes;  // the `note` of every rank
   };
   // Reads everything from the device once. `loss` comes first, then metrics in the order first
-  // seen, each followed by <name>/<source> for the sources of a mixture that have a value for each
-  // unit; a metric whose weights sum to 0 is left out. `extra` is one more 0-dim tensor to read
-  // along (may be undefined). `note` goes to every rank beside the sums. With ranks every rank
-  // calls it, also without a micro-batch.
+  // seen, each followed by <name>/<source> for the sources of a mixture if it has one value per
+  // unit and came without weights. A metric whose weights sum to 0 is left out. `extra` is a 0-dim
+  // tensor that is read along; it may be undefined. `note` goes to every rank beside the sums. With
+  // ranks every rank makes the call, even without a micro-batch.
   ReadSums read(const at::Tensor& extra = {}, Ranks* ranks = nullptr,
                 const std::string& note = {}) const;
 

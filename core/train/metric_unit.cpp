@@ -40,7 +40,7 @@ void MetricUnit::narrow(const std::string& name, const at::Tensor& value, Unit f
     candidates_ = std::move(units);
     return;
   }
-  // For the message: the last unit that still fitted.
+  // For the message: a unit that fitted until now.
   const Unit before = candidates_.front();
   std::erase_if(candidates_, [&](Unit unit) {
     return std::find(units.begin(), units.end(), unit) == units.end();

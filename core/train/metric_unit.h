@@ -12,13 +12,14 @@ namespace xrun {
 
 class MicroBatch;
 
-// The unit of a metric, decided over all its micro-batches: in one of them, two units may have
-// equally many members.
+// The unit of a metric, decided over all micro-batches: within a single one, two units may have the
+// same count.
 class MetricUnit {
  public:
-  // Narrows the units down to those whose count is the length of `value` in this micro-batch too.
-  // `first`, the unit of the first loss, is preferred among several. Throws Error that names the
-  // metric and the lengths it could have if none fits, or if none fits every micro-batch so far.
+  // Keeps the candidates whose count in this micro-batch is the length of `value`. Among several,
+  // `first`, the unit of the first loss, is preferred. Throws Error that names the metric if no
+  // unit fits this micro-batch (with the lengths that would), or if none fits all micro-batches so
+  // far.
   void narrow(const std::string& name, const at::Tensor& value, Unit first,
               const MicroBatch& micro);
   const std::vector<Unit>& candidates() const { return candidates_; }  // the preferred one first

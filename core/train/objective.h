@@ -1,5 +1,5 @@
 #pragma once
-// The objective seam: unreduced losses by unit, and metrics.
+// The interface of objectives: unreduced losses by unit, and metrics.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,8 +21,8 @@ struct ObjectiveResult {
   // Unreduced losses, each [units of this micro-batch]; their means add up. A unit appears
   // once.
   std::vector<std::pair<Unit, at::Tensor>> losses;
-  // Each a scalar or one value per unit: of the first loss, or pair, sequence or token. The order
-  // is kept; gradients are ignored.
+  // Each is a scalar or has one value per unit, of any unit of the micro-batch (metric_unit.h). The
+  // order is kept; gradients are ignored.
   std::vector<std::pair<std::string, at::Tensor>> metrics;
   // Weights of a metric's values, >= 0 and of its shape, for a mean over some rows only (the good
   // answers, say). They multiply the weights of the unit. A metric that is not here has weight 1.
@@ -39,7 +39,7 @@ class NonFiniteLoss : public Error {
   NonFiniteLoss(const std::string& message, int64_t term, int64_t micro, std::vector<int64_t> rows)
       : Error(message), term_(term), micro_(micro), rows_(std::move(rows)) {}
   int64_t term() const { return term_; }    // index of the step's term
-  int64_t micro() const { return micro_; }  // which micro-batch; -1 if only the gradient is bad
+  int64_t micro() const { return micro_; }  // in its batch; -1: only the norm is bad
   const std::vector<int64_t>& rows() const { return rows_; }  // row ids of the bad units
 
  private:
@@ -48,8 +48,8 @@ class NonFiniteLoss : public Error {
 };
 
 // Throws Error unless the losses have the micro-batch's unit counts ("the loss has 12 elements,
-// wanted 8 (one per pair of this micro-batch)") and no metric has a name that the step gives
-// itself.
+// wanted 8 (one per pair of this micro-batch)") and no metric has a name that the step itself
+// writes.
 void check_result(const ObjectiveResult& result, MicroBatch& micro);
 
 // Returns the fix for two tensors of a micro-batch whose sizes differ because one has a value per

@@ -1,5 +1,5 @@
 // slope = (S(x + h v) - S(x - h v)) / 2h  with S = sum_i w_i loss_i and v in the log-probs of one
-// row. A loss is rounded as a number of at least 1 is, so the slope is known to within
+// row. Rounding is taken to be at least that of a loss of 1, so the slope is known to within
 // noise = sum_i w_i eps max(1, |loss_i|) k / 2h  over the losses that v moves.
 
 #include "core/train/objective_check.h"
@@ -49,7 +49,7 @@ WeightedLosses weighted_losses(const ObjectiveResult& result, const MicroBatch& 
   return {at::cat(losses), at::cat(weights)};
 }
 
-// The row of the data that each loss belongs to if one of the losses is NaN; else empty.
+// Returns the data row of each loss if one of the losses is NaN, else nothing.
 std::vector<int64_t> rows_of_losses(const ObjectiveResult& result, const MicroBatch& micro) {
   std::vector<int64_t> rows;
   bool some = false;
@@ -73,7 +73,7 @@ double noise_of(double loss, double weight, double h, bool narrow) {
   return std::fabs(weight) * kRoundings * eps * std::max(1.0, std::fabs(loss)) / (2 * h);
 }
 
-// A loss that is NaN on both sides counts only if it is `own`'s.
+// A loss that is NaN on both sides counts only if own(i), that is, if it belongs to the moved row.
 Slope slope_between(const WeightedLosses& above, const WeightedLosses& below,
                     const std::function<bool(int64_t i)>& own, double h, bool narrow) {
   const at::Tensor a = above.losses.contiguous(), b = below.losses.contiguous();
@@ -277,8 +277,13 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
 
 std::string non_separable_row(MicroBatch& micro, const Objective& objective,
                               const LogprobLeaves& leaves) {
+  const RandomScope random;
   const at::AutoGradMode gradients_on(true);  // otherwise the objective does not read the leaves
-  const ObjectiveResult before = objective(micro);
+  const auto result_now = [&] {
+    at::manual_seed(0);  // other draws would change losses, too
+    return objective(micro);
+  };
+  const ObjectiveResult before = result_now();
   if (before.losses.size() != 1) return "";
   // With losses of two units it is unclear which unit separates, so nothing is claimed.
   const Unit unit = before.losses.front().first;
@@ -287,7 +292,7 @@ std::string non_separable_row(MicroBatch& micro, const Objective& objective,
   const std::vector<double> was = losses_of(before);
   const std::vector<double> now = [&] {
     const MovedLeaves moved(leaves(micro), moves(unit_of));
-    return losses_of(objective(micro));
+    return losses_of(result_now());
   }();
   // Only odd units were moved: an even one that changed depends on another unit.
   for (size_t u = 0; u < was.size(); u += 2) {

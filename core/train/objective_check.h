@@ -1,6 +1,6 @@
 #pragma once
-// Checks of an objective on one micro-batch: its gradient against finite differences, and whether
-// it is the sum over units that a step takes it to be.
+// Checks an objective on one micro-batch: its gradient against finite differences, the independence
+// of its units, and that all values are finite.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,14 +21,16 @@ class MicroBatch;
 // and back; non_separable_row moves them back after an exception too.
 using LogprobLeaves = std::function<std::vector<at::Tensor>(MicroBatch&)>;
 
-// The slope of the weighted loss along a random direction in the log-probs of one row of the data
-// (both sides of a pair together), by the objective's gradient and by central differences.
+// For each row of the data, the slope of the weighted loss along a random direction in the row's
+// log-probs, by the objective's gradient and by central differences. Both sides of a pair are one
+// row.
 struct LogprobCheck {
   struct RowSlope {
     int64_t row = -1;     // its id
     double analytic = 0;  // by the gradient
     double numeric = 0;   // by differences
-    // Relative to the larger slope, beyond what rounding may explain; NaN if a slope is NaN.
+    // The difference beyond what rounding may explain, relative to the larger slope; NaN if a slope
+    // is NaN.
     double error = 0;
   };
   std::vector<RowSlope> rows;  // in the order of larger_error
@@ -40,7 +42,7 @@ struct LogprobCheck {
   bool agrees(const RowSlope& row) const;
 };
 
-// Sorts NaN errors first, then by falling error.
+// The order of LogprobCheck::rows: NaN errors first, then by falling error.
 bool larger_error(const LogprobCheck::RowSlope& a, const LogprobCheck::RowSlope& b);
 
 // Checks every row of a micro-batch. `leaves` must be float64. Throws what the objective throws.
@@ -54,14 +56,14 @@ LogprobCheck check_logprobs(MicroBatch& micro, const Objective& objective,
 std::string non_separable_row(MicroBatch& micro, const Objective& objective,
                               const LogprobLeaves& leaves);
 
-// A row whose loss is not finite, or else its gradient.
+// A row whose loss is not finite, or whose gradient is not although every loss is.
 struct NonFiniteRow {
   std::string row;  // "pairs.jsonl:17"
   bool gradient = false;
 };
 
-// Returns the first such row at the log-probs as they are; nothing if all are finite. Throws what
-// the objective throws.
+// Returns the first such row at the current log-probs; nothing if all are finite. Throws what the
+// objective throws.
 std::optional<NonFiniteRow> non_finite_row(MicroBatch& micro, const Objective& objective,
                                            const LogprobLeaves& leaves);
 

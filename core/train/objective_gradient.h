@@ -28,7 +28,7 @@ ObjectiveGradient objective_gradient(const std::vector<StepTerm>& terms, AdamW& 
 struct GradientAngle {
   std::string group;
   double cosine = 0;      // 0 if one of them is 0
-  double norm_ratio = 0;  // second to first; infinite if only the first is 0
+  double norm_ratio = 0;  // second to first; infinite if only the first is 0, 1 if both are
 };
 
 // Returns the angle over all weights, as group "all", then one per group in the order of the

@@ -1,6 +1,6 @@
 // The step gives sum_i o_i loss_i / sum_i o_i with the row weights o. A loss of
 //   -w_i log p_i (sum o / sum o |w|)
-// turns that into  -sum o w log p / sum o |w|;  the factor is that of the field (Batch::set_field).
+// turns that into  -sum o w log p / sum o |w|;  Batch::set_field computes the factor in brackets.
 
 #include "core/train/reinforce.h"
 

@@ -7,11 +7,11 @@ namespace xrun {
 
 class MicroBatch;
 
-// Returns -sum_i w_i log p_i / sum_i |w_i|, a scalar with its graph; 0 if all weights are 0. One
-// weight holds advantage times mask (Williams 1992), so a common factor of all weights cancels.
+// Returns -sum_i w_i log p_i / sum_i |w_i|, a scalar with its graph; 0 if all weights are 0. A
+// weight is advantage times mask (Williams 1992). A common factor of all weights cancels.
 //   logprob        any shape, floating point
 //   signed_weight  the same shape
-// Throws Error for another shape.
+// Throws Error if the shapes differ.
 at::Tensor reinforce(const at::Tensor& logprob, const at::Tensor& signed_weight);
 
 // Returns the loss for use inside an objective: one unreduced loss per trained token, [R], such
@@ -21,7 +21,7 @@ at::Tensor reinforce(const at::Tensor& logprob, const at::Tensor& signed_weight)
 // weight per sequence, [n]. The weights of the rows multiply w.
 //   logprob        [R] of the whole micro-batch
 //   signed_weight  the field as the micro-batch's view returned it
-// Throws Error for other log-probs, and if signed_weight is not an assigned field.
+// Throws Error unless logprob is [R] and signed_weight is an assigned field.
 at::Tensor reinforce(MicroBatch& micro, const at::Tensor& logprob, const at::Tensor& signed_weight);
 
 }  // namespace xrun

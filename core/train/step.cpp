@@ -31,7 +31,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Frees gradients, graphs and open views at both ends of a step, also by an exception.
+// Starts a step without old gradients and scores; frees gradients, graphs and views at its end,
+// also after an exception.
 class StepScope {
  public:
   StepScope(const std::vector<StepTerm>& terms, AdamW* adamw) : terms_(terms), adamw_(adamw) {
@@ -142,7 +143,7 @@ Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw, const StepO
   gradient.accumulate(terms, totals);
   RankCounts counts;
   if (adamw == nullptr) return gradient.read(terms, {}, counts).metrics;
-  // Now, because an update has no FLOPs of this kind, and the read adds those of other ranks.
+  // Counted now: an update has no FLOPs of this kind, and the read adds those of other ranks.
   counts = {counted_flops() - flops, static_cast<double>(head_counts().recomputed - recomputed)};
   MetricSums::ReadSums read = gradient.read(terms, adamw->grad_norm(), counts);
   // No trained token belongs to a unit of the losses (a chunk, for example): the gradient is 0.

@@ -43,7 +43,7 @@ struct StepOptions {
   std::function<void()> read_gradients = {};
 };
 
-// Returns the models whose log-probs an optimizer trains, those under a value head too.
+// Returns the models whose log-probs an optimizer trains, including those under a value head.
 std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 
 // Runs one step over the sum of `terms` and returns its metrics: loss, the objectives' own,
@@ -63,21 +63,23 @@ std::vector<const LogprobSource*> trained_sources(const AdamW& adamw);
 // the whole step, so packing and micro-batching do not change the result. Metrics are
 // means weighted the same way, in double; a scalar counts with its micro-batch's weight.
 //
-// If the weights of all trained tokens sum to 0, nothing is computed or updated and the metrics
-// are skipped = 1 and lr, without a loss.
+// Nothing is updated if the weights of all trained tokens, or of the units of all losses, sum to 0.
+// The metrics are then skipped = 1, lr and align/*, without a loss.
 //
 // Consecutive micro-batches that begin with one prefix read it from a forward of it alone, which
 // gets its backward after the last of them (held_prefix.h).
 //
 // Micro-batches are dealt to the ranks in turn, in the batch's order; those that share a prefix
 // stay together. Gradients, metrics and numbers of seeds are those of one process, with the same
-// bits in fp32 on the CPU; perf/* are those of all ranks together. If one of them fails, or is
-// asked to stop before the update, all throw (core/dist/agreement.h).
+// bits in fp32 on the CPU; perf/* are those of all ranks together. If one rank fails, or is asked
+// to stop before the update, all throw (core/dist/agreement.h).
 //
 // ATen's generator is seeded for micro-batch m from Philox(seed, stream, step, m). Views are closed
 // and gradients freed at the end, after an exception too; weights and optimizer state are then
-// untouched. Throws NonFiniteLoss, Error for a wrong length or a loss without gradient, and
-// whatever an objective or poll throws. Reads from the device once, at the end.
+// untouched. Reads from the device once, at the end. Throws what an objective or poll throws, and
+//   NonFiniteLoss  for a loss or a gradient that is not finite
+//   BackwardError  for a loss without gradient, or if its backward fails
+//   Error          for losses of a wrong length
 Metrics train_step(const std::vector<StepTerm>& terms, AdamW* adamw,
                    const StepOptions& options = {});
 

@@ -92,7 +92,7 @@ std::string found_by(const F& check) {
   return found.take();
 }
 
-// Throws what found_by caught on a rank.
+// Throws the error of a rank that found_by returned as a message.
 void throw_found(const std::string& message, int64_t rank, int64_t ranks) {
   if (message.empty()) return;
   MessageReader in(message);
@@ -132,7 +132,7 @@ void StepGradient::accumulate(const std::vector<StepTerm>& terms,
     for (size_t first = 0; first < items.size(); first += size) {
       // The last ranks may have no item; they still take part in the collectives.
       const WorkItem* const own = first + rank < items.size() ? &items[first + rank] : nullptr;
-      // A dry run: losses and metrics, without an update or an exchange.
+      // A dry step exchanges nothing.
       if (adamw_ != nullptr) {
         adamw_->begin_exchange({
             .count = static_cast<int64_t>(std::min(size, items.size() - first)),

@@ -23,15 +23,16 @@ struct RankCounts {
 // The gradient of one step, added to the optimizer's trainables, with the sums of its metrics.
 class StepGradient {
  public:
-  // Without an optimizer no model is read: a dry step loads no weights. Keeps both arguments.
+  // Null `adamw` makes a dry step, which reads no model. Both arguments must outlive this object.
   StepGradient(AdamW* adamw, const StepOptions& options);
 
   // Computes this rank's share of all micro-batches. `totals` are the unit weights of each term
   // over the whole step. Throws what objectives and poll throw.
   void accumulate(const std::vector<StepTerm>& terms, const std::vector<UnitTotals>& totals);
 
-  // Reads metrics and gradient norm of all ranks from the device, once per step. Takes this rank's
-  // counts and returns those of all. Throws NonFiniteLoss; Interrupted if a rank is to stop.
+  // Reads metrics and gradient norm of all ranks from the device, once per step. Replaces this
+  // rank's `counts` by the sums over ranks. Throws NonFiniteLoss, or what poll throws if a rank is
+  // to stop.
   MetricSums::ReadSums read(const std::vector<StepTerm>& terms, const at::Tensor& grad_norm,
                             RankCounts& counts);
 

@@ -67,7 +67,7 @@ void IncomingBuckets::await(const at::Tensor& master) {
   while (queue_.has(found->second)) queue_.finish_oldest();
 }
 
-// The sums of all ranks, bucket by bucket.
+// Gathers the sums of all ranks, bucket by bucket.
 void AdamWState::gather_gradients() {
   // Sums arrive in place: whole_ is their buffer.
   GatherQueue gathers([](int64_t /*bucket*/, const at::Tensor& /*buffer*/) {});
@@ -119,12 +119,13 @@ void AdamWState::gather_bucket(int64_t bucket) {
                                      owned_.sizes(bucket), own));
 }
 
-// First the weights that must be here at once, then those that a forward awaits, in its order.
+// Gathers first the weights that must arrive at once, then those that a forward awaits, in its
+// order.
 void AdamWState::gather_weights() {
   incoming_->await_all();
   for (const bool awaited : {false, true}) {
     for (int64_t b = 0; b < static_cast<int64_t>(index_.buckets().size()); ++b) {
-      // A bucket is of one group: of one object, all of it in ranges or nothing.
+      // A bucket has weights of one group: of one object, and all in ranges or none.
       const auto first = static_cast<size_t>(index_.buckets()[static_cast<size_t>(b)].first_tensor);
       const WeightOwner& owner = owners_[first];
       if (owner.trainable->holds_ranges(owner.parameter) || owner.awaits != awaited) continue;
@@ -134,7 +135,7 @@ void AdamWState::gather_weights() {
   }
 }
 
-// The ranges of the other ranks; its own is up to date already.
+// Copies the ranges of the other ranks; this rank's own is up to date.
 void AdamWState::take_weights(int64_t bucket, const at::Tensor& buffer) {
   const at::NoGradGuard no_grad;
   for (int64_t r = 0; r < size_; ++r) {

@@ -1,5 +1,6 @@
 #pragma once
-// The gathers of flat buckets that are under way: a queue, oldest first.
+// Pending gathers of flat buckets in a queue, oldest first, and the updated weights that they
+// bring.
 
 #include <ATen/core/Tensor.h>
 
@@ -32,9 +33,9 @@ class GatherQueue {
   void finish_oldest();
   // Waits until at most this many are left.
   void finish(size_t left = 0);
-  // Waits for all without an error: their memory belongs to the transport until they end.
+  // Waits for all and ignores errors: the memory belongs to the transport until they end.
   void close() noexcept;
-  // Drops all, whose memory the transport keeps: some will never end.
+  // Drops all without waiting, since some will never end. The transport keeps their memory.
   void abandon() { gathers_.clear(); }
 
  private:
@@ -47,7 +48,7 @@ class GatherQueue {
   std::deque<Gather> gathers_;
 };
 
-// Updated weights that other ranks send, a bucket at a time.
+// Updated weights that other ranks send, one bucket at a time.
 class IncomingBuckets : public IncomingWeights {
  public:
   //   weights  the masters, one for each tensor of the index

@@ -1,5 +1,5 @@
-// ranked_ holds the `most` worst units so far, in order; a unit is inserted by binary search. Texts
-// are decoded only for those that remain.
+// ranked_ holds the worst units so far, in order, at most `most_` of them. Texts are decoded only
+// for those that remain.
 
 #include "core/train/worst_rows.h"
 
@@ -37,7 +37,7 @@ at::Tensor values_by(const ObjectiveResult& result, const std::string& by) {
   return host(result.losses.front().second);
 }
 
-// The text of the first tokens that a segment trains.
+// The text of the first trained tokens of a segment.
 std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& tokenizer) {
   const LossRows& rows = micro.pack().rows;
   std::vector<int32_t> ids;
@@ -52,8 +52,8 @@ std::string answer_of(const MicroBatch& micro, size_t segment, const Tokenizer& 
   return more ? without_broken_ends(text) + "…" : text;
 }
 
-// The text of the last tokens before the first one that a segment trains, its begin-of-text and
-// turn markers left out.
+// The text of the last tokens before the first one that a segment trains, without begin-of-text and
+// turn markers.
 std::string prompt_of(const MicroBatch& micro, size_t segment, const Tokenizer& tokenizer) {
   const PackedBatch& pack = micro.pack();
   const auto first =
@@ -85,7 +85,7 @@ void WorstRows::set_texts(const MicroBatch& micro, Unit unit, int64_t i, WorstRo
     const int64_t id = micro.unit_row(unit, i);
     for (size_t s = 0; s < pack.row_id.size(); ++s) {
       if (pack.row_id[s] != id) continue;
-      // A row has one prompt and two answers; the chosen segment gives the prompt.
+      // The chosen segment of a pair gives the prompt, which both share.
       const bool second = !pack.side.empty() && pack.side[s] < 0;
       (second ? row.rejected : row.text) = answer_of(micro, s, *tokenizer_);
       if (!second) row.prompt = prompt_of(micro, s, *tokenizer_);
@@ -108,7 +108,7 @@ void WorstRows::add(const ObjectiveResult& result, const MicroBatch& micro) {
         std::upper_bound(ranked_.begin(), ranked_.end(), values[i],
                          [&](double value, const Ranked& row) { return before(value, row.value); });
     if (rank == ranked_.end() && std::ssize(ranked_) >= most_) continue;
-    // Holds the micro-batch, whose graph is closed: its tokens are small.
+    // Holding a micro-batch is cheap: its graph is closed and its tokens are small.
     ranked_.insert(rank, {values[i], micro.shared_from_this(), i});
     if (std::ssize(ranked_) > most_) ranked_.pop_back();
   }

@@ -17,7 +17,7 @@ class Tokenizer;
 struct WorstRow {
   double value = 0;
   std::string row;            // "pairs.jsonl:17"
-  std::string prompt = {};    // the last tokens before the answer; any bytes, as in the texts below
+  std::string prompt = {};    // the last tokens before the answer; like the texts below, any bytes
   std::string text = {};      // the first trained tokens (of a pair: its chosen side)
   std::string rejected = {};  // those of a pair's rejected side
 };
@@ -26,12 +26,13 @@ struct WorstRow {
 // "loss".
 class WorstRows {
  public:
-  // Keeps `most` rows, the lowest or the highest. `tokenizer` may be null: rows then have no text.
+  // Keeps the `most` rows with the lowest values, or the highest. Without a tokenizer (null) rows
+  // have no text.
   WorstRows(std::string by, int64_t most, bool highest, const Tokenizer* tokenizer);
 
   // Throws Error that names the objective's metrics if there is no `by` among them.
   void add(const ObjectiveResult& result, const MicroBatch& micro);
-  // The most extreme row first; equal ones in the order of the data.
+  // Returns the most extreme row first, equal ones in the order of the data.
   std::vector<WorstRow> rows() const;
   int64_t seen() const { return seen_; }
 

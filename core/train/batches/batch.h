@@ -20,7 +20,7 @@ namespace xrun {
 class Batch {
  public:
   // Takes packs whose pair_id (or segment_id) is unique in the step and rises in stream order.
-  // Throws Error if an id appears in two packs.
+  // Throws Error if a segment occurs twice.
   Batch(BatchInfo info, std::vector<PackedBatch> packs);
   virtual ~Batch() = default;
 
@@ -39,8 +39,8 @@ class Batch {
   // views of the micro-batches see their slice. Detached.
   //   unit  kPair, kSequence or kToken: the unit of the values. Without it the unit is that of the
   //         tensor if this batch made it (logprob, token_logprob, field), else its length decides.
-  // Throws Error that names the sizes it could have, if the length fits two units and the unit
-  // is unknown, or if the name is one of the batch's own.
+  // Throws Error if the length fits no unit (the message lists the lengths that do), if it fits two
+  // and the unit is unknown, or if the name belongs to the data.
   void set_field(const std::string& name, const at::Tensor& value,
                  std::optional<Unit> unit = std::nullopt);
 
@@ -82,7 +82,8 @@ class Batch {
 
   std::shared_ptr<const BatchInfo> info_;
   std::vector<std::shared_ptr<MicroBatch>> micros_;
-  // Index in the concatenation over micro-batches of the i-th segment and loss row of the batch.
+  // Of the i-th segment and loss row of the batch, the index in the concatenation over
+  // micro-batches.
   std::vector<int64_t> segment_order_, row_order_;
   std::vector<int64_t> row_segment_;  // [R] of each loss row, its segment; both in batch order
   std::map<std::string, at::Tensor, std::less<>> assigned_;

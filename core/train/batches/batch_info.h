@@ -35,24 +35,24 @@ struct BatchInfo {
   int64_t max_tokens = 0;   // limit of the tokens that a pack computes; 0: unknown
   FoldSettings fold = {};   // of shared prefixes
   int64_t max_length = 0;   // of one sequence; 0: unknown
-  double temperature = 1;   // logits are divided by it: that at which rollouts were sampled
+  double temperature = 1;   // divides the logits; the one at which rollouts were sampled
   std::vector<std::string> sources = {};  // names of a mixture's sources; empty: there is one
   bool chunked = false;                   // packs have chunks; the same on every rank
-  bool aligned = false;                   // and companions, of a teacher of another vocabulary
+  bool aligned = false;                   // and companions for a teacher of another vocabulary
   std::string data_key = {};  // content key of the token cache; "" for a batch made by hand
   BatchTokenizer tokenizer = {};
-  // The pack in which a reference computes a row, of at most `tokens` tokens or one row
-  // (DataSet::canonical_pack); empty: the row is computed alone.
+  // Returns the pack in which a reference computes a row: at most `tokens` tokens, or the row alone
+  // (DataSet::canonical_pack). Empty: every row is computed alone.
   std::function<PackedBatch(int64_t row, int64_t tokens)> canonical_pack = {};
   // Returns "pairs.jsonl:17" for a row id; may be empty.
   std::function<std::string(int64_t row)> row_name = {};
-  // The conversations behind prompts (DataSet::conversations); empty: unknown.
+  // Returns the conversations behind prompts (DataSet::conversations); empty: unknown.
   std::function<std::vector<Conversation>(const std::vector<int64_t>& rows,
                                           const Tokenizer& tokenizer)>
       conversations = {};
   c10::Device device = c10::kCPU;  // of fields, rows and forwards
-  // The processes that share the forwards over the whole batch, each of which holds all of it;
-  // null: this one alone.
+  // The processes that share the forwards over the batch; each holds all of it. Null: this one
+  // alone.
   Ranks* ranks = nullptr;
 };
 

@@ -84,7 +84,7 @@ std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfi
     classes.push_back(
         rope_frequency_class(config.rope, pack.cu_seqlens[s + 1] - pack.cu_seqlens[s]));
   }
-  // One class: the fold need not look at it.
+  // With one class the fold need not look at classes.
   const bool equal =
       std::adjacent_find(classes.begin(), classes.end(), std::not_equal_to<>()) == classes.end();
   return equal ? std::vector<int64_t>() : classes;

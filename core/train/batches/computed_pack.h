@@ -30,8 +30,8 @@ struct ComputedPack {
   int64_t token_count() const { return input.tokens.size(0); }
 };
 
-// Classes of a pack's segments, [S]: equal where a model turns them by the same rotary frequencies.
-// Empty if all are equal.
+// Returns the class of each segment of a pack, [S]: segments of one class have the same rotary
+// frequencies. Empty if there is one class.
 std::vector<int64_t> frequency_classes(const PackedBatch& pack, const ModelConfig& config);
 
 // Returns the pack folded under `settings`, or unfolded if folding is off or does not pay. Only

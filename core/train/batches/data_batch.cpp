@@ -92,7 +92,7 @@ struct Mismatched {
   std::vector<int64_t> sizes;
 };
 
-// `most` tokens at most in each.
+// Each has at most `most` tokens.
 Mismatched mismatch(const std::vector<Halves>& halves, int64_t most) {
   Mismatched out;
   for (size_t i = 0; i < halves.size(); ++i) {

@@ -36,7 +36,7 @@ class ExtraColumns {
 // Returns the unit of a plain loss tensor: pairs for preference rows, else tokens.
 Unit unit_of_rows(RowKind kind);
 
-// As max_tokens: packs as long as the units they are given.
+// The value of max_tokens that sets no limit.
 constexpr int64_t kNoTokenLimit = std::numeric_limits<int32_t>::max();
 
 // Packs units of a set (rows, or windows of text) into a batch whose order is that of `units`.
@@ -49,12 +49,12 @@ std::shared_ptr<Batch> data_batch(const DataSet& set, const ExtraColumns& extra,
 std::shared_ptr<Batch> data_batch(const DataSet& set, const std::vector<int64_t>& units,
                                   int64_t max_tokens, BatchInfo info = {});
 
-// Returns a batch of as many sequences: the prompt of sequence i (its tokens before the first
-// trained one) with the answer of sequence i - 1 (its tokens from there on, trained as they were),
-// the first with the last one's. In batch order, each with the weight of its prompt's row; rows
-// have the id -1, so that nothing of it is cached. Packs take as many tokens as the batch's own; an
-// answer is cut at its end where the sequence would be longer than they or the data's max_length.
-// Throws Error for pairs and for a batch of fewer than two sequences.
+// Returns a batch that gives each prompt the answer of another sequence. Sequence i has the prompt
+// of sequence i (its tokens before the first trained one) and the answer of sequence i - 1 (its
+// tokens from there on, trained as they were); sequence 0 has the answer of the last one. The order
+// is batch order. Each sequence has the weight of its prompt's row, and row id -1, so that nothing
+// is cached. An answer is cut at its end where the sequence would be longer than max_tokens or the
+// data's max_length. Throws Error for pairs and for a batch of fewer than two sequences.
 std::shared_ptr<Batch> mismatched_batch(const Batch& batch);
 
 }  // namespace xrun

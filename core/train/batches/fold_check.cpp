@@ -1,5 +1,6 @@
-// difference[t] = max_d |folded[flat_of[t], d] - whole[t, d]| / max(1, max_d |whole[t, d]|). Hidden
-// states rather than log-probs, so that an error in a token that is not trained shows too.
+// difference[t] = max_d |folded[flat_of[t], d] - whole[t, d]| / max(1, max_d |whole[t, d]|).
+// Compares hidden states rather than log-probs, so that an error in a token that is not trained
+// shows too.
 
 #include "core/train/batches/fold_check.h"
 

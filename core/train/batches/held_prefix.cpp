@@ -15,8 +15,8 @@
 
 namespace xrun {
 
-// Dropout would draw one mask for all sequences, as for any folded prefix; the balance loss of
-// experts needs the routes of the prefix in the micro-batch that computes it; a GPU is untested.
+// Dropout would draw one mask for all sequences, as for any folded prefix. The balance loss of
+// experts needs the routes of the prefix in the micro-batch that computes it. GPUs are untested.
 std::string HeldPrefix::obstacle(const ModelConfig& config, const AdapterOptions* adapter,
                                  c10::Device device) {
   if (!device.is_cpu()) return "prefixes are held on the CPU only";

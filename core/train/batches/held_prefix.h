@@ -43,13 +43,13 @@ class HeldPrefix {
     std::shared_ptr<const std::vector<HeldKeys>> keys;  // of every layer
     at::Tensor hidden;                                  // [C, D]
   };
-  // Computes them at the first call, for a model that it serves; without a graph if gradients are
-  // disabled.
+  // Returns the leaves; computes them at the first call, without a graph if gradients are disabled.
+  // Requires serves(model).
   PrefixLeaves leaves(Model& model);
 
-  // Adds the gradients of one micro-batch to the sums, which are fp32.
+  // Adds the gradients of one micro-batch to the fp32 sums.
   void collect();
-  // The backward through the prefix, with the sums of all micro-batches. Frees everything.
+  // Runs the backward through the prefix with the sums of all micro-batches. Frees everything.
   void backward();
 
  private:

@@ -61,7 +61,7 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
     length.push_back(begin[s + 1] - begin[s]);
   }
   view->name = std::move(name);
-  // The test that lets a view skip its index_select; the order must match, too.
+  // If true, a view skips its index_select; so the order must match, too.
   view->everything = segments.size() == n && std::is_sorted(segments.begin(), segments.end());
   view->segment = on_device(int64_tensor(segments), device());
   view->row = on_device(int64_tensor(row), device());
@@ -73,7 +73,7 @@ std::shared_ptr<const ViewRows> MicroBatch::make_rows(std::string name,
 }
 
 View MicroBatch::all() {
-  // Kept, so that a view has one identity however often it is asked for (note_scored).
+  // Kept, so that all calls return the same rows: note_scored compares their addresses.
   std::shared_ptr<const ViewRows>& rows = views_["all"];
   if (!rows) {
     std::vector<int64_t> segments(static_cast<size_t>(segment_count()));
@@ -275,7 +275,7 @@ void MicroBatch::set_field(const std::string& name, at::Tensor value, bool by_ro
 
 MicroBatch::SignedField MicroBatch::signed_field(const at::Tensor& value) const {
   for (const auto& [name, field] : fields_) {
-    // By identity: an objective passes the tensor on that the view returned.
+    // By identity: an objective passes on the tensor that the view returned.
     if (field.value.is_same(value)) {
       return {field.signed_scale >= 0, field.by_row, field.signed_scale};
     }
@@ -293,7 +293,7 @@ const std::vector<std::string>* MicroBatch::strings(std::string_view name) const
 }
 
 at::Tensor MicroBatch::field(std::string_view name, bool* by_row) const {
-  // Own fields are one value per segment.
+  // Own fields have one value per segment.
   *by_row = false;
   if (auto found = fields_.find(name); found != fields_.end()) {
     *by_row = found->second.by_row;

@@ -54,9 +54,9 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // Returns log p of every loss row, [R] float32, from the same forward, cached under
   // the same key. Without gradient the hidden states are freed unless hidden() was called.
   at::Tensor token_logprob(Model& model, int64_t head_mb);
-  // For an operator that has the logits of all loss rows anyway. takes_token_logprob() is true if
-  // token_logprob() has not been called and would compute log-probs [R] at temperature 1, one
-  // product per loss row. set_token_logprob() gives it these log-probs, with their graph.
+  // For an operator that has the logits of all loss rows anyway. takes_token_logprob() returns true
+  // if token_logprob() has not been called yet and would compute log-probs [R] at temperature 1,
+  // with one product per loss row. set_token_logprob() then sets its result, with its graph.
   bool takes_token_logprob(Model& model);
   void set_token_logprob(Model& model, at::Tensor logprob);
   // Keeps the gradients of the log-probs until close(). After the backward logprob_gradients()
@@ -66,8 +66,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   // The tokens that a model computes for this micro-batch, folded where that pays. Loss rows index
   // its hidden states.
   const ComputedPack& computed(const Model& model);
-  // Until close() the micro-batch begins with a prefix that the step computes: a forward with
-  // gradient computes only what follows it. Frees earlier forwards.
+  // Makes the micro-batch begin, until close(), with a prefix that the step computes: a forward
+  // with gradient computes only what follows it. Frees earlier forwards.
   void begin_with(std::shared_ptr<HeldPrefix> prefix);
   // Makes every forward of `model` over this micro-batch take these experts, given by segment;
   // null: the router chooses. They stay after close().
@@ -126,11 +126,11 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   void set_strings(const std::string& name, std::vector<std::string> values);
   const std::vector<std::string>* strings(std::string_view name) const;
   // Returns a field (View::field) of the whole micro-batch, [R] if *by_row, else [n]. Throws Error
-  // for strings and for a probable slip of another name, MissingField for any other unknown name.
+  // for strings and for a probable misspelling, MissingField for any other unknown name.
   at::Tensor field(std::string_view name, bool* by_row) const;
-  std::vector<std::string> field_names() const;       // sorted, those of strings too
-  static std::vector<std::string> own_field_names();  // those of the data: row, weight, ...
-  // The one that begins with an abbreviation of at least three letters ("len": length), or "".
+  std::vector<std::string> field_names() const;       // sorted, with those of strings
+  static std::vector<std::string> own_field_names();  // of the data: row, weight, ...
+  // Returns the own field that begins with these letters, at least three ("len": length), or "".
   static std::string own_field_beginning(std::string_view name);
 
   // Notes the log-probs [R] that `source` gave for a view since the last close; the step reports
@@ -145,8 +145,8 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   const std::vector<Scored>& scored() const { return scored_; }
   void clear_scored() { scored_.clear(); }
 
-  // Notes a field that a view was asked for, that View::truncated_ratio was, and that reinforce
-  // made the loss; until the next close.
+  // Note, until the next close, that an objective read a field, called View::truncated_ratio, or
+  // made its loss by reinforce.
   void note_read(std::string_view name) { read_.emplace(name); }
   void note_corrected() { corrected_ = true; }
   void note_reinforced() { reinforced_ = true; }
@@ -176,7 +176,7 @@ class MicroBatch : public std::enable_shared_from_this<MicroBatch> {
   std::vector<Scored> scored_;
   std::set<std::string, std::less<>> read_;
   bool corrected_ = false, reinforced_ = false;
-  int64_t split_segment_ = -1;  // of a group that is not here whole; -1: there is none
+  int64_t split_segment_ = -1;  // of a group that is split between micro-batches; -1: none
   uint64_t generation_ = 0;
 };
 

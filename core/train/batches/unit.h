@@ -11,7 +11,7 @@ namespace xrun {
 
 enum class Unit { kPair, kSequence, kToken, kGroup, kChunk };
 
-// All of them; the order decides between units of one length that nothing else tells apart.
+// All units. If two have the same count and nothing else tells them apart, the first one counts.
 inline constexpr Unit kUnits[] = {Unit::kPair, Unit::kSequence, Unit::kToken, Unit::kGroup,
                                   Unit::kChunk};
 

@@ -125,10 +125,11 @@ at::Tensor View::chunk_sum(const at::Tensor& x) const {
 }
 
 void View::check_whole(const char* what) const {
-  XRUN_CHECK(rows().everything,
-             "{} of the view {}: chunks are those of the whole micro-batch; pass the view that the "
-             "objective received",
-             what, name());
+  XRUN_CHECK(
+      rows().everything,
+      "{} reads the chunks of a whole micro-batch, but the view {} is a part of it; pass the "
+      "view that the objective received",
+      what, name());
 }
 
 at::Tensor View::select_rows(const at::Tensor& micro_rows) const {

@@ -60,10 +60,10 @@ class View {
   // [n] -> [R]: each loss row gets its segment's value. Throws Error if x is not [n].
   at::Tensor spread(const at::Tensor& x) const;
 
-  // The weights of truncated importance sampling (TIS), constants that multiply the loss of a
-  // policy gradient: min(exp(old_logprob - sampler_logprob), cap), with old_logprob of the policy
-  // before the first update of a batch of rollouts, and sampler_logprob of the policy that sampled
-  // it.
+  // Returns the weights of truncated importance sampling (TIS), constants that multiply the loss of
+  // a policy gradient: min(exp(old_logprob - sampler_logprob), cap). old_logprob is that of the
+  // policy before its first update on a batch of rollouts, sampler_logprob that of the policy that
+  // sampled them.
   //   kTokens    a weight per trained token, [R]
   //   kMean      per sequence, [n], with the mean of the differences over its tokens (GSPO)
   //   kSum       per sequence, [n], with their sum (the ratio of whole answers)
@@ -82,8 +82,8 @@ class View {
 
   // Throws Error with "closed" if the micro-batch has closed since this view was made.
   void check_open() const;
-  // Throws Error that names the function `what`, which reads chunks, unless the view is of the
-  // whole micro-batch.
+  // Throws Error unless the view is of the whole micro-batch. `what` is the function that reads
+  // chunks.
   void check_whole(const char* what) const;
 
  private:

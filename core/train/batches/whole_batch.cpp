@@ -62,7 +62,7 @@ std::vector<at::Tensor> score_micros_once(
 at::Tensor mean_over_ranks(Ranks& ranks, const at::Tensor& x) {
   const std::string own = MessageWriter().tensor(x).take();
   const std::vector<std::string> all = ranks.gather("run:mean", own);
-  // Equal bits everywhere: the value is its own mean, and a sum would round it.
+  // With equal bits on all ranks the value is its own mean; a sum would round it.
   if (std::all_of(all.begin(), all.end(), [&](const std::string& one) { return one == own; })) {
     return x;
   }

@@ -27,7 +27,7 @@ std::vector<at::Tensor> score_micros_once(
     const Batch& batch, std::string_view label,
     const std::function<at::Tensor(MicroBatch& micro)>& score);
 
-// Returns the mean of a tensor over ranks, in its type; the tensor itself where all have the same
+// Returns the mean of a tensor over ranks, in its type; the tensor itself if all have the same
 // bits. Throws Error if the shapes differ.
 at::Tensor mean_over_ranks(Ranks& ranks, const at::Tensor& x);
 

@@ -34,7 +34,7 @@ at::Tensor FrozenModel::chunk_logprob(const View& view) {
   if (is_by_row(pack, tokens)) return token_logprob(view);
   view.check_whole("chunk_logprob");
   if (!aligned) return view.chunk_sum(token_logprob(view));
-  if (is_replaced()) {  // a dry run has no log-probs of these tokens: one nat for each
+  if (is_replaced()) {  // a dry run has no log-probs of these tokens: -1 for each
     return group_by(tokens.chunk).sum(at::full({tokens.row_count()}, -1.0F));
   }
   const at::Tensor logprob =

@@ -73,8 +73,8 @@ void FrozenModel::check_length(const std::vector<int32_t>& cu_seqlens, bool comp
                "batch has a sequence of {}{}",
                dir_.string(), count_text(most), count_text(length),
                companion
-                   ? " of its tokens; of several teachers, align the data with the one of the "
-                     "smallest limit: rows are cut there"
+                   ? " of its tokens; with several teachers, align the data with the one that has "
+                     "the smallest limit, where rows are cut"
                    : fmt::format("; set max_length = {}, or cut rows there with "
                                  "data:align(teacher)",
                                  most));
@@ -94,8 +94,8 @@ void FrozenModel::check_tokens(const MicroBatch& micro) const {
   if (known.match == VocabularyMatch::kExtended) {
     for (const int32_t id : micro.pack().tokens) {
       XRUN_CHECK(!tokenizer_->piece(id).empty() || own.tokenizer->piece(id).empty(),
-                 "{} cannot read this batch: token {} is \"{}\", which {} has in addition to the "
-                 "vocabulary of both; align the data with it, data:align(teacher)",
+                 "{} cannot read this batch: token {} is \"{}\", which only the vocabulary of {} "
+                 "has; align the data with this model, data:align(teacher)",
                  dir_.string(), id, own.tokenizer->piece(id), own.dir);
     }
   }
@@ -173,7 +173,7 @@ HeadResult FrozenModel::row_columns(MicroBatch& micro, const CompanionPack& toke
   const int64_t k = std::min(options.k, columns);
   if (options_.cache == FrozenCache::kTopColumns) {
     XRUN_CHECK(k <= options_.top_k,
-               "{}: {} columns of a row were asked for, its cache has {}; set k = {} where the "
+               "{}: {} columns per row were requested, but its cache has {}; set k = {} where the "
                "model is opened, or lower topk",
                dir_.string(), k, options_.top_k, k);
     HeadResult result =

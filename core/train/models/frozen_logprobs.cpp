@@ -150,7 +150,7 @@ std::optional<at::Tensor> FrozenLogprobs::find(const NamedEntry& entry) {
   Sidecar& stored = sidecar(entry.sidecar);
   auto values = stored.find<float>(entry.entry);
   if (!values) {
-    // Another rank may have computed it since, which costs less than a forward here.
+    // Another rank may have computed it since; reading it costs less than a forward.
     stored.refresh();
     values = stored.find<float>(entry.entry);
   }
@@ -181,9 +181,8 @@ std::vector<FrozenLogprobs::NamedEntry> FrozenLogprobs::entries_of(const Sidecar
   return entries;
 }
 
-// Computes the pack that a segment's value comes from and stores what it gives: the canonical pack
-// of its row where the data set has one with these tokens, else the segment's pair or sequence
-// alone.
+// Computes and stores the values of the pack that a segment's value comes from: the canonical pack
+// of its row if the data set has one with these tokens, else the segment's pair or sequence alone.
 std::map<FrozenLogprobs::NamedEntry, at::Tensor> FrozenLogprobs::compute(const MicroBatch& micro,
                                                                          const NamedEntry& wanted,
                                                                          size_t segment,

@@ -1,5 +1,5 @@
 #pragma once
-// Sums of a frozen model's log-probs by row, computed in canonical packs and stored in sidecars.
+// The sums of a frozen model's log-probs by row, computed in canonical packs, stored in sidecars.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -34,7 +34,7 @@ struct FrozenSettings {
   int64_t head_mb = 1024;
 };
 
-// The frozen weights behind values, as their owner supplies them.
+// The frozen weights, supplied by their owner.
 struct FrozenSource {
   std::function<Model&()> model;        // loads the weights at the first call
   std::function<std::string()> digest;  // identifies the weights in keys
@@ -44,8 +44,8 @@ struct FrozenSource {
 // Tokens of a canonical pack for batches of at most max_tokens; 0: unknown.
 int64_t canonical_tokens(int64_t max_tokens);
 
-// Returns the key of a sidecar of values of frozen weights: weights, data, tokens of a canonical
-// pack, types, threads, device, processor, head_mb and versions.
+// Returns the key of a sidecar for values of frozen weights. It covers weights, data, tokens of a
+// canonical pack, types, threads, device, processor, head_mb and versions.
 //   format  raised when the same key would give other values
 SidecarKey frozen_key(const std::string& name, int64_t format, const FrozenSource& source,
                       const std::string& data_key, int64_t pack_tokens);
@@ -55,9 +55,9 @@ SidecarKey frozen_key(const std::string& name, int64_t format, const FrozenSourc
 uint64_t stamp_of(const SegmentTokens& segment);
 
 // The values of one frozen model: the sum of log-probs of each row that a run visits, computed in
-// canonical packs. These are runs of consecutive rows of the cache whose borders depend only on the
-// cache (DataSet::canonical_pack), so a value does not depend on the batch that asked or on earlier
-// rows. Rows of no data set are computed alone. Not thread-safe.
+// canonical packs. These are runs of consecutive rows whose borders depend only on the cache
+// (DataSet::canonical_pack), so a value depends neither on the batch that asked for it nor on
+// earlier rows. Rows of no data set are computed alone. Not thread-safe.
 class FrozenLogprobs {
  public:
   explicit FrozenLogprobs(FrozenSource source);
@@ -70,14 +70,14 @@ class FrozenLogprobs {
   at::Tensor logprob(const View& view);
 
   SidecarKey key(const std::string& data_key, int64_t max_tokens) const;
-  // Returns the sidecar of a data set under a batch.max_tokens if this run or an earlier one has
-  // put values into it, else nullptr. Valid as long as this object. Throws Error if it is damaged.
+  // Returns the sidecar for a data set and a batch.max_tokens if this run or an earlier one has put
+  // values into it, else nullptr. It lives as long as this object. Throws Error if it is damaged.
   const Sidecar* known_sidecar(const std::string& data_key, int64_t max_tokens);
 
-  // Writes computed values to disk and syncs them; waits for those that a device has.
+  // Writes computed values to disk and syncs them; waits for those still on a device.
   void flush();
-  // The same without waiting, between steps: values on a device are copied to the host meanwhile
-  // and written by a later call.
+  // Called between steps: flushes without waiting. Values on a device are copied to the host in the
+  // background and written by a later call.
   void flush_arrived();
 
   const SidecarCounts& counts() const { return counts_; }  // of segments

@@ -72,14 +72,14 @@ std::shared_ptr<FrozenModel> FrozenModel::open(const std::filesystem::path& dir,
   std::shared_ptr<FrozenModel> frozen(new FrozenModel(dir, options));
   frozen->base_ = is_adapter(dir) ? resolve_base_model(dir) : dir;
   frozen->config_ = std::make_unique<const ModelConfig>(read_frozen_config(frozen->base_));
-  // A language model has 0. A score is one number, so more labels have no meaning here.
+  // A language model has 0. A score is one number, so several labels have no meaning here.
   const int64_t labels = frozen->config_->labels;
   XRUN_CHECK(labels <= 1,
              "{} is a classifier of {} labels (id2label or num_labels in its config.json); a "
              "reward or value model has 1",
              dir.string(), labels);
   if (FetchingRanks* const ranks = ranks_to_fetch_from(options.dist, 1)) {
-    // Here, where all ranks are; later each asks for the digest when it needs it.
+    // Taken here, where all ranks take part; later each asks for it when it needs it.
     frozen->take_digest(ranks);
     frozen->fetched_ =
         std::make_unique<FetchedModel>(*ranks, frozen->base_, frozen->load_options(),

@@ -1,5 +1,5 @@
 #pragma once
-// A frozen model with its own tokenizer and type: a teacher, the reference of another folder, or a
+// A frozen model with its own tokenizer and type: a teacher, a reference from another folder, or a
 // classifier that gives rewards or values.
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +32,8 @@ struct LoadOptions;
 
 struct FrozenOptions {
   FrozenSettings settings = {};
-  bool stays_on_cpu = false;  // the recipe says so, whatever the device of the run
-  // A folder whose vocabulary the model has; "": that of the model's own tokenizer.
+  bool stays_on_cpu = false;  // set by the recipe, whatever the device of the run
+  // The folder of its tokenizer; "": the model's own.
   std::filesystem::path tokenizer = {};
   // Values for distillation that are stored by row.
   FrozenCache cache = FrozenCache::kNone;
@@ -44,16 +44,16 @@ struct FrozenOptions {
 
 // A model that is never trained, recorded, exported or saved. Its weights load at the first answer
 // that no sidecar has. As a source of log-probs it works like a reference (reference.h): logprob()
-// reads a sidecar of sums by row, all else runs the model over the whole micro-batch. Every answer
-// to tokens of another vocabulary throws an Error that names both. A sequence classifier of one
-// label, as a Scorer exports it, gives scores and nothing else. On the CPU beside a batch on a GPU
-// it gives what distillation reads, and log-probs of sequences and chunks. Not thread-safe.
+// reads a sidecar of sums by row; all other calls run the model over the whole micro-batch. Every
+// call for tokens of another vocabulary throws an Error that names both. A sequence classifier of
+// one label, as a Scorer exports it, gives only scores. A model on the CPU, with batches on a GPU,
+// gives only what distillation reads and log-probs of sequences and chunks. Not thread-safe.
 class FrozenModel : public LogprobSource {
  public:
   // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
-  // base model under the adapter. Throws Error that names the folder if it is not a model, if it is
-  // a classifier of several labels, if its tokenizer is not the one of options.tokenizer, or if
-  // that has more ids than the embedding.
+  // base model under the adapter. Throws Error that names the folder if it is not a model or is a
+  // classifier of several labels, if its vocabulary is not that of options.tokenizer, or if the
+  // tokenizer has more ids than the embedding.
   static std::shared_ptr<FrozenModel> open(const std::filesystem::path& dir,
                                            const FrozenOptions& options = {});
   ~FrozenModel() override;
@@ -64,7 +64,7 @@ class FrozenModel : public LogprobSource {
   void use_gemm(GemmType gemm);
   const std::filesystem::path& base_dir() const { return base_; }  // of the base model
   const ModelConfig& config() const { return *config_; }           // of the base model
-  // Throws Error if the folder has no tokenizer and no other one was named.
+  // Throws Error if the folder has no tokenizer and options name no other.
   const std::shared_ptr<const Tokenizer>& tokenizer() const;
   const std::string& fingerprint() const;  // of the tokenizer's vocabulary
   int64_t vocab() const;                   // rows of the embedding
@@ -80,27 +80,30 @@ class FrozenModel : public LogprobSource {
   // Returns true if the tokens of a batch are of this model's vocabulary, one of the two extends
   // the other, or the batch does not say. Throws Error if the model has no tokenizer to compare.
   bool reads_tokens_of(const MicroBatch& micro) const;
-  // Throws Error that names both unless it reads the batch's own tokens; if one of them is a token
-  // that only the batch's vocabulary has; and if one of the batch's sequences is longer than the
-  // model reads.
+  // Throws Error
+  //   if the batch's tokens are not of this model's vocabulary; the message names both
+  //   if the batch has a token that only its own vocabulary has
+  //   if a sequence of the batch is longer than the model reads
   void check_tokens(const MicroBatch& micro) const;
-  // The tokens that this model reads for a micro-batch, with the rows that predict its chunks:
-  // those of a companion in its vocabulary, or the batch's own. Throws Error if it reads neither,
-  // or not to their end.
+  // Returns the tokens that this model reads for a micro-batch, with the rows that predict its
+  // chunks: those of a companion in its vocabulary, or the batch's own. Throws Error if it reads
+  // neither, or if a sequence is longer than it reads.
   CompanionPack tokens_of(const MicroBatch& micro) const;
-  // Columns of the vocabulary that it shares with a batch that it reads: fewer than columns() if
-  // its vocabulary extends the batch's.
+  // Returns the number of columns that it shares with a batch whose tokens it reads: fewer than
+  // columns() if its vocabulary extends the batch's.
   int64_t common_columns(const MicroBatch& micro) const;
 
-  // Returns log p of each chunk of a view, the sum over this model's tokens, [C] float32 without
-  // gradient, in the order of losses by chunk, at the batch's temperature; in a batch that is not
-  // aligned, of each trained token, [R]. Throws Error for a part of an aligned micro-batch.
+  // Returns log p of each chunk of a view, [C] float32 without gradient, in the order of losses by
+  // chunk: the sum over this model's tokens, at the batch's temperature. If the batch has no chunks
+  // for this model, returns log p of each trained token, [R]. Throws Error for a part of a
+  // micro-batch with chunks.
   at::Tensor chunk_logprob(const View& view);
   at::Tensor chunk_logprob(Batch& batch);  // of all micro-batches, in the order of the packs
 
-  // A classifier's scores, without gradient: of each sequence at its last token, [n] float32, over
-  // the companion's tokens where there is one in its vocabulary; and at the position that predicts
-  // each trained token, [R]. Throws Error for a language model.
+  // Return a classifier's scores, float32 without gradient. score() gives one per sequence, [n], at
+  // its last token: of the companion if one is in the model's vocabulary, else of the batch.
+  // token_score() gives one per trained token, [R], at the position that predicts it. Throw Error
+  // for a language model.
   using LogprobSource::score;
   at::Tensor score(const View& view);
   at::Tensor score(Batch& batch);
@@ -110,23 +113,24 @@ class FrozenModel : public LogprobSource {
   // For distillation, without gradient. `tokens` are those of tokens_of(), of this model or of
   // another one with its vocabulary. Throw Error for a sequence longer than this model reads.
   // Hidden states of their rows, [R, D], and the weight of the vocabulary projection for them,
-  // [V, D]. Under kHidden only that weight is loaded once all rows are stored.
+  // [V, D]. Under kHidden, once all rows are stored, only that weight is loaded.
   at::Tensor row_hidden(MicroBatch& micro, const CompanionPack& tokens);
   at::Tensor head_weight();
-  // Log-prob of the target, log-sum-exp and k columns of the same rows, [R] and [R, k]: those of
-  // the row's chunk (chunk_columns.h). Throws Error if kTopColumns stores fewer than k.
+  // Log-prob of the target, log-sum-exp and k columns of the same rows, [R] and [R, k]. The columns
+  // are those of the row's chunk (chunk_columns.h). Throws Error if kTopColumns stores fewer than
+  // k.
   struct ColumnOptions {
     int64_t k = 0;  // 0: no columns
     double temperature = 1;
-    int64_t columns = 0;  // those that count, from the first; 0: columns()
+    int64_t columns = 0;  // the first ones that count; 0: columns()
   };
   HeadResult row_columns(MicroBatch& micro, const CompanionPack& tokens,
                          const ColumnOptions& options);
 
   FrozenLogprobs& logprobs() { return logprobs_; }
-  // Segments that the rows of a cache were read from and computed for.
+  // Returns the counts of segments whose rows came from a cache or were computed.
   SidecarCounts row_counts() const;
-  // Writes computed values to disk; the second without waiting for a device.
+  // Write computed values to disk; flush_arrived() does not wait for a device.
   void flush();
   void flush_arrived();
 
@@ -147,7 +151,7 @@ class FrozenModel : public LogprobSource {
   LoadOptions load_options() const;                    // of a model that is whole
   std::vector<std::filesystem::path> folders() const;  // of the base model and the adapter
   std::string files_state() const;                     // weight_files_state() of both
-  // Sets the digest. Ranks (null: none) share the reading; then each of them makes the call.
+  // Sets the digest. Ranks (null: none) share the reading, so each of them makes the call.
   void take_digest(Ranks* ranks);
   FrozenRows& rows(double temperature, int64_t columns);
   const CompanionPack* companion_of(const MicroBatch& micro) const;  // in its vocabulary; or null

@@ -154,7 +154,7 @@ SidecarKey FrozenRows::key(const std::string& data_key, int64_t max_tokens,
       frozen_key(top ? "teacher_columns" : "teacher_hidden", top ? kColumnsFormat : kHiddenFormat,
                  source_, data_key, canonical_tokens(max_tokens));
   key.type = value_type();
-  // Entries have as many rows as their segment, so a width for all is not stated.
+  // An entry has as many rows as its segment, so there is no common width.
   key.width = 0;
   key.made_by.set("vocabulary", form_.vocabulary);
   key.made_by.set("student_vocabulary", student);
@@ -195,7 +195,7 @@ void FrozenRows::flush() {
   for (auto& [name, sidecar] : sidecars_) sidecar->flush();
 }
 
-// One forward and one product with the vocabulary for a whole pack; the bytes of each segment.
+// Returns the bytes of each segment, from one forward and one product with the vocabulary.
 std::vector<std::string> FrozenRows::compute_pack(const CompanionPack& tokens) {
   const at::NoGradGuard no_grad;
   Model& model = source_.model();
@@ -245,7 +245,7 @@ std::map<SidecarEntry, std::string> FrozenRows::compute(const MicroBatch& micro,
   std::map<SidecarEntry, std::string> values;
   if (storable && info.canonical_pack) {
     const PackedBatch pack = info.canonical_pack(wanted.row, canonical_tokens(info.max_tokens));
-    // The micro-batch's companion, if the teacher reads one, is what this pack has too.
+    // If the teacher reads a companion of the micro-batch, it reads that of this pack too.
     const bool aligned = !tokens.fingerprint.empty();
     if (!aligned || pack.companion != nullptr) {
       const CompanionPack made = aligned ? *pack.companion : own_tokens(pack);

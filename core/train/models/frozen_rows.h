@@ -24,23 +24,24 @@ enum class FrozenCache {
 };
 
 // Returns a pack's own tokens and loss rows in the form of a companion: what a teacher of the same
-// vocabulary reads. Chunks are the pack's, numbered from 0, or without any the loss rows.
+// vocabulary reads. The chunks are those of the pack, numbered from 0; if it has none, each loss
+// row is one.
 CompanionPack own_tokens(const PackedBatch& pack);
 
-// Values of the rows of a companion that predict its chunks, by segment: a list of values for each
-// segment, computed by a forward of the frozen model over the canonical pack of the segment's row,
-// as for log-probs (frozen_logprobs.h). A value depends neither on the batch that asked nor on
-// whether it was stored. The key covers the weights, the types and both vocabularies, the stamp the
-// teacher's tokens and, for columns, their chunks. A kill loses what was not flushed. Not
-// thread-safe.
+// The values of those rows of a companion that predict its chunks, stored as one list per segment.
+// They come from a forward of the frozen model over the canonical pack of the segment's row, as
+// log-probs do (frozen_logprobs.h), so they depend neither on the batch that asked for them nor on
+// whether they were stored. The key covers the weights, the types and both vocabularies; the stamp
+// covers the teacher's tokens and, for columns, their chunks. A kill loses what was not flushed.
+// Not thread-safe.
 class FrozenRows {
  public:
-  // The stored values; FrozenSource has the model.
+  // What is stored of each row; FrozenSource supplies the model.
   struct Form {
     FrozenCache cache = FrozenCache::kHidden;
     int64_t top_k = 0;       // of kTopColumns
     double temperature = 1;  // of kTopColumns
-    int64_t columns = 0;     // of the vocabulary that exist
+    int64_t columns = 0;     // of the vocabulary that count, the first ones
     std::string vocabulary;  // fingerprint of the teacher's
     int64_t width = 0;       // D
   };
@@ -48,8 +49,9 @@ class FrozenRows {
   FrozenRows(FrozenSource source, Form form);
   ~FrozenRows();  // syncs; never throws
 
-  // Values of all rows of `tokens`, in its order: [R, D] in the storage type on the model's device,
-  // or the outputs of the head [R], [R, k] on the micro-batch's. Without gradient.
+  // Return the values of all rows of `tokens`, in its order, without gradient: [R, D] in the
+  // storage type on the model's device, or the outputs of the head, [R] and [R, k], on the
+  // micro-batch's.
   //   student  fingerprint of the vocabulary of the micro-batch's own tokens
   at::Tensor hidden(const MicroBatch& micro, const CompanionPack& tokens,
                     const std::string& student);
@@ -81,8 +83,8 @@ class FrozenRows {
   SidecarCounts counts_;
 };
 
-// Returns the hidden states of a companion's rows, [R, D] in the storage type: one forward without
-// gradient, and only the rows that predict something.
+// Returns the hidden states of a companion's rows, [R, D] in the storage type, from one forward
+// without gradient.
 at::Tensor companion_hidden(Model& model, const CompanionPack& tokens);
 
 }  // namespace xrun

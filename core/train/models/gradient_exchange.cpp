@@ -1,6 +1,6 @@
 // A rank sends one piece of a bucket to each owner: a flag per tensor of the owner's range, 1 if
-// the rank has a gradient of it, then the values of the range. Buckets are launched from the last
-// bucket to the first, the order in which a backward ends, on every rank.
+// the rank has a gradient of it, then the values of the range. On every rank buckets are launched
+// from the last to the first, the order in which a backward finishes them.
 
 #include "core/train/models/gradient_exchange.h"
 
@@ -94,9 +94,9 @@ void GradientExchange::begin_exchange(const ExchangedItems& items) {
   XRUN_CHECK(!open_, "a gradient exchange started before the previous one ended");
   items_ = items;
   open_ = true;
-  // Otherwise each rank adds up its own items first.
+  // If not exact, each rank first adds up its own items.
   exchanges_ = options_.exact || items.last;
-  // The last round may have fewer items, and the ranks of the earlier ones still hold sums.
+  // The last round may have fewer items, but ranks that had earlier ones still hold sums.
   senders_ = std::max(senders_, items.count);
   // The backward ends with the first layers, so the last bucket is ready first.
   next_ = static_cast<int64_t>(index_.buckets().size()) - 1;
@@ -105,7 +105,7 @@ void GradientExchange::begin_exchange(const ExchangedItems& items) {
 }
 
 void GradientExchange::on_gradient(int64_t tensor) {
-  // Other backwards than a step's keep their gradients, and so does an item of several.
+  // A backward outside a step keeps its gradients, and so does an item of several backwards.
   if (!open_ || !exchanges_ || !items_.one_backward || rank_ >= items_.count) return;
   XRUN_CHECK(!packed_[static_cast<size_t>(tensor)],
              "{} got a second gradient from one backward, after the first was exchanged",
@@ -250,7 +250,7 @@ void GradientExchange::end_exchange() {
       next_ = b - 1;
       launch(b);
     }
-    // Those of earlier items arrive while the next ones are computed.
+    // Buckets of earlier items arrive while the next ones are computed.
     while (items_.last && !pending_.empty()) finish_oldest();
     senders_ = 0;
   }
@@ -264,7 +264,7 @@ void GradientExchange::abandon() {
 }
 
 void GradientExchange::clear() {
-  // Their memory belongs to the transport until they end, whether or not they fail.
+  // Memory belongs to the transport until a collective ends, whether or not it fails.
   for (Launched& launched : pending_) {
     try {
       launched.pending->wait();

@@ -1,5 +1,5 @@
 #pragma once
-// The gradients of a step, summed over ranks while the backward runs.
+// Sums the gradients of a step over ranks while the backward runs.
 
 #include <ATen/core/Tensor.h>
 
@@ -35,24 +35,24 @@ struct DistOptions {
 // that share a held prefix. Item r belongs to rank r.
 struct ExchangedItems {
   int64_t count = 1;         // ranks 0 .. count - 1 have an item; the same on every rank
-  bool one_backward = true;  // this rank's item gives each weight its gradient at once
+  bool one_backward = true;  // false: its backwards are summed before they are sent or added
   bool last = true;          // of the step
 };
 
-// The ranks that hold models in ranges from a level on; null if they are whole: a lower
-// level, one rank, or ranks that cannot fetch.
+// Returns the ranks if they hold models in ranges, which they do from level `from_level` on; null
+// if models are whole: at a lower level, with one rank, or if the ranks cannot fetch.
 FetchingRanks* ranks_to_fetch_from(const DistOptions& dist, int64_t from_level);
 
-// Every rank makes the same calls with the same items. When all weights of a bucket have their
-// gradient, it goes to the ranks that own its ranges, last bucket first, while the backward goes
-// on. The owner adds the pieces in rank order, so a sum has the bits of one process that computes
-// the items in order. A weight to which no item gave a gradient has none. A backward that gives a
-// weight two gradients throws Error that names it. Between begin_exchange and end_exchange the
-// gradients of the weights belong to this object. Not thread-safe.
+// Every rank makes the same calls with the same items. Once all weights of a bucket have their
+// gradient, it goes to the ranks that own its ranges, the last bucket first, while the backward
+// goes on. Each owner adds the pieces in rank order, so a sum has the bits of one process that
+// computes the items in order. A weight to which no item gave a gradient has none. Throws Error
+// that names a weight to which one backward gives two gradients. Between begin_exchange and
+// end_exchange the gradients of the weights belong to this object. Not thread-safe.
 class GradientExchange {
  public:
   //   weights   fp32 leaves, one for each tensor of the index
-  //   incoming  what is sent from a free_buffer(); null: nothing is
+  //   incoming  the updated weights that travel in free_buffer(); null: none
   // `index`, `ranges` and the ranks must outlive the object.
   GradientExchange(const FlatIndex& index, const RankRanges& ranges,
                    std::vector<at::Tensor> weights, const DistOptions& options,
@@ -62,9 +62,9 @@ class GradientExchange {
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   void begin_exchange(const ExchangedItems& items);
-  // Sends what the backward has not, and after the last items adds everything; a few buckets of
-  // earlier ones may still be under way. Must also follow an exception of the rank's own item,
-  // whose missing gradients then count as none: the other ranks wait for its part.
+  // Sends what the backward has not sent. After the last items everything is added; after earlier
+  // ones a few buckets may still be under way. Must be called even after an exception in this
+  // rank's item, since the other ranks wait for its part; missing gradients then count as none.
   void end_exchange();
 
   // The sum over this rank's range of a bucket, [ranges.size(bucket, rank)] fp32; values of weights
@@ -73,16 +73,16 @@ class GradientExchange {
   // Returns true if a weight with a slice in this rank's range has a gradient.
   bool has_gradient(int64_t tensor) const { return seen_[static_cast<size_t>(tensor)]; }
 
-  // The buffer that this rank's gradients of a bucket are sent from, [size of the bucket] fp32,
-  // free between the last end_exchange of a step and the next backward, which waits for what is
-  // incoming. Undefined if there is none: from level 2 on, and before the first gradient.
+  // Returns the buffer that this rank's gradients of a bucket are sent from, [size of the bucket]
+  // fp32. It is free between the last end_exchange of a step and the next backward, which waits for
+  // incoming weights. Undefined if there is none: from level 2 on, and before the first gradient.
   at::Tensor free_buffer(int64_t bucket) const;
 
-  // Frees the sums, waits for collectives that an exception left behind, and drops gradients of the
-  // weights.
+  // Frees the sums, waits for collectives that an exception left behind, and drops the gradients of
+  // the weights.
   void clear();
 
-  // Drops the buffers that collectives which never end may still write.
+  // Drops all collectives without waiting, since some may never end, and clears.
   void abandon();
 
   // Bytes that this rank has sent to others since the object was made.

@@ -24,10 +24,11 @@ class LogprobSource {
   void set_replacement(std::shared_ptr<LogprobSource> source) { replacement_ = std::move(source); }
   bool is_replaced() const { return replacement_ != nullptr; }
 
-  // The weights that answer; loads them if necessary. Throws Error while a source without weights
-  // answers.
+  // Returns the model that answers; loads its weights if necessary. Throws Error while a source
+  // without weights answers.
   Model& model() { return answering().own_model(); }
-  // The same, or null while a source without weights answers: there is nothing to sample from.
+  // Returns model(), or null while a source without weights answers: there is nothing to sample
+  // from.
   Model* find_model() { return is_replaced() ? nullptr : &own_model(); }
 
   // Returns log p of each trained token of a view, [R] float32, in the view's row order. The first
@@ -49,8 +50,8 @@ class LogprobSource {
   at::Tensor logits(const View& view) { return answering().own_logits(view); }
 
   // Returns weight . h for each segment, [n] float32, with h the hidden state of its last token
-  // from the step's forward. The weight, [1, D] fp32, is asked for after the model has loaded, and
-  // only by a source that has hidden states.
+  // from the step's forward. `weight` gives [1, D] fp32. It is called after the model has loaded,
+  // and only by a source that has hidden states.
   using ScoreWeight = std::function<const at::Tensor&()>;
   at::Tensor score(const View& view, const ScoreWeight& weight) {
     return answering().own_score(view, weight);

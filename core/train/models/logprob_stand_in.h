@@ -23,17 +23,17 @@ class View;
 // packing get the same values. Not thread-safe.
 class LogprobStandIn {
  public:
-  // log p of every loss row of a micro-batch for a model ("policy tiny", "reference 1"), [R] of any
-  // floating type.
+  // Returns log p of every loss row of a micro-batch for a model ("policy tiny", "reference 1"),
+  // [R] of any floating type.
   using StandInValues = std::function<at::Tensor(MicroBatch& micro, const std::string& model)>;
-  // Between -4 and 0, a pure function of (seed, model, row, side, index of the token); models
-  // differ.
+  // Returns a source of values between -4 and 0, each a pure function of (seed, model, row, side,
+  // index of the token).
   static StandInValues seeded(uint64_t seed);
 
   explicit LogprobStandIn(StandInValues source, c10::ScalarType dtype = c10::ScalarType::Float);
 
-  // log p of each trained token of a view, [R]. With `trained`, if gradients are enabled, they
-  // are picked from a leaf with gradient, one per model and micro-batch.
+  // Returns log p of each trained token of a view, [R]. With `trained`, if gradients are enabled,
+  // the values are selected from a leaf with gradient, one per model and micro-batch.
   at::Tensor token_logprob(const View& view, const std::string& model, bool trained);
 
   // The leaves given so far, [R] by model and micro-batch. A check moves their values in place.
@@ -60,8 +60,8 @@ class LogprobStandIn {
 
 // A stand-in for one model: replaces a policy, a reference or a frozen model
 // (LogprobSource::set_replacement), so that log-probs, heads, logits and scores come from it and no
-// weights load. Code that uses more of a model than LogprobSource has asks is_replaced() itself,
-// once per kind of answer:
+// weights load. Code that needs more of a model than LogprobSource offers asks is_replaced()
+// itself, in one place per kind of answer:
 //   frozen_answers.cpp         log-probs of another tokenizer's chunks, its scores, token scores
 //   distill/kd_view.cpp        the distillation loss of a view
 //   rollout_sampler.cpp        random answers (stand_in_answer), marked Rollout::stand_in
@@ -70,8 +70,8 @@ class LogprobStandIn {
 // (random_samples in bind/rollout/samples.cpp).
 class ModelStandIn : public LogprobSource {
  public:
-  // `trained` tells whether an optimizer trains the model: then its values have gradients. `vocab`
-  // is the number of its logits. `check`, if any, throws for a micro-batch that the model refuses.
+  // Values have gradients if `trained` returns true: an optimizer trains the model. `vocab` is the
+  // number of logits. `check`, if any, throws for a micro-batch that the model refuses.
   ModelStandIn(std::shared_ptr<LogprobStandIn> values, std::string name,
                std::function<bool()> trained, int64_t vocab,
                std::function<void(const MicroBatch&)> check = {});

@@ -37,17 +37,18 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
                                      const PolicyOptions& options) {
   const bool is_trained_on = is_adapter(dir);
   const std::filesystem::path base = is_trained_on ? resolve_base_model(dir) : dir;
-  // The constructor is private: a reference needs shared_from_this().
+  // The constructor is private, since a reference needs shared_from_this().
   std::shared_ptr<Policy> policy(new Policy(base, options));
   const ModelConfig config = read_model_config(base);
   // From config.json: data are tokenised and checked before any weight is read.
   policy->vocab_ = config.vocab;
   if (is_trained_on) {
-    XRUN_CHECK(!options.lora,
-               "{0}: is an adapter already and has its own settings, so lora cannot set them; a "
-               "recipe without lora trains it on, for example dpo.lua in place of dpo_lora.lua, "
-               "with --set model={0}",
-               dir.string());
+    XRUN_CHECK(
+        !options.lora,
+        "{0} is already an adapter, with settings of its own that lora cannot change; "
+        "train it on by a recipe without lora, for example dpo.lua in place of dpo_lora.lua, "
+        "with --set model={0}",
+        dir.string());
     policy->adapter_dir_ = dir;
   }
   // Checked here, before any data are read: the expert kernels exist for the CPU alone.
@@ -230,7 +231,7 @@ at::Tensor Policy::own_score(const View& view, const ScoreWeight& weight) {
 
 std::vector<Parameter>& Policy::parameters() { return model().trained_parameters(); }
 
-// An adapter's factors are small, and are read by others than the model.
+// An adapter's factors are small, and not only the model reads them.
 bool Policy::await_before_reading(const std::shared_ptr<IncomingWeights>& incoming) {
   if (model().adapter()) return false;
   model().add_incoming(incoming);

@@ -33,9 +33,9 @@ struct PolicyOptions {
   std::optional<AdapterOptions> lora = {};           // trained in place of the weights
   std::vector<std::string> train = {};               // patterns of what is trained; empty: all
   uint64_t seed = 0;                                 // of the adapter's initial values
-  c10::Device device = c10::kCPU;                    // on which it trains
-  std::optional<c10::ScalarType> export_dtype = {};  // nullopt: that of the model it came from
-  // At level 3 the ranks hold ranges of the weights, of references from level 1 on.
+  c10::Device device = c10::kCPU;                    // that it trains on
+  std::optional<c10::ScalarType> export_dtype = {};  // nullopt: as in the folder
+  // The ranks hold ranges of the weights at level 3, and of a reference's weights from level 1 on.
   DistOptions dist = {};
 };
 
@@ -46,9 +46,9 @@ class Policy : public LogprobSource,
                public std::enable_shared_from_this<Policy> {
  public:
   // Reads the configuration and the tokenizer, no weights. The folder of a PEFT adapter opens its
-  // base model, and the adapter is trained on. Throws Error that names the folder if it is not
-  // a model folder, if the tokenizer has more ids than the embedding, for adapter options that do
-  // not fit, and for a mixture of experts on another device than the CPU.
+  // base model, and the adapter is trained on. Throws Error that names the folder if it is not a
+  // model folder, if the tokenizer has more ids than the embedding, if adapter options do not fit,
+  // or if it is a mixture of experts and the device is not the CPU.
   static std::shared_ptr<Policy> open(const std::filesystem::path& dir,
                                       const PolicyOptions& options = {});
   ~Policy() override;
@@ -64,11 +64,11 @@ class Policy : public LogprobSource,
   // Sets the template that renders the policy's data; the first call wins. An export includes it if
   // the tokenizer's own template would render differently.
   void use_template(std::shared_ptr<const ChatTemplate> chat_template);
-  // The type of exported weights: options().export_dtype, else that of the folder the model came
-  // from. Loads the weights.
+  // Returns the type of exported weights: options().export_dtype, else that of the folder. Loads
+  // the weights.
   c10::ScalarType export_dtype();
-  // About the bytes of an export's weights: the tensors of the folder the model came from, in the
-  // type of the export. Reads only the headers of its files, whose errors it throws.
+  // Returns about how many bytes the weights of an export take: the tensors of the folder, in the
+  // type of the export. Reads only the headers of the files; throws Error for a bad one.
   int64_t export_bytes() const;
   // Writes the current weights as a Hugging Face folder (core/model/weights/export.h) in that type
   // or in `dtype`, with an adapter merged and also separately, in fp32, in its adapter/.
@@ -93,10 +93,10 @@ class Policy : public LogprobSource,
   std::shared_ptr<Reference> reference();
   // Loads the frozen model of a reference. With an adapter it shares this policy's base weights;
   // `weights` is then the folder of an adapter, or of the base model for none.
-  //   fetched  of weights that the policy does not share; null: they are whole
+  //   fetched  loads unshared weights in ranges; null: they are whole
   std::shared_ptr<Model> load_frozen(const std::filesystem::path& weights,
                                      FetchedModel* fetched = nullptr);
-  // Options of such a model, where the policy has no adapter.
+  // Returns the load options of the frozen model if the policy has no adapter.
   LoadOptions frozen_options() const;
   // Returns true if a training forward has dropout.
   bool has_noise() const;
@@ -109,11 +109,12 @@ class Policy : public LogprobSource,
   bool await_before_reading(const std::shared_ptr<IncomingWeights>& incoming) override;
   void count_update() override;
   void weights_averaged(bool averaged) override;
-  // True while the weights are an average (core/train/ema.h), which the update count does not tell.
+  // True while the weights are an average (core/train/ema.h), which the update count does not show.
   bool is_averaged() const { return averaged_; }
 
-  // Masters by name; update count, digest of the folder's weights, compute type, references taken.
-  // A run restored in another compute type computes the digests of its references again.
+  // Saved are the masters by name, the update count, the digest of the folder's weights, the
+  // compute type and the references taken. A run restored in another compute type computes the
+  // digests of its references again.
   std::vector<NamedTensor> tensors() const override;
   std::vector<TensorRange> ranges() const override;
   Json state() const override;
@@ -121,7 +122,8 @@ class Policy : public LogprobSource,
 
  protected:
   Model& own_model() override;  // loads the weights at the first call
-  // The step reports these log-probs, and those of a head without target, temperature and columns.
+  // The step reports these log-probs, and those of a head for the trained tokens at the batch's
+  // temperature, over all columns.
   at::Tensor own_token_logprob(const View& view) override;
   at::Tensor own_logprob(const View& view) override;
   HeadResult own_head(const View& view, const HeadOptions& options,

@@ -1,4 +1,4 @@
-// The exports of a policy: whole folders, with an adapter merged and also separately.
+// Exports of a policy: whole folders, with an adapter merged and also separate.
 
 #include "core/base/error.h"
 #include "core/model/model.h"
@@ -41,7 +41,7 @@ c10::ScalarType Policy::export_dtype() {
 
 int64_t Policy::export_bytes() const {
   int64_t bytes = 0;
-  // From the headers, so that the need of disk space is known without loading weights.
+  // From the headers, so that the disk space needed is known without loading weights.
   const SafetensorsFolder weights(dir_);
   for (const std::string& name : weights.names()) {
     const SafetensorsEntry& entry = weights.entry(name);

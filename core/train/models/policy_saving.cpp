@@ -23,7 +23,7 @@ at::Tensor Policy::held_master(size_t parameter, int64_t begin, int64_t size) {
 
 std::vector<NamedTensor> Policy::tensors() const {
   std::vector<NamedTensor> out;
-  // Those of a policy in ranges are ranges().
+  // A policy in ranges saves ranges() instead.
   if (!model_ || !ranges().empty()) return out;
   const Model& model = *model_;
   model.await_weights();
@@ -74,7 +74,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
                k + 1, restored_[k].updates);
   }
   if (!state.at("loaded").as_bool()) return;
-  // Weights of the folder that are not in the checkpoint must be those of the run's beginning.
+  // Weights of the folder that are not in the checkpoint must be as they were when the run began.
   const std::string saved_digest = state.at("folder_digest").as_string();
   model();
   // A frozen base is part of the trained model; it is hashed in the compute type.
@@ -94,7 +94,7 @@ void Policy::restore(const TensorSource& tensor, const Json& state) {
                                  : "the weights that `train` chose were trained beside them");
   // Last: nothing is overwritten before all checks above have passed.
   const at::NoGradGuard no_grad;
-  model().await_weights();  // none may arrive over the restored ones
+  model().await_weights();  // a late arrival would overwrite the restored ones
   for (size_t i = 0; i < model().trained_parameters().size(); ++i) {
     Parameter& parameter = model().trained_parameters()[i];
     if (holds_ranges(i)) {

@@ -1,5 +1,5 @@
-// $XRUN_CACHE/models/random-HASH holds the model whose init_digest begins with HASH: the name says
-// the contents, so a folder is never out of date.
+// $XRUN_CACHE/models/random-HASH holds the model whose init_digest begins with HASH: the name
+// follows from the contents, so a folder is never out of date.
 
 #include "core/train/models/random_model.h"
 
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kBytes = "bytes";
 constexpr size_t kNameDigits = 16;  // of the digest, in the folder's name
 
-// The folder of a tokenizer's files; one that we write lives as long as this.
+// The folder of a tokenizer's files. One that is written here lives as long as this object.
 class TokenizerFolder {
  public:
   TokenizerFolder(const std::string& name, const Notice& notice, const char* what) {
@@ -130,7 +130,7 @@ fs::path cached_random_model(const RandomModel& model, const Notice& notice) {
   const std::string name = "random-" + init_digest(options).substr(0, kNameDigits);
   const fs::path known = cache_root() / "models" / name;
   if (is_made(known)) return known;
-  // The models of the user's cache can only be read by a recipe that is not trusted.
+  // A recipe that is not trusted can read the models of the user's cache, but not add one.
   const fs::path models = cache_root() / (file_access_limited() ? "made_models" : "models");
   const fs::path folder = models / name;
   if (is_made(folder)) return folder;

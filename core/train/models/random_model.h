@@ -27,8 +27,8 @@ struct RandomModel {
   c10::ScalarType dtype = c10::ScalarType::Float;
 };
 
-// Returns the model of the table `model` in a configuration, whose fields are checked and have
-// their defaults.
+// Returns the model of the table `model` in a configuration, whose fields have been checked and
+// have their defaults.
 RandomModel random_model_of(const Json& table, uint64_t seed);
 
 // Writes the model's folder (init_model). Throws UsageError if the sizes do not fit each other or

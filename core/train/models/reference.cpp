@@ -1,5 +1,5 @@
-// Until the policy moves, the policy's own forward. Afterwards the frozen weights, whose sums of
-// log-probs are stored by row (frozen_logprobs.h).
+// Until the policy's next update its own forward answers. Afterwards the frozen weights answer;
+// their sums of log-probs are stored by row (frozen_logprobs.h).
 
 #include "core/train/models/reference.h"
 
@@ -78,7 +78,7 @@ void Reference::check_digest() {
 
 at::Tensor Reference::own_logprob(const View& view) {
   if (shares()) {
-    // Not stored: the policy's forward has these values for nothing.
+    // Not stored: the policy's forward gives these values for free.
     shared_ += view.size();
     return view.sum(own_token_logprob(view));
   }

@@ -25,17 +25,17 @@ class FetchedModel;
 class Reference : public LogprobSource {
  public:
   // `weights` is the folder of the frozen weights, `digest` their hash ("": the policy's before any
-  // update), `updates` the policy's update count at which both are the same.
+  // update), `updates` the policy's update count at which its weights are these.
   Reference(std::shared_ptr<Policy> policy, std::filesystem::path weights, std::string digest,
             int64_t updates);
   ~Reference() override;
 
-  // Divides the frozen weights over the ranks, where these hold ranges. Every rank makes the call,
+  // Divides the frozen weights among the ranks if these hold ranges. Every rank makes the call,
   // before the weights load.
   void divide();
   // True while the policy's own forward answers, as in step 0.
   bool shares() const;
-  // As FrozenLogprobs has them.
+  // As in FrozenLogprobs.
   const Sidecar* known_sidecar(const std::string& data_key, int64_t max_tokens) {
     return logprobs_.known_sidecar(data_key, max_tokens);
   }
@@ -49,7 +49,7 @@ class Reference : public LogprobSource {
   bool loaded() const { return model_ != nullptr; }  // the frozen weights take separate memory
   const std::string& digest();                       // of the frozen weights; may load the policy's
   const std::filesystem::path& dir() const { return weights_; }
-  // Segments read from the policy's own forward since creation; counts() has the others.
+  // Counts the segments that the policy's own forward answered; counts() has the others.
   int64_t shared() const { return shared_; }
   const SidecarCounts& counts() const { return logprobs_.counts(); }
 

@@ -1,21 +1,17 @@
-// A range of a tensor that can only be read whole is cut from it.
+// If a source reads only whole tensors, a range is cut from the whole.
 
 #include "core/train/models/saveable.h"
+
+#include <fmt/ranges.h>
 
 #include "core/base/error.h"
 
 namespace xrun {
 
 void check_saved_shape(const std::string& name, at::IntArrayRef saved, at::IntArrayRef wanted) {
-  if (saved == wanted) return;
-  const auto elements = [](at::IntArrayRef shape) {
-    int64_t product = 1;
-    for (const int64_t size : shape) product *= size;
-    return product;
-  };
-  throw Error(
-      fmt::format("the saved tensor {} has {} elements, wanted {}: it belongs to another model",
-                  name, elements(saved), elements(wanted)));
+  XRUN_CHECK(saved == wanted,
+             "the saved tensor {} has shape [{}], wanted [{}]: it belongs to another model", name,
+             fmt::join(saved, ", "), fmt::join(wanted, ", "));
 }
 
 at::Tensor TensorSource::range(const std::string& name, at::IntArrayRef shape, int64_t begin,

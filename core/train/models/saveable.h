@@ -23,7 +23,7 @@ struct TensorRange {
   at::Tensor held;             // flat and contiguous; may be empty
 };
 
-// Saved tensors by the names that tensors() gave them. Every function throws Error if one is
+// Saved tensors by the names that tensors() gave them. Every function throws Error if the tensor is
 // absent.
 class TensorSource {
  public:
@@ -72,12 +72,12 @@ class Saveable {
   // absent or has another shape; the object may then be half restored and must be discarded.
   virtual void restore(const TensorSource& tensor, const Json& state) = 0;
 
-  // For the save after an error that stopped ranks in different collectives (Stopped::kApart).
-  // First abandon_shared() drops what this rank has begun with the others, without them; then
-  // share_again() gives every rank what tensors() needs of the others' ranges. Collective, if
-  // update counts in state() are the same on all ranks.
+  // For saving after an error that stopped ranks in different collectives (Stopped::kApart). First
+  // abandon_shared(), on this rank alone, drops what it has begun with the others. Then
+  // share_again(), which is collective, gives every rank what tensors() needs of the others'
+  // ranges; it requires equal update counts in state() on all ranks.
   virtual void abandon_shared() {}
-  // True while an average stands in the place of the weights, as inside ema:use.
+  // True while an average replaces the weights, as inside ema:use.
   virtual bool average_in_use() const { return false; }
   virtual void share_again() {}
 };
@@ -94,8 +94,8 @@ class Trainable {
   // True once parameters() loads nothing.
   virtual bool loaded() const = 0;
 
-  // Elements [begin, begin + size) of a master, flat and in its own storage, by its number among
-  // parameters(). Of an object in ranges only the range that this rank holds.
+  // Returns elements [begin, begin + size) of the master of this number among parameters(), flat,
+  // in its own storage. An object in ranges gives only the range that this rank holds.
   virtual at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) {
     return parameters()[parameter].master.detach().view({-1}).narrow(0, begin, size);
   }
@@ -103,8 +103,8 @@ class Trainable {
   // masters come before whole ones.
   virtual bool holds_ranges(size_t /*parameter*/) { return false; }
 
-  // Returns true if the object awaits each master before it reads one, from now on; false if an
-  // update must leave all values in place.
+  // Returns true if from now on the object awaits each master before it reads it; false if all
+  // values must have arrived when an update ends.
   virtual bool await_before_reading(const std::shared_ptr<IncomingWeights>& /*incoming*/) {
     return false;
   }
@@ -112,8 +112,8 @@ class Trainable {
   // Called once after each optimizer update; earlier forwards are stale from then on.
   virtual void count_update() = 0;
 
-  // Called after an average took the place of the masters' values (true) or they came back (false):
-  // forwards and copies of them are stale, the count stays.
+  // Called after an average replaced the masters' values (true) or these came back (false).
+  // Forwards and copies made of them are then stale; the update count stays.
   virtual void weights_averaged(bool /*averaged*/) {}
 };
 

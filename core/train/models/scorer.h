@@ -24,12 +24,12 @@ class Scorer : public Trainable, public Saveable {
 
   const std::shared_ptr<Policy>& policy() const { return policy_; }
 
-  // Returns [n] float32 in the view's order, in gradient mode with its graph. One forward per
+  // Returns [n] float32 in the view's order, with its graph in gradient mode. One forward per
   // micro-batch, shared with the policy's log-probs.
   at::Tensor score(const View& view);
   at::Tensor score(Batch& batch);  // all micro-batches, without gradient, in batch order
 
-  // The policy's, then "score.weight".
+  // The policy's parameters, then "score.weight".
   std::vector<Parameter>& parameters() override;
   bool loaded() const override;
   at::Tensor held_master(size_t parameter, int64_t begin, int64_t size) override;

@@ -1,4 +1,4 @@
-// A file is the same one if machine, device, inode, size and times of change are. A shared file
+// A file is the same if its machine, device, inode, size and modification time are. A shared file
 // system may look different from each machine; then each machine reads all of it once.
 
 #include "core/train/models/shared_reading.h"

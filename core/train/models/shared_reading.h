@@ -1,6 +1,6 @@
 #pragma once
-// Files that several ranks read in shares. Ranks that see different files, as copies on other
-// machines, read them for themselves, so that a copy that differs is found.
+// Finds the ranks that share the reading of files. Ranks that see other files, such as copies on
+// another machine, read those themselves, so that a copy that differs is found.
 
 #include <cstddef>
 #include <filesystem>
@@ -18,8 +18,8 @@ struct ReadingGroup {
   size_t size() const { return ranks.size(); }
 };
 
-// Returns the group of this rank: those of its machine to which the files are the same, unchanged.
-// Every rank makes the call.
+// Returns the group of this rank: those of its machine that see the same files, unchanged. Every
+// rank makes the call.
 ReadingGroup reading_group(Ranks& ranks, const std::vector<std::filesystem::path>& files);
 
 }  // namespace xrun

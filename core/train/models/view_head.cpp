@@ -1,5 +1,5 @@
 // outputs of a view = rows of linear_head over the hidden states of the micro-batch's one forward.
-// In a folded micro-batch the head meets each distinct prediction of the view once, as in
+// In a folded micro-batch the head computes each distinct prediction of the view once, as in
 // MicroBatch::token_logprob, and every loss row reads its prediction.
 
 #include "core/train/models/view_head.h"

@@ -1,6 +1,5 @@
 #pragma once
-// Answers of a model for one view, from the hidden states of the micro-batch's one forward: outputs
-// of the fused head, logits, scores of a value head.
+// A model's answers for one view: outputs of the fused head, logits, and scores of a value head.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,9 +13,9 @@ class Model;
 class View;
 
 // Returns the outputs of linear_head.h for each trained token of a view, [R] and [R, k].
-//   target   [R] or [R, M] int64 in place of the trained tokens; undefined: those
-//   head_mb  of the micro-batch. A product with gradient keeps what earlier calls left of it, and
-//            ignores options.head_mb
+//   target   [R] or [R, M] int64 in place of the trained tokens; undefined: the trained tokens
+//   head_mb  the micro-batch's budget: a product with gradient may keep what earlier calls left of
+//            it, and ignores options.head_mb
 HeadResult view_head(Model& model, const View& view, HeadOptions options, const at::Tensor& target,
                      int64_t head_mb);
 

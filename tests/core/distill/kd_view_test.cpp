@@ -225,8 +225,8 @@ TEST_F(KdView, DataAlignedWithAnotherTeacherAreRefused) {
                         other->dir().string(), other->fingerprint()));
   const auto good = batch(aligned_packs(4, other->fingerprint()));
   EXPECT_EQ(message_of<Error>([&] { kd_loss_of(good->micros()[0]->chosen(), pair); }),
-            "xrun.kd of the view chosen: chunks are those of the whole micro-batch; pass "
-            "the view that the objective received");
+            "xrun.kd reads the chunks of a whole micro-batch, but the view chosen is a part of "
+            "it; pass the view that the objective received");
 }
 
 TEST_F(KdView, AnUnalignedTeacherOfAnotherVocabularyIsRefused) {
@@ -255,8 +255,8 @@ TEST_F(KdView, TheLogprobOfAChunkIsTheSumOverTheTeachersTokens) {
   EXPECT_TRUE(at::equal(logprob, columns.logprob));
   EXPECT_TRUE(at::equal(other->chunk_logprob(*some), logprob));
   EXPECT_EQ(message_of<Error>([&] { other->chunk_logprob(some->micros()[0]->chosen()); }),
-            "chunk_logprob of the view chosen: chunks are those of the whole micro-batch; pass "
-            "the view that the objective received");
+            "chunk_logprob reads the chunks of a whole micro-batch, but the view chosen is a part "
+            "of it; pass the view that the objective received");
 }
 
 TEST_F(KdView, WithOneVocabularyLogprobsMatchTheTokens) {

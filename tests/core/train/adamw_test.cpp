@@ -191,12 +191,12 @@ TEST(AdamW, RefusesSavedStateOfAnotherShape) {
   adamw.update(0.1, 1.0);
   const Json state = adamw.state();
   try {
-    adamw.restore([](const std::string&) { return at::tensor({1.f, 2.f}); }, state);
+    adamw.restore([](const std::string&) { return at::tensor({1.f, 2.f, 3.f, 4.f}); }, state);
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "the saved tensor exp_avg.a has 2 elements, wanted 4: it belongs to "
-                 "another model");
+                 "the saved tensor exp_avg.a has shape [4], wanted [2, 2]: it belongs to another "
+                 "model");
   }
 }
 
@@ -218,7 +218,7 @@ TEST(AdamW, RefusesToSaveHalfAnUpdate) {
   weights->parameters()[0].master.mutable_grad() = at::tensor({1.0f, 1.0f});
   EXPECT_EQ(error_of([&] { adamw.update(0.1, 1); }), "no luck");
   EXPECT_EQ(error_of([&] { adamw.state(); }),
-            "an error stopped the optimizer within an update, which cannot be saved");
+            "cannot save the optimizer: an error stopped it in the middle of an update");
 }
 
 TEST(AdamW, NamesAnOptionOutOfRange) {

@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/rand_like.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -55,6 +56,14 @@ TEST_F(NonSeparableRow, ASumOverUnitsIsSeparable) {
   EXPECT_EQ(row([&](MicroBatch& m) { return -at::log_sigmoid(margin(m)); }), "");
   EXPECT_EQ(row([&](MicroBatch& m) { return stand_in_.token_logprob(m.all(), "policy", true); },
                 Unit::kToken),
+            "");
+}
+
+TEST_F(NonSeparableRow, RandomNumbersDoNotCoupleRows) {
+  EXPECT_EQ(row([&](MicroBatch& m) {
+              const at::Tensor h = margin(m);
+              return h * at::rand_like(h.detach());
+            }),
             "");
 }
 

@@ -58,8 +58,8 @@ TEST_F(FrozenExtended, AModelWithFewerTokensReadsBatchesWithoutTheOthers) {
   EXPECT_EQ(model->common_columns(*good->micros()[0]), tokenizer_->vocab_size());
   EXPECT_GT(model->token_logprob(good->micros()[0]->all()).numel(), 0);
   EXPECT_EQ(message_of<Error>([&] { model->token_logprob(bad->micros()[0]->all()); }),
-            fmt::format("{} cannot read this batch: token {} is \"<|tool|>\", which {} has in "
-                        "addition to the vocabulary of both; align the data with it, "
+            fmt::format("{} cannot read this batch: token {} is \"<|tool|>\", which only the "
+                        "vocabulary of {} has; align the data with this model, "
                         "data:align(teacher)",
                         kFrozenPolicy, tokenizer_->vocab_size(), extended_));
 }

@@ -295,8 +295,8 @@ TEST_F(Frozen, MoreColumnsThanAreStoredAreRefused) {
   EXPECT_EQ(
       message_of<Error>([&] { model->row_columns(micro, model->tokens_of(micro), {.k = 6}); }),
       kFrozenPolicy +
-          ": 6 columns of a row were asked for, its cache has 5; set k = 6 where the model "
-          "is opened, or lower topk");
+          ": 6 columns per row were requested, but its cache has 5; set k = 6 where the "
+          "model is opened, or lower topk");
 }
 
 }  // namespace

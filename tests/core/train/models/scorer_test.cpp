@@ -116,8 +116,8 @@ TEST_F(ScorerTest, RestoresToTheSameScores) {
     FAIL() << "a head of two numbers fits no model of 32";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "the saved tensor score.weight has 2 elements, wanted 32: it belongs to another "
-                 "model");
+                 "the saved tensor score.weight has shape [2], wanted [1, 32]: it belongs to "
+                 "another model");
   }
 }
 
