@@ -1,5 +1,5 @@
-// The run that a folder holds when it is opened. Nothing is compared before something was saved
-// there; from then on every difference is reported, and refuses the resume as resume.h says.
+// Opening a folder that holds a run. Until something was saved there, nothing is compared; from
+// then on every difference is reported, and refuses the resume as resume.h says.
 
 #include <algorithm>
 
@@ -59,8 +59,8 @@ RunLength length_of(const Json& config) {
   return {};
 }
 
-// The folder's name does not have the length, so a start of another length finds the run of the
-// first. Returns the refusal of a start that differs in its length alone; "" for any other start.
+// Returns the refusal of a start that differs in its length alone; "" for any other start. Such a
+// start finds the earlier run because the folder's name does not depend on the length.
 std::string other_length_text(const std::filesystem::path& dir, const RunIdentity& now,
                               bool finished) {
   RunIdentity before;
@@ -167,7 +167,7 @@ void RunDir::compare(const RunIdentity& before) {
   if (!changed.empty()) note_difference(ResumeItem::kIdentity, "", changed);
   // Reported by the loop, with its new schedule.
   for (const Difference& length : lengths) changes_.push_back(length.path);
-  // Reported, since a changed save.every surprises less when it is seen.
+  // Reported so that a changed save.every surprises nobody.
   const auto free = free_differences(before, identity_);
   if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
   const bool other_type = std::any_of(free.begin(), free.end(), [](const Difference& one) {

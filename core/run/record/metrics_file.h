@@ -67,7 +67,7 @@ std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSe
 // Returns true if two values have the same bits, or both are NaN.
 bool same_value(double a, double b);
 
-// True for a result of the run; false for its speed (perf/*).
+// Returns true for a result of the run, false for its speed (perf/*).
 bool is_result(const MetricSeries& series);
 
 }  // namespace xrun
