@@ -142,7 +142,7 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
   return transfer;
 }
 
-// Each rank gets a bucket of its own choice. Sent as bytes, since their types may differ.
+// Each rank gets a bucket of its own choice. Buckets travel as bytes, since their types may differ.
 void FetchingRanks::begin_exchange(const std::vector<FetchRequest>& requests,
                                    std::vector<int64_t> out_sizes, Transfer& transfer) {
   const size_t n = requests.size();

@@ -160,8 +160,8 @@ class TeacherPrompts {
   std::map<int64_t, TeacherPrompt> by_row_;
 };
 
-// The companions of a batch of rollouts, made together with its packs, so that the packs' timer
-// includes it.
+// The companions of a batch of rollouts. They are made together with its packs, so that the packs'
+// timer includes them.
 class AnswerCompanions : public CompanionSource {
  public:
   AnswerCompanions(const Rollouts& rollouts, AnswerTeacher teacher)

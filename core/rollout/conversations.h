@@ -1,6 +1,6 @@
 #pragma once
-// Conversations of the policy with an environment: the policy's turns are sampled and trained, the
-// environment's messages are context.
+// Conversations between the policy and an environment: the policy's turns are sampled and trained,
+// the environment's messages are context.
 
 #include <cstdint>
 #include <functional>
@@ -31,8 +31,8 @@ struct EnvironmentOptions {
   std::function<TurnReply(size_t conversation, const Rollout& so_far)> reply = {};
   // Turns of the policy; messages after the last one are dropped ("max_turns").
   int64_t max_turns = kMaxTurns;
-  // Called at most once in a call of sample_conversations: the template writes tool calls in a form
-  // that is not read (call_format.h). Empty: not reported.
+  // Called at most once by sample_conversations, if the template writes tool calls in a form that
+  // is not read (call_format.h). Empty: not reported.
   std::function<void(const std::string& notice)> notify = {};
 };
 

@@ -1,7 +1,7 @@
 // A step appends the newest token of every running sequence to its slot and draws the next one. A
-// draft is verified by appending it after the newest token: row i of the forward then draws token i
-// under its own key, and its input was right if all rows before drew the draft's tokens; the keys
-// after the first wrong input are dropped.
+// draft is verified by appending it after the newest token: row i of the forward draws token i
+// under its own key. The row counts if all rows before it drew the draft's tokens; the keys after
+// the first wrong input are dropped.
 
 #include "core/rollout/decoding.h"
 

@@ -60,7 +60,7 @@ std::vector<AskedPrompt> prompts_of(const Batch& batch) {
   std::vector<AskedPrompt> ordered;
   for (size_t i = 0; i < batch.segment_order().size(); ++i) {
     const auto at = static_cast<size_t>(batch.segment_order()[i]);
-    if (sides[at] < 0) continue;  // it has the prompt of the chosen side
+    if (sides[at] < 0) continue;  // a rejected side, whose prompt is that of the chosen one
     AskedPrompt prompt = packed[at];
     prompt.segment = static_cast<int64_t>(i);
     prompt.index = std::ssize(ordered);
