@@ -80,7 +80,7 @@ void wait_for_server(const RankEnvironment& env, const std::string& host) {
     connect_to(host, env.port, join_timeout_s(), [](const std::string&) { check_interrupt(); });
   } catch (const Error& error) {
     throw Error(
-        fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
+        fmt::format("rank {} of {} cannot find rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
                     "and that rank 0 has started",
                     env.rank, env.world_size, error.what()));
   }
@@ -118,7 +118,7 @@ void claim_rank(c10d::Store& store, const RankEnvironment& env) {
   }
   throw Error(
       fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
-                  "output, and set XRUN_DIST_JOIN_S to wait longer",
+                  "output, or set XRUN_DIST_JOIN_S to wait longer",
                   env.rank, env.world_size, waited_s, missing.size() == 1 ? "rank" : "ranks",
                   listed(missing, kNamedRanks)));
 }

@@ -116,7 +116,7 @@ void RunDir::read_run(const RunDirOptions& options) {
     compare(before);
     const std::string missing = missing_metrics(
         file("metrics.jsonl"), finished() ? 0 : newest_checkpoint(checkpoints()).value_or(0));
-    if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
+    if (!missing.empty()) notices_.push_back(missing + ": the file was cut off or damaged");
     unsaved_steps_ = count_unsaved_steps();
     return;
   }
@@ -177,7 +177,7 @@ void RunDir::compare(const RunIdentity& before) {
   if (is_interactive(record_) && !finished()) {
     notices_.push_back(
         "a prompt was opened in this run: what was typed there is in log.txt and not in the "
-        "recipe, so from here on the recipe's own values train\n");
+        "recipe, so from here on the run trains with the recipe's own values\n");
   }
   auto machine = find_differences(before.machine, identity_.machine, "machine");
   // Not a difference of results: ranks only share the work.
@@ -200,9 +200,9 @@ void RunDir::export_again() {
              "last step, {}, is missing; restore it, or leave export.dtype out",
              path_.string(), checkpoint_name(steps));
   exports_again_ = true;
-  notices_.push_back(
-      fmt::format("{} is finished: nothing is trained, what follows its last loop is done again",
-                  path_.string()));
+  notices_.push_back(fmt::format(
+      "{} is finished: nothing is trained, but what follows its last loop is done again",
+      path_.string()));
 }
 
 void RunDir::note_difference(ResumeItem item, const std::string& subject,

@@ -20,7 +20,7 @@ constexpr MetricDoc kMetricDocs[] = {
     {"logprob_chosen, logprob_rejected, length_chosen, length_rejected",
      "of pairs, under `train/` and `valid/`: the mean log-prob and the mean number of trained "
      "tokens of a side"},
-    {"logprob_all, length_all", "the same of other rows"},
+    {"logprob_all, length_all", "of rows that are not pairs: the same two means"},
     {"train/grad_norm, train/lr", "the gradient norm and the learning rate"},
     {"train/skipped",
      "1 in a step without an update, because its losses have weight 0; such a step logs only "
@@ -45,16 +45,18 @@ constexpr MetricDoc kMetricDocs[] = {
      "with `batch.fold_check`: the largest difference between a folded micro-batch and its "
      "separate sequences"},
     {"align/chunks, wrong, one_sided",
-     "of a set aligned with a teacher (`texts:align`), each step: chunks that train, with equal "
-     "vocabularies one per token, pairs whose sides spell different bytes, tokens without a "
+     "of a set aligned with a teacher (`texts:align`), each step: chunks that train (one per token "
+     "if the vocabularies are equal), pairs whose sides spell different bytes, tokens without a "
      "partner"},
     {"align/invalid",
      "pairs left out because only some of their tokens are trained, or because they begin the "
      "teacher's text, which nothing predicts"},
     {"align/coverage, align/tokens_lost",
-     "the share of trained tokens that are in such a chunk, and the number of the others"},
+     "the share of trained tokens that are in a chunk that trains, and the number of those that "
+     "are not"},
     {"align/tokens_cut",
-     "of the others, those beyond the last text that the teacher can read: the row is cut there"},
+     "of the tokens lost, those beyond the last text that the teacher can read: the row is cut "
+     "there"},
     {"perf/align_s",
      "seconds in which the step's documents were aligned, mostly reads of the cache"},
     {"sample/length, sample/score, sample/turns",
@@ -74,12 +76,12 @@ constexpr MetricDoc kMetricDocs[] = {
     {"rollout/groups, rollout/zero_variance_groups",
      "groups, and those whose rewards are equal (a deviation of at most 1e-6): they teach "
      "nothing"},
-    {"rollout/failed_rewards", "failed rewards, where there are some"},
+    {"rollout/failed_rewards", "failed rewards, if there are any"},
     {"rollout/attempts, valid_groups, stale_dropped, waiting_groups",
      "of `xrun.rollouts`: groups sampled in this body, those with varied rewards, those dropped "
      "for their age, those that wait after it"},
     {"rollout/total_attempts, total_valid_groups, total_zero_variance_groups, total_stale_dropped",
-     "the same since the loop began, over resumes"},
+     "the same counts since the loop began, across resumes"},
     {"rollout/attempts_per_batch",
      "groups sampled per batch since the loop began; the `groups` of a batch divided by it are "
      "the share of prompts that teach"},
@@ -98,14 +100,14 @@ constexpr MetricDoc kMetricDocs[] = {
      "`truncated_ratio`"},
     {"rollout/pass_at_1, pass_at_2, ...", "pass@k, where answers pass or fail"},
     {"rollout/groups_all_passed, groups_none_passed",
-     "shares of groups of which every answer passes, and none; the rest teach"},
+     "shares of groups in which every answer passes, and in which none does; the rest teach"},
     {"perf/sample_s, perf/reward_s", "seconds of sampling, and of rewards"},
     {"perf/early_rewards",
      "rewards (of `score_groups`: groups) that were ready before the last answer was sampled"},
     {"perf/sample_tokens_per_s", "sampled tokens per second of `perf/sample_s`"},
     {"perf/draft_accepted",
-     "share of the drawn tokens that a draft had right, where there were drafts; a resume does "
-     "not repeat it"},
+     "share of the drawn tokens that a draft predicted, if there were drafts; a resume does not "
+     "repeat it"},
 };
 
 std::string_view last_part_of(std::string_view name) { return name.substr(name.rfind('/') + 1); }

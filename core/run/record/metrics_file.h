@@ -46,7 +46,8 @@ class MissingSteps {
   void has(int64_t step);
   // Notes that every step below `end` should have a line.
   void until(int64_t end);
-  // Returns "metrics.jsonl has no line of steps 13, 20 to 24 and 7 more", or "" if none is missing.
+  // Returns "metrics.jsonl has no line for steps 13, 20 to 24 and 7 more", or "" if none is
+  // missing.
   std::string text() const;
 
  private:

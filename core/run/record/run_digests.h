@@ -11,7 +11,7 @@ namespace xrun {
 constexpr const char* kRunDigests = "digests.json";
 
 // Writes digests.json. It covers recipe, settings, record, ledger, metrics, exports, samples,
-// rollouts and the checkpoints' manifests, which have the checksums of the other files. Files that
+// rollouts and the checkpoints' manifests, which have the checksums of the checkpoints. Files that
 // a later command may add to (log.txt, profile.json, tb/) are left out. Throws Error, Interrupted.
 void write_run_digests(const std::filesystem::path& run);
 
