@@ -107,7 +107,7 @@ void FetchingRanks::forget_ahead() {
   ahead_ = {};
 }
 
-// Every rank sends its range of what each rank wants to that rank.
+// Each rank sends every other rank its range of the bucket that the other one wants.
 FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& requests) {
   Transfer transfer;
   const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());

@@ -95,7 +95,7 @@ at::Tensor Sampler::Decoding::forward(const AppendedTokens& pack) {
 }
 
 // Draws the next tokens of several sequences; the draws of one are adjacent.
-//   inputs  by row, the token that went in; read where a sequence has several draws
+//   inputs  [rows] the tokens that went in; read only where a sequence has several draws
 void Sampler::Decoding::draw_each(const at::Tensor& hidden, const std::vector<PendingDraw>& draws,
                                   const std::vector<int64_t>& inputs) {
   const std::vector<DrawnToken> drawn = draw(hidden, draws);

@@ -99,7 +99,7 @@ void GroupQueue::give_up() const {
   }
   std::string example;
   if (s.latest != nullptr) {
-    example = fmt::format("\n  an answer of the last one: {}\n  to the prompt: {}",
+    example = fmt::format("\n  an answer of the last group: {}\n  to the prompt: {}",
                           quoted_start(s.latest->text), quoted_start(s.latest->prompt_text));
   }
   throw Error(fmt::format(

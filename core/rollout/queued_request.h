@@ -23,7 +23,7 @@ struct QueuedSequence {
   Generation made = {};
   int64_t slot = -1;                   // of the cache, while it is in progress
   int64_t draft_window = kFirstDraft;  // draft tokens to verify next; 0: no more
-  bool draft_missed = false;           // the whole last window was wrong
+  bool draft_missed = false;           // the first token of an earlier window was wrong
   TokenRoutes routes = {};             // of the answer's tokens that have keys, if recorded
 
   bool is_fresh() const { return made.ids.empty(); }
@@ -36,8 +36,8 @@ struct QueuedSequence {
   std::span<const int32_t> draft(const ModelConfig& config, int64_t max_ids) const;
   // Moves the routes of prompt and answer to `made`, if they were recorded.
   void take_routes();
-  // Shrinks the draft window after a wrong guess; stops drafting after two windows whose first
-  // token was wrong.
+  // Grows the draft window after a right guess and shrinks it after a wrong one; stops drafting
+  // after two windows whose first token was wrong.
   void adapt_window(int64_t offered, int64_t accepted);
 };
 

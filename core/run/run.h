@@ -112,7 +112,7 @@ class Run {
   // The saved number of bodies of the phase begun last, if it has another number now; 0 otherwise.
   int64_t earlier_phase_steps() const { return earlier_phase_steps_; }
   // Returns how many of the steps logged after the checkpoint (RunDir::unsaved_steps) this resume
-  // does again: not all of them if --steps or a shorter loop ends it before. Requires begin_phase
+  // does again: fewer than all if --steps or a shorter loop ends it earlier. Requires begin_phase
   // of the last saved loop.
   int64_t repeated_steps() const;
   // Counts a phase as done without running it; previews call this in place of begin_phase.
@@ -173,8 +173,9 @@ class Run {
 
   // Called after an error or an interrupt. If the open body's only update was done (see
   // begin_update), saves the state after it with `state`; else the state before the body with
-  // run.state as of its beginning. Returns the folder of the last checkpoint, or an empty path if
-  // nothing is saved because a new start would repeat everything. Throws Error if saving fails.
+  // run.state as of its beginning. Before the first update it saves nothing, since a new start
+  // would repeat everything. Returns the folder of the last checkpoint, an empty path if there is
+  // none. Throws Error if saving fails.
   //   message  the error, for ranks that wait for this one; used where ranks hold state in ranges
   std::filesystem::path save_after_error(const Json& state, const std::string& message = "");
   // Updates of the open body that save_after_error gave up; a resume repeats them.
