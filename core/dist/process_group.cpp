@@ -303,7 +303,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
   XRUN_CHECK(out.scalar_type() == in.scalar_type(), "\"{}\": in and out differ in dtype", label);
   at::Tensor to = byte_view(out);
   at::Tensor from = byte_view(in);
-  // The sizes differ by rank; those of a pair must agree, which every rank checks for its column.
+  // Sizes may differ by rank, but must agree between two ranks: each rank checks its own column.
   StartedCall call = begin(label, to.numel() + from.numel(),
                            fmt::format("exchange of {}", c10::toString(in.scalar_type())));
   call.on_device = !out.device().is_cpu();

@@ -1,6 +1,6 @@
 // ids = turn 1, tail 1, turn 2, tail 2, ...: a tail is what the template writes after a turn,
 // without the token that ended the turn if the policy has sampled one. Turns are answered in the
-// order of their requests, whichever is finished first, so an environment that has state sees the
+// order of their requests, whichever finishes first, so an environment that has state sees the
 // same order on every machine.
 
 #include "core/rollout/conversations.h"

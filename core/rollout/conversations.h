@@ -46,8 +46,8 @@ struct ConversationStart {
 struct ConversationOptions {
   TextOptions text = {};  // max_new_tokens of a turn; the draw keys of all turns as in generate()
   EnvironmentOptions environment = {};
-  // As RolloutOptions::history: a turn's draft is the latest turn of the same number of the same
-  // sample, whatever came before it.
+  // As RolloutOptions::history. The draft of a turn is the sample's latest turn of the same number,
+  // whatever came before it.
   AnswerHistory* history = nullptr;
 };
 

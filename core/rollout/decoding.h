@@ -31,7 +31,7 @@ struct AppendedTokens {
   std::vector<int32_t> lengths;  // by sequence: its tokens, which choose the RoPE frequencies
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  // Appends `ids`, the first at `position`, of a sequence whose frequencies are those of `length`.
+  // Appends `ids` of a sequence, the first at `position`, with the RoPE frequencies of `length`.
   void append(QueuedSequence& sequence, std::span<const int32_t> ids, int64_t position,
               int64_t length);
 };

@@ -18,7 +18,7 @@ struct GroupQueueOptions {
   int64_t groups = 8;  // of a batch
   int64_t depth = 0;   // batches sampled ahead of the one that is taken; 0: none
   int64_t round = 0;   // prompts sampled at a time; 0: as many as groups are missing
-  // Updates of the policy since a group was sampled, beyond which it is dropped.
+  // A group is dropped after more than this many updates of the policy that sampled it.
   int64_t staleness = std::numeric_limits<int64_t>::max();
   int64_t max_attempts = 100;  // groups in a row without varied rewards, then an error
   double eps = 1e-6;           // a group is valid if its rewards deviate by more than this
@@ -27,7 +27,7 @@ struct GroupQueueOptions {
 struct GroupCounts {
   int64_t attempts = 0;       // groups sampled
   int64_t valid = 0;          // of these, groups with varied rewards
-  int64_t zero_variance = 0;  // the others of these
+  int64_t zero_variance = 0;  // of these, groups without
   int64_t stale = 0;          // valid groups that were dropped later
 
   void add(const GroupCounts& more);

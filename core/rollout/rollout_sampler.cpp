@@ -128,7 +128,7 @@ std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt
 }
 
 // Returns the sampler's results, the samples of a prompt together.
-//   finished  gets those of each prompt; may be empty
+//   finished  takes the rollouts of each prompt; may be empty
 RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& prompts,
                  const RolloutOptions& options, const BatchInfo& info,
                  const std::function<void(RolloutList)>& finished) {

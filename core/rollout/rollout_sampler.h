@@ -39,8 +39,8 @@ struct RolloutOptions {
   std::function<void(std::shared_ptr<Rollouts> group)> finished = {};
 };
 
-// Samples answers to the prompts of a batch: the tokens before the first trained one of each
-// sequence, and of the chosen side of each pair. Draws depend on (seed, step, row, sample,
+// Samples answers to the prompts of a batch. A prompt is the tokens before the first trained one,
+// of each sequence and of the chosen side of each pair. Draws depend on (seed, step, row, sample,
 // position), without the step under DrawScope::kRow, so a resumed step repeats them; a row that
 // occurs twice in the batch is drawn independently each time. Ranks that share the batch sample the
 // answers to their own prompts, and each gets all of them.

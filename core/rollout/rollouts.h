@@ -37,11 +37,11 @@ std::shared_ptr<const TokenRoutes> routes_from(const Json& json);
 struct Rollout {
   int64_t row = -1;           // of the data set
   std::string location = {};  // "pairs.jsonl:17", once a body records it
-  int32_t source = 0;         // of the data, and the loss weight of the row
-  float weight = 1;
-  int64_t prompt = 0;   // index of its prompt among those sampled; its group
-  int64_t sample = 0;   // 0 to samples - 1
-  int64_t version = 0;  // updates of the policy that gave it
+  int32_t source = 0;         // of the row
+  float weight = 1;           // of the row, in the loss
+  int64_t prompt = 0;         // index of its prompt among those sampled; its group
+  int64_t sample = 0;         // 0 to samples - 1
+  int64_t version = 0;        // updates of the policy that gave it
   std::shared_ptr<const std::vector<int32_t>> prompt_ids;
   std::vector<int32_t> ids;     // the answer, with the token that ended it
   std::vector<float> logprobs;  // of sampled ids, over the whole vocabulary at the temperature
@@ -61,7 +61,7 @@ struct Rollout {
   // The experts that the sampler chose for prompt and answer, which the model then takes in
   // training too; null: its router chooses.
   std::shared_ptr<const TokenRoutes> routes = nullptr;
-  const Model* routed_by = nullptr;  // the model that takes them; compared only
+  const Model* routed_by = nullptr;  // the model that takes `routes`; only compared, never used
   bool trained = false;              // in an update
   bool stand_in = false;             // random tokens of a dry run
 

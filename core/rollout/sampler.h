@@ -63,7 +63,7 @@ struct Generation {
   std::vector<float> logprobs_kept;  // the same over the kept tokens; empty without truncation
   std::string finish;                // "stop", "length" (also the model's own limit), "interrupted"
   // With record_routes: the experts of prompt and answer, except the last token, which no forward
-  // computes. Each token has those of the forward that drew the next one.
+  // computes. A token's experts are those of the forward that drew the token after it.
   std::shared_ptr<const TokenRoutes> routes = nullptr;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Rollouts that ranks sample separately: each rank answers its own prompts.
+// Shares rollouts between ranks, each of which samples the answers to its own prompts.
 
 #include <cstdint>
 #include <functional>
