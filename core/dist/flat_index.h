@@ -45,10 +45,11 @@ struct FlatBucket {
   int64_t size = 0;  // elements of its buffer, padding included
 };
 
-// A function of its arguments alone, so that every rank has the same layout.
+// The layout depends on the constructor's arguments alone, so every rank has the same one.
 class FlatIndex {
  public:
-  // Tensors begin at multiples of this many elements: 64 bytes or more for types of two bytes up.
+  // Tensors begin at multiples of this many elements: at least 64 bytes for types of two bytes or
+  // more.
   static constexpr int64_t kAlign = 32;
 
   // A bucket ends where the block or the group changes, or with the tensor that brings it to

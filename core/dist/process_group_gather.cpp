@@ -101,13 +101,13 @@ std::vector<std::string> ProcessGroup::gather_texts(const StartedCall& call,
 }
 
 std::vector<std::string> ProcessGroup::gather(std::string_view label, const std::string& text) {
-  const StartedCall call = begin(label, static_cast<int64_t>(text.size()), "gather of texts");
+  const StartedCall call = begin(label, static_cast<int64_t>(text.size()), "gather of strings");
   return gather_texts(call, text, label);
 }
 
 std::string ProcessGroup::broadcast(std::string_view label, const std::string& text, int64_t root) {
   const StartedCall call = begin(label, static_cast<int64_t>(text.size()),
-                                 fmt::format("broadcast of a text from rank {}", root));
+                                 fmt::format("broadcast of a string from rank {}", root));
   auto length = static_cast<int64_t>(text.size());
   const at::Tensor block = empty_bytes(kBlockBytes);
   if (rank() == root) {

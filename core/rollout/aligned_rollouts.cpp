@@ -117,7 +117,7 @@ class TeacherPrompts {
   TeacherPrompts(const RolloutList& rollouts, const BatchInfo& info, const AnswerTeacher& teacher)
       : teacher_(teacher) {
     XRUN_CHECK(info.conversations || rollouts.empty(),
-               "these rollouts are not of the prompts of a data set, so their conversations are "
+               "these rollouts do not answer the prompts of a data set, so their conversations are "
                "unknown; sample the prompts of xrun.prompts");
     std::vector<int64_t> rows;
     for (const auto& one : rollouts) rows.push_back(one->row);
