@@ -126,7 +126,7 @@ class Watchdog {
   std::optional<Stopped> answer_;         // of await_errors(), set by the watchdog's thread
   bool stops_ = false;                    // stop_together() was called
   bool asks_to_stop_ = false;             // and asks now, not fails_together()
-  int64_t most_begun_ = 0;                // the most that a rank had begun when all had stopped
+  int64_t most_begun_ = 0;                // most collectives begun by a rank when all had stopped
   std::optional<std::string> own_error_;  // that stops this rank, until it is sent
   std::optional<RankVerdict> error_;      // the first that stopped a rank, the same one on all
   int64_t stopped_at_ = std::numeric_limits<int64_t>::max();  // the first that a rank never joins
