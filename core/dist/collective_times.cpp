@@ -20,7 +20,7 @@ double seconds(CollectiveTimes::Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// The label without the number at its end.
+// Returns the label without the number at its end.
 std::string kind_of(const std::string& label) {
   return label.substr(0, label.find_last_not_of("0123456789 ") + 1);
 }
@@ -59,7 +59,7 @@ std::string CollectiveTimes::begin_times() const {
 
 std::string CollectiveTimes::table(const std::vector<std::string>& of_ranks) const {
   std::map<std::string, LabelTimes> by_label;
-  // The exchange of the times has added calls.
+  // The exchange of these times has added calls since.
   const size_t count = of_ranks.empty() ? calls_.size() : of_ranks[0].size() / sizeof(Clock::rep);
   for (size_t i = 0; i < count; ++i) {
     Clock::time_point all_begun = calls_[i].begun;

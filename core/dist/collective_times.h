@@ -8,8 +8,8 @@
 
 namespace xrun {
 
-// Keeps when each call of a rank was under way and when the rank waited for it. What it did not
-// wait for was hidden behind its work. Not thread-safe.
+// Keeps for each call of a rank when it was under way and when the rank waited for it. The rest of
+// the call's time was hidden behind the rank's work. Not thread-safe.
 class CollectiveTimes {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,14 +22,14 @@ class CollectiveTimes {
   };
   void add(TimedCall call) { calls_.push_back(std::move(call)); }
 
-  // Returns when each call began, as bytes for table() of another rank.
+  // Returns the times when the calls began, as bytes for table() on another rank.
   std::string begin_times() const;
 
   // Returns a line for each label, those with the longest waits first, and one for the sums. A call
-  // is under way once all ranks have begun it; a wait before that is one for a late rank.
-  //   of_ranks  begin_times() of all ranks of one machine, whose clocks agree; empty: this rank's
-  //             alone, as if no rank were late
-  // Throws Error if they do not belong to the same calls.
+  // is under way once all ranks have begun it; a wait before that is a wait for a late rank.
+  //   of_ranks  begin_times() of all ranks of one machine, whose clocks agree; empty: only this
+  //             rank's times, as if no rank were late
+  // Throws Error if the ranks' times do not belong to the same calls.
   std::string table(const std::vector<std::string>& of_ranks = {}) const;
 
  private:

@@ -107,7 +107,7 @@ void FetchingRanks::forget_ahead() {
   ahead_ = {};
 }
 
-// Every rank sends its range of what each rank wants to that rank.
+// Each rank sends every other rank its range of the bucket that the other one wants.
 FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& requests) {
   Transfer transfer;
   const auto n = static_cast<size_t>(size()), me = static_cast<size_t>(rank());
@@ -142,7 +142,7 @@ FetchingRanks::Transfer FetchingRanks::begin(const std::vector<FetchRequest>& re
   return transfer;
 }
 
-// Each rank gets a bucket of its own choice. Sent as bytes, since their types may differ.
+// Each rank gets a bucket of its own choice. Buckets travel as bytes, since their types may differ.
 void FetchingRanks::begin_exchange(const std::vector<FetchRequest>& requests,
                                    std::vector<int64_t> out_sizes, Transfer& transfer) {
   const size_t n = requests.size();

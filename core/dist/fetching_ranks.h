@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// Buckets of elements, each divided over the ranks. The same sizes and types on every rank.
+// Buckets of elements, each divided over the ranks. Sizes and types are the same on every rank.
 class RangeSource {
  public:
   virtual ~RangeSource() = default;
@@ -44,7 +44,7 @@ class FetchingRanks : public Ranks {
 
   // Returns a whole bucket, [sum of sizes]. Waits until all other ranks fetch or reach a
   // collective.
-  //   next  the bucket of the same source that is probably fetched next, sent meanwhile; -1: none
+  //   next  the bucket of this source that is probably fetched next and is sent meanwhile; -1: none
   at::Tensor fetch(int64_t source, int64_t bucket, int64_t next = -1);
   // Drops what was sent ahead, since the values have changed.
   void forget_ahead();
@@ -80,7 +80,7 @@ class FetchingRanks : public Ranks {
   struct Message {
     bool fetches = false;  // false: it has reached a collective
     FetchRequest now, next;
-    int64_t label = 0;  // the hash of its label
+    int64_t label = 0;  // the hash of the collective's label
   };
   struct Transfer {
     FetchRequest request;  // of this rank; nothing: it only serves

@@ -18,8 +18,8 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// "model.layers.0." of "model.layers.0.mlp.up_proj.weight"; without a number the name's part before
-// a '/', which tells objects apart.
+// Returns "model.layers.0." of "model.layers.0.mlp.up_proj.weight". For a name without a number,
+// returns the part up to a '/', which tells objects apart.
 std::string block_of(const std::string& name) {
   for (size_t at = 0; at < name.size();) {
     const size_t end = name.find('.', at);

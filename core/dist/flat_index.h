@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Elements of a slice, at most. The sum of squares of a gradient adds up sums over slices, so the
+// The most elements of a slice. The sum of squares of a gradient adds up sums over slices, so the
 // slices fix its bits.
 inline constexpr int64_t kSliceElements = 1 << 16;
 
@@ -45,10 +45,11 @@ struct FlatBucket {
   int64_t size = 0;  // elements of its buffer, padding included
 };
 
-// Depends on its arguments alone, so that every rank has the same one.
+// The layout depends on the constructor's arguments alone, so every rank has the same one.
 class FlatIndex {
  public:
-  // Elements to which tensors are aligned: 64 bytes in every type of two bytes and more.
+  // Tensors begin at multiples of this many elements: at least 64 bytes for types of two bytes or
+  // more.
   static constexpr int64_t kAlign = 32;
 
   // A bucket ends where the block or the group changes, or with the tensor that brings it to

@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kWatchS = 60;
 
-// Listens for the watchdogs of the other ranks, and tells them the port, which the system chooses,
-// and the run's id.
+// Listens for the watchdogs of the other ranks on a port that the system chooses, and tells them
+// the port and the run's id.
 WatchConnection listen_for_watchdogs(c10d::Store& store, const RankEnvironment& env) {
   std::random_device random;
   WatchConnection out;

@@ -23,7 +23,7 @@ struct JoinOptions {
   WatchLimits limits = watch_limits();
 };
 
-// Joins the other processes that `env` describes; returns when all have come. Each call is noted in
+// Joins the other processes that `env` describes; returns once all have come. Notes each call in
 // the record, which must outlive the group. Throws Error if they do not meet (rendezvous.h).
 std::unique_ptr<Ranks> join_ranks(const RankEnvironment& env, const JoinOptions& options);
 

@@ -91,12 +91,12 @@ void ProcessGroup::connect() {
   record_.end();
 }
 
-// The host may be waiting for a stream that waits for a collective which a rank with an error will
-// never join: only another thread can end it.
+// Only another thread can end a collective that a rank with an error will never join: the host may
+// be waiting for a stream that waits for it.
 WatchdogHooks ProcessGroup::with_left_alone(WatchdogHooks hooks) {
   hooks.left_alone = [this] {
-    // The host holds the lock while it begins a collective. The watchdog does not wait for it: the
-    // next beat comes here again.
+    // The host holds the lock while it begins a collective. The watchdog does not wait for it, and
+    // tries again at the next beat.
     const std::unique_lock lock(device_mutex_, std::try_to_lock);
     if (lock) begin_abort();
   };
@@ -145,7 +145,7 @@ ProcessGroup::~ProcessGroup() {
 void ProcessGroup::check_verdict() const {
   const std::optional<RankVerdict> verdict = watchdog_.verdict();
   if (!verdict) return;
-  // The exit status survives: 2 means that settings differ, which no retry fixes.
+  // Keeps the exit status: 2 means that settings differ, which no retry fixes.
   if (verdict->status == 2) throw UsageError(verdict->text);
   throw Error(verdict->text);
 }
@@ -183,7 +183,7 @@ void ProcessGroup::check_arguments(const StartedCall& call, std::string_view arg
   }
 }
 
-// Every rank comes here in the same collective, so making the backend may be collective too.
+// Every rank calls this in the same collective, so making the backend may be collective too.
 ProcessGroup::LockedBackend ProcessGroup::backend_of(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return {{}, *host_};
   std::unique_lock lock(device_mutex_);
@@ -214,7 +214,7 @@ void ProcessGroup::wait(const StartedCall& call, const Work& work) {
       }
     }
   } catch (const Error&) {
-    throw;  // the verdict
+    throw;  // the verdict, or the error of a rank that has stopped
   } catch (const std::exception& error) {
     if (call.on_device) check_stops(call.number, call.reconnected);
     explain_break(error);
@@ -227,14 +227,13 @@ void ProcessGroup::finish(const StartedCall& call, const std::vector<Work>& work
   try {
     for (const Work& work : works) wait(call, work);
   } catch (const StoppedByRank&) {
-    record_.end();  // it waits no longer, and may save
+    record_.end();  // this rank waits no longer, and may save
     throw;
   }
   record_.end();
   if (times_ == nullptr) return;
   const auto wait_ended = CollectiveTimes::Clock::now();
-  // 0: there is no callback, or it has not run yet; the call then ended with this wait at the
-  // latest.
+  // 0: there is no callback, or it has not run yet; then the call ended no later than this wait.
   const auto complete = call.complete ? call.complete->load() : 0;
   times_->add({call.label, call.bytes, call.begun,
                complete == 0
@@ -304,7 +303,7 @@ std::unique_ptr<PendingCollective> ProcessGroup::exchange(std::string_view label
   XRUN_CHECK(out.scalar_type() == in.scalar_type(), "\"{}\": in and out differ in dtype", label);
   at::Tensor to = byte_view(out);
   at::Tensor from = byte_view(in);
-  // The sizes differ by rank; those of a pair must agree, which every rank checks for its column.
+  // Sizes may differ by rank, but must agree between two ranks: each rank checks its own column.
   StartedCall call = begin(label, to.numel() + from.numel(),
                            fmt::format("exchange of {}", c10::toString(in.scalar_type())));
   call.on_device = !out.device().is_cpu();

@@ -1,6 +1,6 @@
 #pragma once
 // The ranks of a run over c10d: Gloo for host memory, NCCL for GPUs where the CUDA plug-in is
-// loaded. Only this room includes it; others call join_ranks (join_ranks.h).
+// loaded. Only core/dist includes this; other folders call join_ranks (join_ranks.h).
 
 #include <ATen/core/Tensor.h>
 
@@ -73,7 +73,7 @@ class ProcessGroup final : public Ranks {
   void check_verdict() const;
   // Throws the error of another rank that has stopped and will not join this call.
   void check_stops(int64_t number, bool reconnected);
-  // Throws for a connection that broke, with what the watchdog finds out: which rank is gone, why.
+  // Throws what the watchdog finds out about a broken connection: which rank is gone, and why.
   [[noreturn]] void explain_break(const std::exception& error) const;
   void wait(const StartedCall& call, const Work& work);
   // Notes when a call that runs beside the caller's work is complete.
@@ -95,7 +95,7 @@ class ProcessGroup final : public Ranks {
   std::vector<Work> gather_pieces(const at::Tensor& bytes, const std::vector<int64_t>& sizes);
   std::vector<std::string> gather_texts(const StartedCall& call, const std::string& text,
                                         std::string_view label);
-  // For ranks that have met in different calls: throws what the watchdog finds.
+  // Throws what the watchdog finds out about ranks that have met in different calls.
   [[noreturn]] void explain_difference(const StartedCall& call, int64_t other);
 
   const RankEnvironment env_;

@@ -1,6 +1,6 @@
-// A text travels in a block of fixed size if it fits, followed by a second collective if it does
-// not. A gathered block begins with the hash of its label: all gathers look alike to c10d, so ranks
-// in different ones would take each other's texts.
+// A string travels in a block of fixed size; what does not fit follows in a second collective. A
+// gathered block begins with the hash of its label: all gathers look alike to c10d, so ranks in
+// different ones would take each other's strings.
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -18,10 +18,10 @@ namespace xrun {
 
 namespace {
 
-// Most texts are short (errors, counts): one block each spares a collective for their lengths.
+// Most strings are short (errors, counts): one block each saves a collective for their lengths.
 constexpr int64_t kBlockBytes = 512;
 constexpr int64_t kTextBytes = kBlockBytes - static_cast<int64_t>(sizeof(int64_t));
-// Header of a gather block: length and label, then the text.
+// The header of a gather block; the string follows it.
 struct GatherHead {
   int64_t length;
   uint64_t label;
@@ -78,7 +78,7 @@ std::vector<std::string> ProcessGroup::gather_texts(const StartedCall& call,
     const char* const block = text_data(blocks) + r * kBlockBytes;
     GatherHead of{};
     std::memcpy(&of, block, sizeof of);
-    // Before the length is believed: in another call the block means something else.
+    // Checked before the length is used: in another call the block means something else.
     if (of.label != head.label) explain_difference(call, r);
     lengths[r] = of.length;
     XRUN_CHECK(lengths[r] >= 0, "\"{}\": rank {} made a different call", call.label, r);
@@ -101,13 +101,13 @@ std::vector<std::string> ProcessGroup::gather_texts(const StartedCall& call,
 }
 
 std::vector<std::string> ProcessGroup::gather(std::string_view label, const std::string& text) {
-  const StartedCall call = begin(label, static_cast<int64_t>(text.size()), "gather of texts");
+  const StartedCall call = begin(label, static_cast<int64_t>(text.size()), "gather of strings");
   return gather_texts(call, text, label);
 }
 
 std::string ProcessGroup::broadcast(std::string_view label, const std::string& text, int64_t root) {
   const StartedCall call = begin(label, static_cast<int64_t>(text.size()),
-                                 fmt::format("broadcast of a text from rank {}", root));
+                                 fmt::format("broadcast of a string from rank {}", root));
   auto length = static_cast<int64_t>(text.size());
   const at::Tensor block = empty_bytes(kBlockBytes);
   if (rank() == root) {

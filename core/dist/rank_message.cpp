@@ -1,5 +1,5 @@
 // int64 | float64 | string: size int64, bytes | tensor: dtype int64 (-1: undefined), its sizes and
-// its elements as strings. Little-endian, as every machine of a run is.
+// its elements as strings. Little-endian, like every machine of a run.
 
 #include "core/dist/rank_message.h"
 

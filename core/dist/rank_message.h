@@ -31,7 +31,7 @@ class MessageWriter {
   std::string bytes_;
 };
 
-// Reads a message, which must outlive it. Every call throws Error at its end.
+// Reads a message, which must outlive the reader. Reading past the end throws Error.
 class MessageReader {
  public:
   explicit MessageReader(std::string_view bytes) : rest_(bytes) {}

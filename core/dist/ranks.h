@@ -31,11 +31,12 @@ class Ranks {
   virtual int64_t rank() const = 0;  // of this process, from 0
   virtual int64_t size() const = 0;  // processes of the run
 
-  // Returns every rank's text, in rank order. Texts may differ in length.
+  // Returns the strings of all ranks, in rank order. They may differ in length.
   virtual std::vector<std::string> gather(std::string_view label, const std::string& text) = 0;
-  // Returns the text of rank `root`; the texts of the others are ignored.
+  // Returns the string of rank `root`; those of the other ranks are ignored.
   virtual std::string broadcast(std::string_view label, const std::string& text, int64_t root) = 0;
-  // Fills `tensor` with the bytes of rank `root`'s. Contiguous, equal shapes and dtypes.
+  // Fills `tensor` with the bytes of rank `root`'s tensor. Requires contiguous tensors of equal
+  // shapes and dtypes.
   virtual void broadcast(std::string_view label, const at::Tensor& tensor, int64_t root) = 0;
 
   // Begins an all-to-all: rank r's k-th piece of `in` becomes the r-th piece of rank k's `out`.
@@ -46,8 +47,9 @@ class Ranks {
                                                       const at::Tensor& in,
                                                       const std::vector<int64_t>& in_sizes) = 0;
   // Begins an all-gather of pieces of different sizes: `out` becomes every rank's `in`, in rank
-  // order. `in` may be its own piece of `out`.
-  //   out    [sum of sizes] contiguous; in [sizes[rank()]], of the same dtype
+  // order. `in` may be this rank's piece of `out`.
+  //   out    [sum of sizes] contiguous
+  //   in     [sizes[rank()]] of the same dtype
   //   sizes  [size()] elements of each rank's piece; 0 is legal
   virtual std::unique_ptr<PendingCollective> all_gather(std::string_view label,
                                                         const at::Tensor& out,
@@ -61,22 +63,25 @@ class Ranks {
   // another rank waits for this one, has left or is gone, or after 10 s.
   virtual bool fails_together() { return true; }
 
-  // Ends this rank's collectives on devices, whose tensors then hold anything: after an error of
-  // this rank, so that nothing it copies from a device waits for ranks that will not join them.
+  // Called after an error of this rank: ends its collectives on devices, so that no copy from a
+  // device waits for ranks that will not join them. The contents of their tensors are then
+  // undefined.
   virtual void abandon_device_calls() {}
 
   // Called once, after the error `message` that ends the run of this rank. Ranks that wait for it
-  // in a collective, or begin one, throw the error there and come here too. Returns kTogether or
-  // kApart once every rank has, so that all may make further collectives, such as those of a save;
-  // kAlone if one is gone, has left or takes longer than 60 s. After kApart what a rank began with
-  // the others may be half done: collectives that are under way are never complete on some ranks.
+  // in a collective, or begin one, throw the error there and then call this too. Returns
+  //   kTogether, kApart  every rank has called it, so all may make further collectives, such as
+  //                      those of a save
+  //   kAlone             a rank is gone, has left or takes longer than 60 s
+  // After kApart, collectives that were under way may be done in part: on some ranks they never
+  // complete.
   virtual Stopped stop_together(const std::string& /*message*/) {
     return fails_together() ? Stopped::kTogether : Stopped::kAlone;
   }
 
-  // Reports an error of this rank that the others do not know of, and ends them too with the exit
-  // status. Returns only on the rank that must print the error; elsewhere rank 0 prints it and the
-  // process ends here.
+  // Reports an error of this rank that the others do not know of, and ends them with the exit
+  // status. Returns only if this rank must print the error; otherwise rank 0 prints it and this
+  // process ends.
   virtual void fail(int /*status*/, const std::string& /*message*/) {}
 };
 

@@ -36,7 +36,7 @@ constexpr double kJoinS = 300;       // containers of one job start minutes apar
 constexpr double kOwnAddressS = 10;  // rank 0 reaches itself at once, or never
 constexpr int kFirstPauseMs = 1;
 constexpr int kLastPauseMs = 100;
-constexpr double kReadS = 5;  // gives the others time to read what differs; they look every 100 ms
+constexpr double kReadS = 5;  // time for the others to read what differs; they look every 100 ms
 constexpr size_t kNamedRanks = 8;
 
 double join_timeout_s() { return seconds_variable("XRUN_DIST_JOIN_S").value_or(kJoinS); }
@@ -80,7 +80,7 @@ void wait_for_server(const RankEnvironment& env, const std::string& host) {
     connect_to(host, env.port, join_timeout_s(), [](const std::string&) { check_interrupt(); });
   } catch (const Error& error) {
     throw Error(
-        fmt::format("rank {} of {} finds no rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
+        fmt::format("rank {} of {} cannot find rank 0: {}; check MASTER_ADDR and MASTER_PORT, "
                     "and that rank 0 has started",
                     env.rank, env.world_size, error.what()));
   }
@@ -90,7 +90,7 @@ std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), t
 
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// Refuses a process that another run's address, or a wrong RANK or WORLD_SIZE, has led here: the
+// Refuses a process that came here through another run's address or a wrong RANK or WORLD_SIZE. The
 // ranks of a run that has met never notice it.
 void claim_rank(c10d::Store& store, const RankEnvironment& env) {
   const std::string own = fmt::format("WORLD_SIZE={} on rank {}", env.world_size, env.rank);
@@ -118,12 +118,12 @@ void claim_rank(c10d::Store& store, const RankEnvironment& env) {
   }
   throw Error(
       fmt::format("rank {} of {} waited {:.0f} s for {} {}, which did not come; see their "
-                  "output, and set XRUN_DIST_JOIN_S to wait longer",
+                  "output, or set XRUN_DIST_JOIN_S to wait longer",
                   env.rank, env.world_size, waited_s, missing.size() == 1 ? "rank" : "ranks",
                   listed(missing, kNamedRanks)));
 }
 
-// Returns the first line of `text` that `other` does not have there.
+// Returns the first line of `text` that differs from the same line of `other`.
 std::string first_difference(const std::string& text, const std::string& other) {
   const size_t same =
       std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first - text.begin();
@@ -150,8 +150,8 @@ void compare_programs(c10d::Store& store, const RankEnvironment& env) {
 
 using TCPStorePointer = c10::intrusive_ptr<c10d::TCPStore>;
 
-// TCPStore waits without limit for the first answer, and another program at the port may send none:
-// so it is made on a thread of its own, which is left behind then.
+// TCPStore waits without limit for the first answer, which another program at the port may never
+// send. So it is made on a thread of its own, which is then left behind.
 TCPStorePointer connect_store(const RankEnvironment& env, const std::string& host,
                               const c10d::TCPStoreOptions& options) {
   const auto made = std::make_shared<std::promise<TCPStorePointer>>();

@@ -1,8 +1,9 @@
 // Waiting sequences are admitted in order, as far as batch and memory allow. Their prompts are
 // computed as packs of at most prefill_tokens, each once for all samples of its request: the others
-// fork its slot. A longer prompt goes ahead in chunks, which see the keys of those before; since a
-// token's keys and sums are the same in a pack and after a filled slot (kv_cache.h), and RoPE
-// takes the frequencies of the whole prompt, a chunk has the bits of one forward over all of it.
+// fork its slot. A longer prompt is computed in chunks, each of which sees the keys of the earlier
+// ones. A chunk has the bits of one forward over the whole prompt: a token's keys and sums are the
+// same in a pack and after a filled slot (kv_cache.h), and RoPE takes the frequencies of the whole
+// prompt.
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +13,7 @@
 
 namespace xrun {
 
-// Tokens in the slot of a sequence when it is finished.
+// Returns the tokens that the slot of a sequence may hold when it is finished.
 int64_t Sampler::Decoding::capacity(const QueuedSequence& sequence) const {
   const int64_t tokens = sequence.token_count(), prompt = sequence.request->prompt_length();
   const int64_t more = prompt + sequence.request->spec.max_new_tokens - tokens;
@@ -38,7 +39,7 @@ QueuedSequence& Sampler::Decoding::start(int64_t slot) {
   return s;
 }
 
-// Starts some of the first sequences of the queue; returns false if there is no room for one.
+// Starts sequences from the front of the queue; returns false if there is no room for one.
 bool Sampler::Decoding::admit() {
   if (waiting_.empty()) return false;
   return prompt_is_ready() ? admit_samples() : admit_pack();
@@ -109,8 +110,9 @@ bool Sampler::Decoding::admit_pack() {
   return true;
 }
 
-// Adds the tokens without keys to the pack. All but the last prefill_tokens are computed at once,
-// in separate forwards; the pack is empty then, since a sequence that long never joins others.
+// Adds the tokens without keys to the pack. More than prefill_tokens of them are cut into chunks:
+// all but the last are computed here, each in its own forward. The pack is then empty, since so
+// long a sequence never joins others.
 void Sampler::Decoding::append_prompt(QueuedSequence& sequence, const std::vector<int32_t>& tokens,
                                       int64_t computed, AppendedTokens& pack) {
   const auto length = static_cast<int64_t>(tokens.size());

@@ -117,7 +117,7 @@ class TeacherPrompts {
   TeacherPrompts(const RolloutList& rollouts, const BatchInfo& info, const AnswerTeacher& teacher)
       : teacher_(teacher) {
     XRUN_CHECK(info.conversations || rollouts.empty(),
-               "these rollouts are not of the prompts of a data set, so their conversations are "
+               "these rollouts do not answer the prompts of a data set, so their conversations are "
                "unknown; sample the prompts of xrun.prompts");
     std::vector<int64_t> rows;
     for (const auto& one : rollouts) rows.push_back(one->row);
@@ -160,8 +160,8 @@ class TeacherPrompts {
   std::map<int64_t, TeacherPrompt> by_row_;
 };
 
-// The companions of a batch of rollouts, made together with its packs, so that the packs' timer
-// includes it.
+// The companions of a batch of rollouts. They are made together with its packs, so that the packs'
+// timer includes them.
 class AnswerCompanions : public CompanionSource {
  public:
   AnswerCompanions(const Rollouts& rollouts, AnswerTeacher teacher)

@@ -1,5 +1,5 @@
 #pragma once
-// Sampled answers in the tokens of a teacher with another tokenizer.
+// Aligns sampled answers with the tokens of a teacher that has another tokenizer.
 
 #include <memory>
 
@@ -19,10 +19,10 @@ struct AnswerTeacher {
 // Returns the same rollouts, with every field, as a batch with companions. The teacher reads the
 // conversation of each prompt in its own template, then the bytes of the sampled tokens in its own
 // tokens: sampled ids need not be those that the student's tokenizer would choose. The token that
-// ended a turn pairs with the end of a turn in the teacher's template. Prompts and the messages of
-// an environment have no chunks. Neither have tokens beyond retokenizer->limit(), which the teacher
-// cannot read. Throws Error for rollouts without the prompts of a data set, and one that names the
-// row if the template refuses its conversation.
+// ended a turn pairs with the end of a turn in the teacher's template. There are no chunks of
+// prompts, of an environment's messages, or of tokens beyond retokenizer->limit(), which the
+// teacher cannot read. Throws Error if the rollouts lack the prompts of a data set, or if the
+// template refuses a conversation; the message then names its row.
 std::shared_ptr<Rollouts> align_rollouts(const Rollouts& rollouts, const AnswerTeacher& teacher);
 
 // Returns the same rollouts for a teacher with the student's vocabulary: each trained token is a

@@ -13,7 +13,7 @@ namespace xrun {
 
 namespace {
 
-// The number of bytes at the end of `text` that may begin a stop string.
+// Returns the number of bytes at the end of `text` that may begin a stop string.
 size_t open_end(std::string_view text, const std::vector<std::string>& stops) {
   size_t longest = 0;
   for (const std::string& stop : stops) {

@@ -7,10 +7,9 @@
 
 namespace xrun {
 
-// Releases text up to the first stop string, as soon as no stop string can begin in it. The text
-// ends at the beginning of the stop string that is complete first (of several complete at one
-// position, the longest), however it was cut into pieces. One object scans one text. Not
-// thread-safe.
+// Cuts a text at its first stop string, and releases each piece once no stop string can begin in
+// it. The text ends where the stop string begins that is complete first (of several complete at one
+// position, the longest), whatever the pieces were. One object scans one text. Not thread-safe.
 class StopText {
  public:
   explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}
@@ -31,8 +30,8 @@ class StopText {
 void check_stop_strings(const std::vector<std::string>& stops);
 
 // Returns true if `text` contains `answer` as whole words, ignoring case: an ASCII letter or digit
-// at either end of the answer must not be next to another one. A word of a script without spaces
-// may be. Returns false for an empty answer.
+// at either end of the answer must not be next to another one. Letters of other scripts, some of
+// which have no spaces, may be. Returns false for an empty answer.
 bool holds_answer(std::string_view text, std::string_view answer);
 
 }  // namespace xrun

@@ -119,7 +119,7 @@ std::vector<std::vector<ChoiceScore>> score_choices(Model& model,
     options.poll ? options.poll() : check_interrupt();
     ChoicePack pack(model.config());
     int64_t tokens = 0;
-    // Whole questions up to max_tokens, one at least: a tree is never cut.
+    // Takes whole questions up to max_tokens, but at least one: a tree is never cut.
     for (end = begin; end < questions.size(); ++end) {
       tokens += token_count(questions[end]);
       if (end > begin && tokens > options.max_tokens) break;

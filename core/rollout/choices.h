@@ -33,8 +33,8 @@ struct ChoiceOptions {
 // Returns the scores of every choice of every question. A prompt is computed once for all of its
 // choices; the log-probs are those of each choice alone after its prompt, in fp32 bit for bit.
 // Never records a graph. Throws Error that names the question and choice if ids are missing,
-// outside the vocabulary or more than the model's limit, or bytes are below 1 or not one per
-// choice.
+// outside the vocabulary or more than the model's limit, or if byte counts are below 1 or not one
+// per choice.
 std::vector<std::vector<ChoiceScore>> score_choices(Model& model,
                                                     const std::vector<ChoiceQuestion>& questions,
                                                     const ChoiceOptions& options = {});

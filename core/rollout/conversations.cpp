@@ -1,6 +1,6 @@
 // ids = turn 1, tail 1, turn 2, tail 2, ...: a tail is what the template writes after a turn,
 // without the token that ended the turn if the policy has sampled one. Turns are answered in the
-// order of their requests, whichever is finished first, so an environment that has state sees the
+// order of their requests, whichever finishes first, so an environment that has state sees the
 // same order on every machine.
 
 #include "core/rollout/conversations.h"
@@ -33,7 +33,7 @@ struct TurnRules {
 };
 
 // Appends the experts of the newest turn, whose request began with all earlier tokens. A token that
-// was computed twice has those of its first forward, which drew the token after it.
+// was computed twice keeps the experts of its first forward, which drew the token after it.
 void add_routes(Rollout& one, const Generation& turn) {
   if (turn.routes == nullptr) return;
   TokenRoutes all = *turn.routes;
@@ -121,7 +121,7 @@ class Conversations {
     request.prompt_key = text_.generate.prompt_names[static_cast<size_t>(one.prompt)];
     request.ids = *one.prompt_ids;
     request.ids.insert(request.ids.end(), one.ids.begin(), one.ids.end());
-    // The limit counts the whole conversation, the setting one turn.
+    // `limit_` counts the whole conversation, max_new_tokens one turn.
     request.max_tokens = std::min(text_.generate.max_new_tokens, limit_ - length(one));
     request.is_last = std::ssize(one.turns) + 1 >= environment_.max_turns;
     if (history_ != nullptr) {

@@ -1,6 +1,6 @@
 #pragma once
-// Conversations of the policy with an environment: the policy's turns are sampled and trained, the
-// environment's messages are context.
+// Conversations between the policy and an environment: the policy's turns are sampled and trained,
+// the environment's messages are context.
 
 #include <cstdint>
 #include <functional>
@@ -31,8 +31,8 @@ struct EnvironmentOptions {
   std::function<TurnReply(size_t conversation, const Rollout& so_far)> reply = {};
   // Turns of the policy; messages after the last one are dropped ("max_turns").
   int64_t max_turns = kMaxTurns;
-  // Called at most once in a call of sample_conversations: the template writes tool calls in a form
-  // that is not read (call_format.h). Empty: not reported.
+  // Called at most once by sample_conversations, if the template writes tool calls in a form that
+  // is not read (call_format.h). Empty: not reported.
   std::function<void(const std::string& notice)> notify = {};
 };
 
@@ -46,8 +46,8 @@ struct ConversationStart {
 struct ConversationOptions {
   TextOptions text = {};  // max_new_tokens of a turn; the draw keys of all turns as in generate()
   EnvironmentOptions environment = {};
-  // As RolloutOptions::history: a turn's draft is the latest turn of the same number of the same
-  // sample, whatever came before it.
+  // As RolloutOptions::history. The draft of a turn is the sample's latest turn of the same number,
+  // whatever came before it.
   AnswerHistory* history = nullptr;
 };
 

@@ -1,7 +1,7 @@
 // A step appends the newest token of every running sequence to its slot and draws the next one. A
-// draft is verified by appending it after the newest token: row i of the forward then draws token i
-// under its own key, and its input was right if all rows before drew the draft's tokens; the keys
-// after the first wrong input are dropped.
+// draft is verified by appending it after the newest token: row i of the forward draws token i
+// under its own key. The row counts if all rows before it drew the draft's tokens; the keys after
+// the first wrong input are dropped.
 
 #include "core/rollout/decoding.h"
 
@@ -95,7 +95,7 @@ at::Tensor Sampler::Decoding::forward(const AppendedTokens& pack) {
 }
 
 // Draws the next tokens of several sequences; the draws of one are adjacent.
-//   inputs  by row, the token that went in; read where a sequence has several draws
+//   inputs  [rows] the tokens that went in; read only where a sequence has several draws
 void Sampler::Decoding::draw_each(const at::Tensor& hidden, const std::vector<PendingDraw>& draws,
                                   const std::vector<int64_t>& inputs) {
   const std::vector<DrawnToken> drawn = draw(hidden, draws);

@@ -31,14 +31,14 @@ struct AppendedTokens {
   std::vector<int32_t> lengths;  // by sequence: its tokens, which choose the RoPE frequencies
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  // Appends `ids`, the first at `position`, of a sequence whose frequencies are those of `length`.
+  // Appends `ids` of a sequence, the first at `position`, with the RoPE frequencies of `length`.
   void append(QueuedSequence& sequence, std::span<const int32_t> ids, int64_t position,
               int64_t length);
 };
 
-// The credit of drafts: computing a draft token costs kDraftCost of decoding one (measured,
-// docs/numbers.md), and a right one saves one decoding. Without credit, drafts wait for the next
-// update, so wrong drafts cost little and right ones are all tried.
+// The credit of drafts: a draft token costs kDraftCost of the time to decode one (measured,
+// docs/numbers.md), and a right one saves the time to decode one. Without credit, drafts wait for
+// the next update, so wrong drafts cost little and right ones are all tried.
 inline constexpr double kDraftCost = 0.55, kTrialCredit = 32, kMostCredit = 1024;
 
 // A token to draw: from row `row` of the hidden states, at `position` of the sequence.
@@ -62,7 +62,7 @@ class Sampler::Decoding {
   SamplerCounters counters() const;
 
  private:
-  // The prompt of a request whose other samples wait for room: they need no forward.
+  // A computed prompt whose request has samples that wait for room; they need no forward of it.
   struct SharedPrompt {
     const QueuedRequest* request = nullptr;
     int64_t slot = -1;

@@ -23,11 +23,11 @@ struct GenerateOptions {
   // [prompts] SampleRequest::drafts of each; empty: none.
   std::vector<std::vector<std::vector<int32_t>>> drafts = {};
   bool record_routes = false;  // SampleRequest::record_routes
-  // Called after every step with the tokens generated so far; false stops early.
+  // Called after every step with the tokens generated so far; returning false stops early.
   std::function<bool(int64_t tokens)> progress = {};
   std::function<void()> poll = {};  // SamplerOptions::poll
-  // Called with each new token of a sequence (its index in the results), stop ids included; true
-  // ends that sequence ("stop").
+  // Called with each new token of a sequence (its index in the results), stop ids included;
+  // returning true ends that sequence ("stop").
   std::function<bool(size_t sequence, int32_t id)> on_token = {};
   // Called at the end with the counts of all sequences.
   std::function<void(const SamplerCounters& counters)> counted = {};

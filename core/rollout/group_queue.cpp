@@ -35,7 +35,7 @@ double reward_deviation(const RolloutList& group) {
 
 namespace {
 
-// The beginning of a text in quotes, without characters that act on a terminal.
+// Returns the beginning of `text` in quotes, without characters that act on a terminal.
 std::string quoted_start(const std::string& text) {
   constexpr size_t kShown = 200;  // bytes
   return dump_json(Json(repair_utf8(text.substr(0, kShown)))) + (text.size() > kShown ? "..." : "");
@@ -74,7 +74,7 @@ void GroupQueue::Streak::add(const RolloutList& group) {
   }
 }
 
-// Without this limit a hopeless recipe would sample forever without a step.
+// Without a limit a hopeless recipe would sample forever without a step.
 void GroupQueue::give_up() const {
   const Streak& s = streak_;
   std::string mean = "none", cause;
@@ -99,7 +99,7 @@ void GroupQueue::give_up() const {
   }
   std::string example;
   if (s.latest != nullptr) {
-    example = fmt::format("\n  an answer of the last one: {}\n  to the prompt: {}",
+    example = fmt::format("\n  an answer of the last group: {}\n  to the prompt: {}",
                           quoted_start(s.latest->text), quoted_start(s.latest->prompt_text));
   }
   throw Error(fmt::format(

@@ -1,6 +1,6 @@
 #pragma once
-// Groups of rollouts between sampling and training: dynamic sampling until a batch is full, and a
-// queue of batches that are sampled ahead.
+// A queue of groups of rollouts between sampling and training: dynamic sampling until a batch is
+// full, and batches that are sampled ahead.
 
 #include <cstdint>
 #include <deque>
@@ -18,7 +18,7 @@ struct GroupQueueOptions {
   int64_t groups = 8;  // of a batch
   int64_t depth = 0;   // batches sampled ahead of the one that is taken; 0: none
   int64_t round = 0;   // prompts sampled at a time; 0: as many as groups are missing
-  // Updates of the policy since a group was sampled, beyond which it is dropped.
+  // A group is dropped after more than this many updates of the policy that sampled it.
   int64_t staleness = std::numeric_limits<int64_t>::max();
   int64_t max_attempts = 100;  // groups in a row without varied rewards, then an error
   double eps = 1e-6;           // a group is valid if its rewards deviate by more than this
@@ -27,7 +27,7 @@ struct GroupQueueOptions {
 struct GroupCounts {
   int64_t attempts = 0;       // groups sampled
   int64_t valid = 0;          // of these, groups with varied rewards
-  int64_t zero_variance = 0;  // and those without
+  int64_t zero_variance = 0;  // of these, groups without
   int64_t stale = 0;          // valid groups that were dropped later
 
   void add(const GroupCounts& more);
@@ -36,12 +36,12 @@ struct GroupCounts {
 // The scored answers to some prompts.
 struct SampledPrompts {
   std::vector<RolloutList> groups;  // one per prompt, in order; without samples whose reward failed
-  RolloutList all;                  // with them
+  RolloutList all;                  // every sample
 };
 
 // The groups of one batch.
 struct TakenGroups {
-  // In the order of their prompts; Rollout::prompt counts from 0. Copies, which no queue shares.
+  // In the order of their prompts; Rollout::prompt counts from 0. Copies that no queue shares.
   std::vector<RolloutList> groups;
   RolloutList left_out;  // sampled or dropped in this call and never trained
   GroupCounts counts;    // of this call
@@ -62,15 +62,16 @@ class GroupQueue {
   // Drops groups that are too old for a policy with `version` updates, samples until
   // groups * (depth + 1) groups wait, and returns the oldest `groups` of them. Groups of a dry
   // run's stand-in answers are always valid. If it throws, the queue is unchanged. Throws Error
-  // after max_attempts groups in a row without varied rewards, counted over calls: with the counts,
-  // the mean reward, the likely cause and an answer.
+  // after max_attempts groups in a row, counted over calls, without varied rewards. The message has
+  // the counts, the mean reward, the likely cause and an answer.
   TakenGroups take(int64_t version, const SamplePrompts& sample);
 
   int64_t waiting() const { return std::ssize(waiting_); }  // groups
   int64_t cursor() const { return cursor_; }                // the next prompt of the stream
   const GroupCounts& counts() const { return counts_; }     // since the loop began
 
-  // Everything but the options, with the answers that wait. Restored, take() returns the same bits.
+  // Returns everything but the options, including the waiting answers. After restore(), take()
+  // returns the same bits.
   Json state() const;
   // Throws Error that names a missing or malformed member.
   void restore(const Json& state);

@@ -1,5 +1,4 @@
-// An answer fits if prompt + max_tokens <= batch.max_tokens, where the model's own limit may end it
-// earlier: min(prompt + max_tokens, limit).
+// An answer fits if min(prompt + max_tokens, the model's limit) <= batch.max_tokens.
 
 #include "core/rollout/planned_answers.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// The answers that a loop will sample: their number and lengths, as far as they are known before
-// step 0, and whether they fit.
+// Checks and describes, before step 0, the answers that a loop will sample: their number, their
+// longest length, and whether they fit.
 
 #include <cstdint>
 #include <optional>
@@ -25,8 +25,8 @@ struct PlannedAnswers {
   int64_t tokens() const { return max_tokens * turns; }
 };
 
-// Returns the answers of a table `sampling` in the configuration, in conversations if it has
-// max_turns; nothing for counts below 1, which policy:sample refuses.
+// Returns the answers that a table `sampling` of the configuration asks for: conversations if it
+// has max_turns. Returns nothing for counts below 1, which policy:sample refuses.
 std::optional<PlannedAnswers> planned_answers(const Json& sampling);
 
 // Limits in tokens.
@@ -39,7 +39,7 @@ struct AnswerRoom {
 // Throws Error that names the prompt and the fix if a prompt is empty, if the model has no room for
 // one token of an answer, or if the longest answer does not fit a micro-batch.
 //   where           "prompts.jsonl:17"
-//   longest_prompt  that the proposed limit must fit too; 0: this one alone
+//   longest_prompt  tokens of another prompt that the proposed limit must fit too; 0: none
 void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoom& room,
                 int64_t longest_prompt = 0);
 
@@ -47,9 +47,9 @@ void check_room(const std::string& where, int64_t prompt_tokens, const AnswerRoo
 // ones.
 void check_room(const DataSet& set, const AnswerRoom& room);
 
-// "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1; ...", for
-// conversations "at most 3 turns of 24 tokens each".
-//   queue  of xrun.rollouts; null: a loop over prompts
+// Returns "8 groups x 4 samples = 32 answers a step, at most 24 tokens each, at temperature 1;
+// ..."; for conversations "at most 3 turns of 24 tokens each".
+//   queue  options of xrun.rollouts; null: a loop over prompts
 std::string describe_answers(const PlannedAnswers& answers, int64_t prompts,
                              const GroupQueueOptions* queue);
 

@@ -67,7 +67,7 @@ std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_
   int64_t n = std::min({max_ids, draft_window, std::ssize(all) - done,
                         spec.max_new_tokens - done - 1, config.max_length - length});
   const auto frequencies = [&](int64_t count) { return rope_frequency_class(config.rope, count); };
-  // Keys of one forward must have the frequencies of the sequence as it is now.
+  // All keys of one forward must have the sequence's present frequencies.
   while (n > 0 && frequencies(length + n) != frequencies(length)) --n;
   if (n <= 0) return {};
   const auto ids = std::span(all).subspan(static_cast<size_t>(done), static_cast<size_t>(n));
@@ -76,8 +76,9 @@ std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_
   return ids.first(static_cast<size_t>(stop - ids.begin()));
 }
 
-// The draft window doubles while whole drafts are accepted, shrinks to the accepted part, and after
-// two misses in a row closes: a wrong draft costs a forward of its rows.
+// The draft window doubles while whole drafts are accepted and shrinks to the accepted part. It
+// closes at the second draft whose first token was wrong: a wrong draft costs a forward of its
+// rows.
 void QueuedSequence::adapt_window(int64_t offered, int64_t accepted) {
   if (offered == 0) return;
   if (accepted == offered) {

@@ -32,8 +32,8 @@ at::Tensor index_tensor(const std::vector<int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
 }
 
-// Copies the fields of a batch that are not its own and that `wanted` takes: member i of `to` gets
-// those of segment `of[i]`; fields per trained token only where `rows` names the rows.
+// Copies the fields of a batch that `wanted` takes, except those of every batch: member i of `to`
+// gets those of segment of[i]. Copies fields per trained token only if `rows` names the rows.
 template <typename Wanted>
 void copy_fields(const Batch& from, Batch& to, const std::vector<int64_t>& of,
                  const std::vector<int64_t>* rows, const Wanted& wanted) {

@@ -23,7 +23,7 @@ constexpr std::string_view kFileEnd = ".jsonl.zst";
 // everything else of the line included: measured on runs of 8 to 160 tokens per answer.
 constexpr int64_t kTokenBytes = 11, kAnswerBytes = 40;
 
-// The middle one, or the mean of the two in the middle.
+// Returns the middle value, or the mean of the two in the middle.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());

@@ -27,7 +27,7 @@ struct BodyRollouts {
   int64_t waiting = 0;                     // groups that its queue holds after it
   UpdateRecord updates = {};               // of the body so far
   std::optional<double> pass = {};         // an answer passes if its reward is above it
-  bool pass_settled = false;               // without `pass`: answers do not pass or fail
+  bool pass_settled = false;               // if `pass` is absent, answers do not pass or fail
   int64_t drawn = 0, drafted = 0, accepted = 0;  // tokens (SamplerCounters)
 };
 
@@ -54,28 +54,28 @@ std::optional<double> pass_limit(const BodyRollouts& body);
 // and the path_metrics and ratio_metrics of its updates (update_record.h).
 Metrics rollout_metrics(const BodyRollouts& body);
 
-// Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, with a
-// GroupQueue by group and sample:
+// Writes `dir`/step_0000012.jsonl.zst, one object per rollout in the order of sampling, or by group
+// and sample with a GroupQueue:
 //   {"row","group","sample","version","finish","prompt","text","ids","logprobs","reward","parts",
 //    "passed","advantage","trained","location"}
-// A reward that failed is null, and so are `passed` where pass_limit gives nothing and an advantage
-// that no update had. `trained` and `advantage` are those of updates in this body: the file of an
-// answer that a later body trains says false. Conversations also have "environment_reward" and
+// These are null: a reward that failed, `passed` where pass_limit gives nothing, and an advantage
+// that no update had. `trained` and `advantage` are those of updates in this body: an answer that
+// only a later body trains has false here. Conversations also have "environment_reward" and
 // "turns", a list of
 //   {"begin","end","text","finish","tool_calls","reply"}: its sampled tokens are ids[begin:end],
 //   and logprobs has those of all turns, one after the other.
-// If draws were truncated there is "logprobs_kept", over the tokens that were left; where
-// experts are replayed, "routes", {"layers","top_k","experts"} of prompt and answer without the
-// last token. Replaces a file of the same step, so that a repeated step leaves one. After a kill
-// the file is absent or whole. Throws Error if it cannot be written.
+// Truncated draws add "logprobs_kept", over the tokens that were left; replayed experts add
+// "routes", {"layers","top_k","experts"} of prompt and answer without the last token. Replaces a
+// file of the same step, so that a repeated step leaves one. After a kill the file is absent or
+// whole. Throws Error if it cannot be written.
 void write_rollouts(const std::filesystem::path& dir, int64_t step, const BodyRollouts& body);
 
 // Returns an estimate of the bytes that write_rollouts takes for answers of `tokens` sampled tokens
 // each, prompts included: rather too many than too few.
 int64_t rollout_bytes(int64_t answers, int64_t tokens);
 
-// Removes the files of `step` and later, as metrics.jsonl is cut on a resume, and the temporary
-// files that a killed process left. Does nothing without the folder.
+// Removes the files of `step` and later, as a resume cuts metrics.jsonl, and the temporary files
+// that a killed process left. Does nothing if there is no such folder.
 void cut_rollouts(const std::filesystem::path& dir, int64_t step);
 
 }  // namespace xrun

@@ -58,7 +58,7 @@ std::string RolloutNotices::cut_line(int64_t step, const BodyRollouts& body) {
   for (const auto& one : body.all) longest = std::max(longest, std::ssize(one->logprobs));
   return fmt::format(
       "step {}: none of {} ended by itself; all were cut at their limit, the longest after {}: "
-      "raise max_tokens of the sampling, or name in `stop` a text that ends an answer. "
+      "raise max_tokens of the sampling, or name in `stop` a string that ends an answer. "
       "rollout/stopped is the share that ends",
       step, counted(std::ssize(body.all), "answer"), counted(longest, "token"));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The lines that the console shows once about the rollouts of a run: how they are trained, and
-// signs that a step teaches nothing.
+// Lines that the console shows about a run's rollouts, each once: how they are trained, and signs
+// that a step teaches nothing.
 
 #include <cstdint>
 #include <set>
@@ -13,10 +13,12 @@ namespace xrun {
 
 class RolloutNotices {
  public:
-  // Returns the lines due after a body: its prompts, samples, updates and loss after the first one
-  // with an update, and each loss path once; once also that every answer was cut at max_tokens, and
-  // that all rewards of every group are equal.
-  //   metrics  rollout_metrics of the body
+  // Returns the lines due after a body, each of them once in a run:
+  //   after the first body with an update  its prompts, samples, updates and loss
+  //   at each new loss path                its name
+  //   if every answer was cut              the fix: raise max_tokens, or name a stop string
+  //   if rewards vary within no group      the likely causes
+  // `metrics` are rollout_metrics of the body.
   std::vector<std::string> after_body(int64_t step, const Metrics& metrics,
                                       const BodyRollouts& body);
 

@@ -60,7 +60,7 @@ std::vector<AskedPrompt> prompts_of(const Batch& batch) {
   std::vector<AskedPrompt> ordered;
   for (size_t i = 0; i < batch.segment_order().size(); ++i) {
     const auto at = static_cast<size_t>(batch.segment_order()[i]);
-    if (sides[at] < 0) continue;  // it has the prompt of the chosen side
+    if (sides[at] < 0) continue;  // a rejected side, whose prompt is that of the chosen one
     AskedPrompt prompt = packed[at];
     prompt.segment = static_cast<int64_t>(i);
     prompt.index = std::ssize(ordered);
@@ -128,7 +128,7 @@ std::shared_ptr<Rollout> rollout_of(TextSample answer, const AskedPrompt& prompt
 }
 
 // Returns the sampler's results, the samples of a prompt together.
-//   finished  gets those of each prompt; may be empty
+//   finished  takes the rollouts of each prompt; may be empty
 RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& prompts,
                  const RolloutOptions& options, const BatchInfo& info,
                  const std::function<void(RolloutList)>& finished) {

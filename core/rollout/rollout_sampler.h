@@ -16,9 +16,9 @@ class AnswerHistory;
 class Policy;
 class Tokenizer;
 
-// The keys of draws, beside the seed, the sample and the position. Under kRow a prompt that is
-// sampled again draws the same numbers: its answer changes only where the policy did, so the answer
-// of an earlier epoch is a draft that is mostly right, at the price of less exploration.
+// The inputs of a draw besides the seed, the sample and the position. Under kRow a prompt that is
+// sampled again draws the same numbers, so its answer changes only as far as the policy has: the
+// answer of an earlier epoch is a draft that is mostly right, at the price of less exploration.
 enum class DrawScope {
   kStep,  // step and row
   kRow,   // row
@@ -30,17 +30,17 @@ struct RolloutOptions {
   DrawScope draws = DrawScope::kStep;
   // Gives drafts and receives the answers; null: no drafts. Changes no answer.
   AnswerHistory* history = nullptr;
-  // With a mixture of experts: in training the policy takes the sampler's experts for these tokens.
+  // In training, a mixture of experts takes the sampler's experts for these tokens.
   bool replay_routes = false;
   EnvironmentOptions environment = {};
   // Called with the answers to each prompt once they and those to all prompts before it are
-  // finished, while others may still be sampled. They are rollouts of the result, in a batch of
-  // their own with its fields. Not called for conversations and dry runs.
+  // finished, while others may still be sampled. They are rollouts of the result, in their own
+  // batch with the same fields. Not called for conversations and dry runs.
   std::function<void(std::shared_ptr<Rollouts> group)> finished = {};
 };
 
-// Samples answers to the prompts of a batch: the tokens before the first trained one of each
-// sequence, and of the chosen side of each pair. Draws depend on (seed, step, row, sample,
+// Samples answers to the prompts of a batch. A prompt is the tokens before the first trained one,
+// of each sequence and of the chosen side of each pair. Draws depend on (seed, step, row, sample,
 // position), without the step under DrawScope::kRow, so a resumed step repeats them; a row that
 // occurs twice in the batch is drawn independently each time. Ranks that share the batch sample the
 // answers to their own prompts, and each gets all of them.
@@ -59,8 +59,8 @@ std::shared_ptr<Rollouts> rollout_batch(RolloutList list, const Batch& prompts,
                                         const std::vector<int64_t>& of, Policy& policy,
                                         double temperature);
 
-// Returns a rollout of a policy's present weights without its answer: sample `sample` of the prompt
-// of this index.
+// Returns a rollout without its answer, of the policy's present weights: sample `sample` of prompt
+// number `prompt`.
 std::shared_ptr<Rollout> new_rollout(const Policy& policy, int64_t row,
                                      std::shared_ptr<const std::vector<int32_t>> prompt_ids,
                                      int64_t prompt, int64_t sample);

@@ -37,11 +37,11 @@ std::shared_ptr<const TokenRoutes> routes_from(const Json& json);
 struct Rollout {
   int64_t row = -1;           // of the data set
   std::string location = {};  // "pairs.jsonl:17", once a body records it
-  int32_t source = 0;         // of the data, and the loss weight of the row
-  float weight = 1;
-  int64_t prompt = 0;   // index of its prompt among those sampled; its group
-  int64_t sample = 0;   // 0 to samples - 1
-  int64_t version = 0;  // updates of the policy that gave it
+  int32_t source = 0;         // of the row
+  float weight = 1;           // of the row, in the loss
+  int64_t prompt = 0;         // index of its prompt among those sampled; its group
+  int64_t sample = 0;         // 0 to samples - 1
+  int64_t version = 0;        // updates of the policy that gave it
   std::shared_ptr<const std::vector<int32_t>> prompt_ids;
   std::vector<int32_t> ids;     // the answer, with the token that ended it
   std::vector<float> logprobs;  // of sampled ids, over the whole vocabulary at the temperature
@@ -61,7 +61,7 @@ struct Rollout {
   // The experts that the sampler chose for prompt and answer, which the model then takes in
   // training too; null: its router chooses.
   std::shared_ptr<const TokenRoutes> routes = nullptr;
-  const Model* routed_by = nullptr;  // the model that takes them; compared only
+  const Model* routed_by = nullptr;  // the model that takes `routes`; only compared, never used
   bool trained = false;              // in an update
   bool stand_in = false;             // random tokens of a dry run
 
@@ -86,13 +86,13 @@ struct RolloutChunks {
 void check_column(const std::string& name);
 void check_columns(const Batch& prompts);
 
-// Gives each rollout the source and the loss weight of its prompt's row: rollout i those of the
-// segment of[i].
+// Gives each rollout the source and the loss weight of its prompt's row: rollout i takes those of
+// segment of[i] of `prompts`.
 void take_row_weights(const RolloutList& rollouts, const Batch& prompts,
                       const std::vector<int64_t>& of);
 
-// A batch with one segment per rollout, in the order (prompt, sample). Trained are the tokens of
-// the answers, the one that ended it included. Its fields besides those of every batch: sample,
+// A batch with one segment per rollout, in the order (prompt, sample). It trains the tokens of the
+// answers, including the one that ended each. Its fields besides those of every batch: sample,
 // version, reward (once scored), environment_reward (of conversations), sampler_logprob [R] and
 // old_logprob [R] (at first the same values; a recipe may assign the second), the strings prompt,
 // text and finish, and every extra column of the prompts; `group` is Rollout::prompt. Log-probs of
@@ -103,7 +103,7 @@ class Rollouts : public Batch {
   // Packs the rollouts as a data set packs its rows: best-fit-decreasing into packs of at most
   // info.max_tokens computed tokens. Without rollouts there is one empty pack. Throws Error that
   // names the row of a rollout that does not fit.
-  //   chunks  nullopt: they have none
+  //   chunks  nullopt: there are none
   Rollouts(BatchInfo info, RolloutList rollouts,
            std::optional<RolloutChunks> chunks = std::nullopt);
 
@@ -117,34 +117,35 @@ class Rollouts : public Batch {
 
   // Returns the rollouts at these indices, ascending, with every field, column and chunk.
   std::shared_ptr<Rollouts> subset(const std::vector<int64_t>& indices) const;
-  // Returns all of them with other chunks. Throws Error under fold_weight, which splits the weight
-  // that a chunk counts with.
+  // Returns the same rollouts with other chunks. Throws Error under fold_weight, which would split
+  // the weight of a chunk.
   std::shared_ptr<Rollouts> with_chunks(RolloutChunks chunks) const;
 
-  // Copies the extra columns of the prompts: rollout i gets those of the batch's segment of[i]. If
+  // Copies the extra columns of the prompts: rollout i gets those of segment of[i] of `prompts`. If
   // the prompts are rollouts themselves, fields that only rollouts have are left out. Throws as
-  // check_columns.
+  // check_columns does.
   void set_columns(const Batch& prompts, const std::vector<int64_t>& of);
 
   // Sets sampler_logprob and old_logprob, [R] in batch order.
   void set_sampler_logprob(const at::Tensor& logprob);
 
-  // Sets the field `reward` from Rollout::reward. Requires a reward on each.
+  // Sets the field `reward` from Rollout::reward. Requires a reward on each rollout.
   void set_rewards();
 
-  // Notes on each rollout that an update trained it, and its advantage if the batch has the field
-  // with one value per rollout.
+  // Notes on each rollout that an update trained it. Also notes its advantage if the batch has that
+  // field with one value per rollout.
   void note_trained() const;
 
-  // Replaces rewards that are all the same by seeded ones, so that a dry step has something to
-  // learn; returns true if it did. Does nothing for rollouts of a model.
+  // In a dry run: if all rewards are equal, replaces them by seeded ones, so that a step has
+  // something to learn, and returns true. Does nothing for rollouts of a model.
   bool vary_stand_ins();
 
   // Returns the indices of the rollouts of each group, groups in batch order.
   std::vector<std::vector<int64_t>> groups() const;
 
   // Returns the indices of minibatches of `groups` groups each. Every epoch has the groups in
-  // another order, a pure function of (seed, step, epoch). The last one of an epoch may be smaller.
+  // another order, a pure function of (seed, step, epoch). The last minibatch of an epoch may be
+  // smaller.
   std::vector<std::vector<int64_t>> minibatches(int64_t epochs, int64_t groups) const;
 
  private:

@@ -52,8 +52,8 @@ struct SampleRequest {
   // or longer than the answer.
   std::vector<std::vector<int32_t>> drafts = {};
   bool record_routes = false;  // fills Generation::routes, with a mixture of experts
-  // Called with every new token of a sample, stop ids included; true ends that sample ("stop").
-  // Must not call the sampler.
+  // Called with every new token of a sample, stop ids included; returning true ends that sample
+  // ("stop"). Must not call the sampler.
   std::function<bool(int64_t sample, int32_t id)> on_token = {};
 };
 
@@ -63,7 +63,7 @@ struct Generation {
   std::vector<float> logprobs_kept;  // the same over the kept tokens; empty without truncation
   std::string finish;                // "stop", "length" (also the model's own limit), "interrupted"
   // With record_routes: the experts of prompt and answer, except the last token, which no forward
-  // computes. Each token has those of the forward that drew the next one.
+  // computes. A token's experts are those of the forward that drew the token after it.
   std::shared_ptr<const TokenRoutes> routes = nullptr;
 };
 
@@ -121,8 +121,8 @@ class Sampler {
   // if logits are not finite.
   bool step();
 
-  // Returns the oldest request and forgets it, if all of its samples are finished; else nullopt.
-  // A short answer therefore never overtakes a long one.
+  // If all samples of the oldest request are finished, returns and forgets it; else returns
+  // nullopt. A short answer therefore never overtakes a long one.
   std::optional<SampledGroup> poll();
 
   // Ends the unfinished samples of a request, or of all, as "interrupted", with the tokens so far;

@@ -1,5 +1,5 @@
 #pragma once
-// The memory that sampling the answers to a step's prompts takes, before anything is loaded.
+// Plans the memory that sampling the answers to a step's prompts takes, before anything is loaded.
 
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
@@ -19,9 +19,9 @@ struct SamplingMemory {
   bool packs = false;         // answers are long enough that weights are packed
 };
 
-// Plans a sampler that answers prompts of these lengths, in this order, each `samples` times with
-// max_tokens tokens: the longest that answers may be.
-//   compute, device  the type and the place of the policy's activations
+// Returns the memory of a sampler that answers prompts of these lengths, in this order, `samples`
+// times each. Every answer is taken to have max_tokens tokens, the most that it may have.
+//   compute, device  of the policy's activations
 SamplingMemory sampling_memory(const ModelConfig& config, c10::ScalarType compute,
                                c10::Device device, const std::vector<int64_t>& prompts,
                                int64_t samples, int64_t max_tokens,

@@ -1,6 +1,6 @@
 #pragma once
-// The sampler's cache slots: those of sequences in progress, and those of finished ones, whose keys
-// are held for sequences that continue them.
+// The sampler's cache slots: of sequences in progress, and of finished ones whose keys are held for
+// sequences that continue them.
 
 #include <cstdint>
 #include <list>
@@ -16,8 +16,8 @@ class SequenceSlots {
   struct HeldSequence {
     std::vector<int32_t> ids;  // the tokens of the slot
     int64_t slot;
-    uint64_t ticket;  // the request whose answer it was, and its sample
-    int64_t sample;
+    uint64_t ticket;  // the request whose answer it was
+    int64_t sample;   // of that request
   };
   using Held = std::list<HeldSequence>::iterator;
 
@@ -35,8 +35,8 @@ class SequenceSlots {
 
   // Holds a sequence; gives up the rest of its slot's capacity.
   void hold(HeldSequence sequence);
-  // Returns the longest held sequence that begins `tokens` and leaves at least one to compute, or
-  // none(). Skips sequences whose RoPE frequencies differ from those of `tokens`.
+  // Returns the longest held sequence that `tokens` begin with and that leaves at least one of them
+  // to compute, or none(). Skips sequences whose RoPE frequencies differ from those of `tokens`.
   Held find(const std::vector<int32_t>& tokens);
   Held none() { return held_.end(); }
   // Returns the slot of a held sequence, now in use.

@@ -1,5 +1,5 @@
 #pragma once
-// Rollouts that ranks sample separately: each rank answers its own prompts.
+// Shares rollouts between ranks, each of which samples the answers to its own prompts.
 
 #include <cstdint>
 #include <functional>
@@ -15,8 +15,9 @@ class Ranks;
 bool owns_prompt(const Ranks* ranks, int64_t prompt);
 
 // Runs `sample`, which returns the answers to this rank's prompts in the order (prompt, sample),
-// and returns those of all ranks in that order. `made` gives a rollout without its answer. If
-// sampling throws on one rank, all throw (core/dist/agreement.h). Without ranks: `sample()`.
+// and returns those of all ranks in that order. If sampling throws on one rank, all throw
+// (core/dist/agreement.h). Without ranks, returns sample().
+//   made  returns a rollout without its answer (new_rollout)
 RolloutList share_rollouts(
     Ranks* ranks, const std::function<RolloutList()>& sample,
     const std::function<std::shared_ptr<Rollout>(int64_t prompt, int64_t sample)>& made);

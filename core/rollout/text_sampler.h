@@ -37,8 +37,8 @@ std::vector<TextSample> sample_text(Model& model, const Tokenizer& tokenizer,
                                     const std::vector<std::vector<int32_t>>& prompts,
                                     const TextOptions& options);
 
-// Returns the ids of stop strings that spell a special token. Those are not part of the text, so a
-// scan would never see them.
+// Returns the ids of stop strings that spell a special token. Special tokens are not part of the
+// text, so a scan would never see them.
 std::vector<int32_t> special_stop_ids(const Tokenizer& tokenizer,
                                       const std::vector<std::string>& stops);
 

@@ -1,4 +1,4 @@
-// Requests are answered in the order in which they were made, whichever is finished first.
+// Requests are answered in the order in which they were made, whichever finishes first.
 
 #include "core/rollout/turn_source.h"
 

@@ -37,12 +37,12 @@ class TurnSource {
   virtual void report() {}
 };
 
-// Refers to all arguments. Throws as Sampler.
+// Returns a source of a model's turns. Refers to all arguments. Throws what Sampler throws.
 std::unique_ptr<TurnSource> model_turns(Model& model, const Tokenizer& tokenizer,
                                         const TextOptions& text);
 
-// Turns that end, so that a dry run also renders the environment's messages. A pure function of
-// info.seed, info.step and the requests.
+// Returns a source of random turns, all of which end, so that a dry run also renders the
+// environment's messages. They are a pure function of info.seed, info.step and the requests.
 std::unique_ptr<TurnSource> random_turns(const Tokenizer& tokenizer, const BatchInfo& info);
 
 }  // namespace xrun

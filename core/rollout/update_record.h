@@ -54,11 +54,12 @@ struct UpdateRecord : PathCounts {
   std::string path() const;
 };
 
-// Returns train/ratio_mean and ratio_max of `old`, and of `sampler` rollout/logprob_diff_mean and
-// logprob_diff_max (of |log p - sampler's log p|), rollout/token_mult_prob_error (the mean of
-// exp|difference|, NeMo RL) and rollout/ratio_outside (the share of tokens whose ratio leaves
-// [0.9, 1.1]). Those without a token are left out. If both sides compute the same bits, they are
-// exactly 1, 1, 0, 0, 1 and 0.
+// Returns the metrics of `old` and of `sampler`; those without a token are left out. The last
+// column is the exact value if both sides compute the same bits.
+//   train/ratio_mean, ratio_max                    of `old`                                    1
+//   rollout/logprob_diff_mean, logprob_diff_max    of |log p - sampler's log p|                0
+//   rollout/token_mult_prob_error                  the mean of exp|difference| (NeMo RL)       1
+//   rollout/ratio_outside                          share of ratios that leave [0.9, 1.1]       0
 Metrics ratio_metrics(const RatioSums& old, const RatioSums& sampler);
 
 // Returns train/path_on_policy, path_clipped and path_corrected, the shares of the tokens on a
@@ -71,10 +72,10 @@ class WatchedUpdate {
   // Both outlive it.
   WatchedUpdate(const Rollouts& batch, const Policy& policy) : batch_(batch), policy_(policy) {}
 
-  // Returns the objective with the checks and measurements of this class after it. This object
-  // outlives it. It throws Error if answers of earlier weights are trained by an objective that
-  // reads the advantage but neither old_logprob nor a correction, or by reinforce() without a
-  // correction: nothing would make up for the difference between the policies.
+  // Returns the objective followed by the checks and measurements of this class; this object must
+  // outlive it. The returned objective throws Error if answers of earlier weights are trained by an
+  // objective that reads the advantage but neither old_logprob nor a correction, or by reinforce()
+  // without a correction: nothing would make up for the difference between the policies.
   Objective watch(Objective objective);
 
   // Appends the path_metrics and ratio_metrics of this update; adds to `record`. With ranks (null:
@@ -89,8 +90,8 @@ class WatchedUpdate {
   using UnitCounts = std::vector<std::pair<Unit, int64_t>>;  // losses of each unit, in their order
 
   void measure(MicroBatch& micro, const ObjectiveResult& result);
-  // Adds the tokens' ratios to old_logprob, if `on_path`, and those of `fresh` segments to the
-  // sampler's.
+  // Adds to `to` the tokens' ratios to old_logprob, if `on_path`, and the ratios of `fresh`
+  // segments to the sampler's log-probs.
   void compare(MicroBatch& micro, const std::vector<uint8_t>& fresh, bool on_path, MicroCounts& to);
   static void add_units(UnitCounts& to, Unit unit, int64_t count);
   // Replaces the measurements of this rank by those of all ranks.

@@ -1,5 +1,5 @@
 #pragma once
-// The rollouts that one optimizer step trains, watched (update_record.h).
+// Watches how one optimizer step trains rollouts (update_record.h).
 
 #include <memory>
 #include <vector>

@@ -217,7 +217,7 @@ Checkpoint CheckpointStore::load(int64_t step) const {
   });
   const CheckpointManifest manifest = read_checkpoint_manifest(checkpoint.path_, step, ranks_);
   if (!manifest.damage.empty()) {
-    // Only named in the message: falling back to it would silently lose steps.
+    // The older checkpoint is only named: falling back to it would silently lose steps.
     const std::vector<int64_t> whole = steps();
     const auto it = std::lower_bound(whole.begin(), whole.end(), step);
     const std::string fix = it == whole.begin() ? "start from the beginning"

@@ -49,8 +49,8 @@ class Checkpoint {
 // error on one is thrown on all. A checkpoint of n ranks is read by any number of ranks.
 //
 // A save writes a temporary folder, syncs every file and the folder, renames it into place, flips
-// `latest`, and only then removes all but the newest `keep`. Killed or failing at any moment, the
-// previous checkpoint or the new one is whole and marked.
+// `latest`, and only then removes all but the newest `keep`. After a kill or failure at any moment,
+// the previous checkpoint or the new one is whole and marked.
 class CheckpointStore {
  public:
   // Makes the folder if it is missing and removes the half-written and half-removed folders of a
@@ -59,9 +59,9 @@ class CheckpointStore {
 
   // Returns the folder of the new checkpoint. Tensors are written from their own storage. A
   // checkpoint of this step that was saved or loaded through this object is not written again.
-  // Throws Error (a full disk): the previous checkpoint remains, the temporary folder is removed.
-  // Ranks after the first write nothing.
-  //   alone  this process writes without the others, which needs objects that are not in ranges
+  // If it throws Error (a full disk), the previous checkpoint remains and the temporary folder is
+  // removed.
+  //   alone  this process writes without the others; requires objects that are not in ranges
   std::filesystem::path save(int64_t step, const Json& run, const SavedObjects& objects,
                              bool alone = false);
 

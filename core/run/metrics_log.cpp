@@ -133,7 +133,7 @@ Json MetricsLog::write(int64_t step) {
   }
   if (!last_nulls_.empty()) object.set("nonfinite", std::ssize(last_nulls_));
   write_line(step, dump_json(object) + "\n");
-  // Last what cannot fail: after a full disk the body is closed again.
+  // After the write, which may fail: the body is then closed again.
   for (const std::string& name : last_nulls_) ++nonfinite_[name];
   pending_.clear();
   return object;

@@ -25,8 +25,8 @@ bool is_length(std::string_view name) { return name == "steps" || name == "epoch
 constexpr std::pair<std::string_view, std::string_view> kFreeMembers[] = {
     {"valid", "every"}, {"export", "dtype"}, {"batch", "fold_check"}};
 
-// The members of the configuration whose values decide results, or with `free` those that change
-// none.
+// Returns the members of the configuration that can change results, or with `free` the others;
+// lengths are in neither.
 Json members(const Json& config, bool free) {
   Json out = Json::object();
   if (!config.is_object()) return out;
@@ -69,8 +69,8 @@ std::string quoted(const RecipeLine& line) {
   return line.exists ? fmt::format("`{}`", trimmed(line.text).substr(0, 80)) : "absent";
 }
 
-// Requires that the compared texts differ. They have the lines of the sources, which are shown, so
-// that both forms are walked together.
+// Returns the first line in which the compared texts differ, as the sources `before` and `now` have
+// it. Requires that they differ, and that a compared text has the same line breaks as its source.
 Difference first_differing_line(std::string_view before, std::string_view now,
                                 std::string_view compared_before, std::string_view compared_now) {
   for (int number = 1;; ++number) {
@@ -89,7 +89,8 @@ constexpr const char* kForceOrNew =
 constexpr const char* kOwnRecipeOrNew =
     "name its own recipe to resume it; to start a new run, choose another folder with --run DIR";
 
-// The table: what each difference does and says, before its list of fields and the fix.
+// The table of differences: the effect of each, and its text, which the list of fields and the fix
+// follow.
 struct ResumeRule {
   ResumeItem item;
   bool refuses;  // unless --force; otherwise it is only reported
@@ -156,7 +157,7 @@ std::string recipe_name(const std::filesystem::path& recipe) { return recipe.ste
 
 std::vector<Difference> identity_differences(const RunIdentity& before, const RunIdentity& now) {
   std::vector<Difference> out;
-  // Taking out lengths keeps the lines.
+  // without_lengths keeps the line breaks.
   const std::string compared_before = without_lengths(before.recipe_text);
   const std::string compared_now = without_lengths(now.recipe_text);
   if (compared_before != compared_now) {
@@ -196,7 +197,7 @@ std::vector<Difference> input_differences(const Json& before, const Json& now) {
   std::vector<Difference> out;
   // Fields tell the user what to undo; a digest only tells that something differs.
   if (from != nullptr && to != nullptr) out = find_differences(*from, *to, "data");
-  // A file of another size has another digest, too.
+  // A file of another size has another digest, too, so only the size is reported.
   const std::vector<Difference> all = out;
   std::erase_if(out, [&](const Difference& one) {
     const size_t name = one.path.rfind(".xxh3");

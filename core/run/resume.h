@@ -73,8 +73,8 @@ enum class ResumeItem {
   kMachine,      // threads, device; compared when the folder is opened
   kInput,        // a data set or a Lua module, when it is opened
   kLoopData,     // the plan of a loop, when the loop begins
-  kLoopShrank,   // its number of steps
-  kLoopRegrown,  // the number of steps of a loop that a later one follows
+  kLoopShrank,   // fewer steps of a loop, when the loop begins
+  kLoopRegrown,  // more steps of a loop that a later one follows, when the loop begins
 };
 
 // Returns true if such a difference refuses the resume without --force.
@@ -82,8 +82,8 @@ bool resume_is_refused(ResumeItem item);
 
 // Returns the report of a difference. Throws Error with the same text if the difference
 // refuses the resume and `force` is false.
-//   subject  what differs, at the head of the text: "data set 2 (pairs.jsonl)"; "" where the table
-//            names it
+//   subject  what differs, for the start of the text: "data set 2 (pairs.jsonl)"; "" for an item
+//            whose text in the table names it
 std::string resume_notice(ResumeItem item, const std::string& subject,
                           const std::vector<Difference>& differences,
                           const std::filesystem::path& dir, bool force);

@@ -2,8 +2,7 @@
 // step k in metrics.jsonl is written when body k ends; a checkpoint of step k holds every object's
 // state and run.state after k whole bodies, and `done` of each phase.
 // run_phases.cpp counts the loops, run_resume.cpp restores and compares, run_after_error.cpp saves
-// what an error leaves. Ranks decide by what all
-// of them know, never by their own clock, signal or disk.
+// after an error. Ranks decide by what all of them know, never by their own clock, signal or disk.
 
 #include "core/run/run.h"
 
@@ -34,8 +33,8 @@ RunDir recorded(RunDir dir, const SavedObjects& saved, Ranks* ranks) {
   return dir;
 }
 
-// Returns true if a signal came, to any rank. A reason to stop of one rank becomes that of all; of
-// several that of the lowest rank. `time_is_up` on one rank becomes true on all.
+// Returns true if any rank has received a signal. Makes the ranks agree: `stopped` becomes the
+// reason of the lowest rank that has one, and `time_is_up` is true on all if it is on one.
 bool share_stops(Ranks* ranks, std::string& stopped, bool& time_is_up) {
   if (ranks == nullptr) return interrupt_requested();
   const int asked = interrupt_signal() == 0 && time_is_up ? kTimeIsUp : interrupt_signal();
@@ -54,7 +53,7 @@ bool share_stops(Ranks* ranks, std::string& stopped, bool& time_is_up) {
     if (reason.empty()) reason = text.substr(space + 1);
   }
   stopped = reason;
-  // Not a signal that came meanwhile: the other ranks have not heard of it, and go on.
+  // Leaves out a signal that came meanwhile: the other ranks do not know of it and go on.
   return agreed;
 }
 
@@ -173,7 +172,7 @@ void Run::write_metrics() {
 // The metrics come first: if they cannot be written the body stays open, for save_after_error.
 void Run::close_body() {
   together("the metrics of a step", [&] {
-    // The error of another rank may end the wait for all, and save_after_error closes it again.
+    // Once only: if another rank fails here, save_after_error closes the body again.
     if (!wrote_body_) write_metrics();
     wrote_body_ = true;
   });
@@ -248,12 +247,11 @@ bool Run::may_interrupt_now() {
 }
 
 void Run::finish(const Json& state) {
-  // For a resumed recipe with fewer loops than before.
+  // A resumed recipe with fewer loops than before has not begun the folder yet.
   together("the run's folder", [&] { dir_.begin(); });
   if (in_body_) leave_loop(state);
   together("the last metrics", [&] {
-    // A resume without a step, by --steps: what was logged after its checkpoint is cut all the
-    // same.
+    // Opening cuts what was logged after the checkpoint, also if --steps left no step to do.
     if (resumed() && !replaying()) metrics();
     if (metrics_ != nullptr && !metrics_->empty()) write_metrics();
   });

@@ -1,5 +1,5 @@
-// After an error a checkpoint has whole bodies only: a body that was updated in part is put back,
-// one that was updated whole is closed. Ranks that hold the state in ranges save it together.
+// A checkpoint after an error has whole bodies only: a body with some of its updates is undone, one
+// with all of them is closed. Ranks that hold the state in ranges save it together.
 
 #include <fmt/format.h>
 
@@ -41,7 +41,8 @@ std::filesystem::path Run::save_after_error(const Json& state, const std::string
   return last_checkpoint_;
 }
 
-// On some rank: the error of another may have kept it from giving the weights back.
+// Returns true if any rank still has an average in place of its weights: another rank's error may
+// have kept it from putting the weights back.
 bool Run::average_in_use() {
   const auto in_use = gather_results(settings_.ranks, "averages in use", [&] {
     const bool own = std::any_of(saved_.begin(), saved_.end(), [](const auto& object) {
@@ -52,7 +53,7 @@ bool Run::average_in_use() {
   return std::any_of(in_use.begin(), in_use.end(), [](const auto& text) { return !text.empty(); });
 }
 
-// Every rank has what it holds after its last update; a checkpoint needs that of the same one.
+// Each rank holds the state after its own last update; a checkpoint needs one update on all ranks.
 void Run::share_again() {
   const auto all = gather_results(settings_.ranks, "the state after an error", [&] {
     std::string own = fmt::format("{} bodies, {} updates in the open one ({})", step_, updates_,
@@ -73,7 +74,7 @@ void Run::save_whole_steps(const Json& state) {
   // In a loop's first body it is unknown whether another update would follow.
   const bool several = several_updates_ || !updates_known_;
   const bool half_done = in_body_ && updates_ > 0 && several;
-  // Nothing was updated, or everything is put back: the state is that of the body's beginning.
+  // Nothing was updated, or every update is undone: the state is that of the body's beginning.
   const bool before_update = in_body_ && (updates_ == 0 || half_done);
   if (half_done) dropped_updates_ = updates_;
   // Without a copy the objects hold half a body, which no checkpoint may.

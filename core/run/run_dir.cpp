@@ -82,7 +82,7 @@ bool add_start_files(const std::filesystem::path& path, std::vector<std::filesys
       made.push_back(file);
     }
   } else {
-    // With a line it has a step.
+    // A file with a line has a step.
     const bool unlogged = name == "metrics.jsonl" && std::filesystem::is_regular_file(status) &&
                           std::filesystem::is_empty(path, code);
     if (!unlogged) return false;
@@ -168,7 +168,7 @@ void RunDir::enter() {
     } catch (const Error& error) {
       throw Error(fmt::format("{}; {}", error.what(), kElsewhere));
     }
-    // Only then may leave() remove it.
+    // Only a folder that was made here may be removed by leave().
     made_folder_ = true;
   }
   try {
@@ -220,7 +220,7 @@ void RunDir::begin() {
   record_.set("binary", identity_.binary);
   record_.set("machine", identity_.machine);
   record_.set("environment", run_environment());
-  // The folder's recipe.lua is as little trusted later.
+  // Later uses of the folder's recipe.lua must not trust it either.
   if (file_access_limited()) record_.set("untrusted", true);
   // Relative paths of the settings are read from there.
   std::error_code removed;

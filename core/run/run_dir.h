@@ -41,11 +41,13 @@ struct RunDirOptions {
 // may read the folder; what they would write is dropped.
 class RunDir {
  public:
-  // Throws UsageError with the fix if the folder holds a run and resume is false, or holds other
-  // files, or is a file, or a newer xrun made the run; Error if it cannot be written, is in use by
-  // another process, is not shared by the ranks, or if the resume is refused (resume.h). With
-  // resume, a folder without a begun run or without a checkpoint starts from the beginning (of
-  // another recipe too, with a notice, unless steps were logged). resumed_run.h finds the folder.
+  // Opens and locks the folder; resumed_run.h finds it for a resume. With resume, a folder without
+  // a begun run or without a checkpoint starts from the beginning (of another recipe too, with a
+  // notice, unless steps were logged). Throws, with the fix,
+  //   UsageError  the folder holds a run and resume is false; it holds other files; it is a file;
+  //               a newer xrun made the run
+  //   Error       it cannot be written; another process uses it; the ranks do not share it; the
+  //               resume is refused (resume.h)
   static RunDir open(RunIdentity identity, RunDirOptions options);
   ~RunDir();
   RunDir(RunDir&&) noexcept;
@@ -58,14 +60,14 @@ class RunDir {
 
   bool writes() const { return writes_; }      // false on ranks after the first
   bool resuming() const { return resuming_; }  // a begun run is being continued
-  // Returns true if the run has done all its `steps` or `epochs`, or its recipe stopped it, and is
-  // not to be exported in another type.
+  // Returns true if the run has done all its `steps` or `epochs` or its recipe has stopped it,
+  // unless this resume exports it in another type.
   bool finished() const;
   // Returns true if a run that its recipe stopped may go on: its length has changed since, or,
   // under --force, its recipe or its settings have.
   bool may_continue() const { return longer_ || other_settings_; }
-  // Steps of metrics.jsonl after the newest checkpoint, which a kill lost. 0 on ranks after the
-  // first.
+  // The steps in metrics.jsonl that are newer than the newest checkpoint, lost in a kill. 0 on
+  // ranks after the first.
   int64_t unsaved_steps() const { return unsaved_steps_; }
   // Notices before the first step, such as differences that do not refuse the resume.
   const std::vector<std::string>& notices() const { return notices_; }
@@ -81,10 +83,10 @@ class RunDir {
   // keep what they are given.
   void begin();
 
-  // After an error or interruption before the end of the first body: removes what a start writes
-  // until then (the run's description, empty metrics, answers of run:sample and run:choices) and
-  // takes begin() back, so that the destructor removes the folder. Does nothing if opening did not
-  // make the folder, or if it holds anything else.
+  // Called after an error or interrupt before the end of the first body. Removes what a start
+  // writes until then (the run's description, empty metrics, answers of run:sample and run:choices)
+  // and takes begin() back, so that the destructor removes the folder. Does nothing if opening did
+  // not make the folder, or if it holds anything else.
   void undo_begin();
 
   // run.json, an object: {"format", "recipe", "hash", "binary", "machine", "environment", "dtype",
@@ -98,10 +100,10 @@ class RunDir {
 
   // ledger.json, indented.
   void write_ledger(const Json& ledger);
-  // Returns ledger.json of a run that is resumed, empty if there is none. Throws Error that names
-  // the file and the fix if it cannot be read.
+  // Returns the ledger.json of a resumed run, empty if there is none. Throws Error that names the
+  // file and the fix if it cannot be read.
   Ledger earlier_ledger() const;
-  // Appends a line to log.txt with the time of day before it; the newline is added.
+  // Appends the time of day, the text and a newline to log.txt.
   void log_line(std::string_view text);
 
  private:
@@ -131,7 +133,7 @@ class RunDir {
   Json ledger_;  // written when a resume begins; null: none was given
   std::vector<std::string> notices_;
   std::vector<std::string> changes_;  // of this resume: "config.steps", "recipe.lua:12", ...
-  bool forced_ = false;               // one of them without --force refuses it
+  bool forced_ = false;               // without --force, one of them would refuse the resume
   bool writes_ = true;
   bool resuming_ = false;
   bool force_ = false;
@@ -139,10 +141,10 @@ class RunDir {
   bool other_settings_ = false;  // the recipe, its configuration or xrun
   bool exports_again_ = false;   // the run is finished, and export.dtype has changed
   bool begun_ = false;           // run.json exists
-  bool recorded_ = false;        // by this object
+  bool recorded_ = false;        // this object wrote it
   bool made_folder_ = false;
   int64_t unsaved_steps_ = 0;
-  std::filesystem::path metrics_aside_;  // for the metrics of a start that left no checkpoint
+  std::filesystem::path metrics_aside_;  // new name for metrics of a start without a checkpoint
 };
 
 }  // namespace xrun

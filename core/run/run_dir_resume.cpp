@@ -1,5 +1,5 @@
-// The run that a folder holds when it is opened. Nothing is compared before something was saved
-// there; from then on every difference is reported, and refuses the resume as resume.h says.
+// Opening a folder that holds a run. Until something was saved there, nothing is compared; from
+// then on every difference is reported, and refuses the resume as resume.h says.
 
 #include <algorithm>
 
@@ -59,8 +59,8 @@ RunLength length_of(const Json& config) {
   return {};
 }
 
-// The folder's name does not have the length, so a start of another length finds the run of the
-// first. Returns the refusal of a start that differs in its length alone; "" for any other start.
+// Returns the refusal of a start that differs in its length alone; "" for any other start. Such a
+// start finds the earlier run because the folder's name does not depend on the length.
 std::string other_length_text(const std::filesystem::path& dir, const RunIdentity& now,
                               bool finished) {
   RunIdentity before;
@@ -116,7 +116,7 @@ void RunDir::read_run(const RunDirOptions& options) {
     compare(before);
     const std::string missing = missing_metrics(
         file("metrics.jsonl"), finished() ? 0 : newest_checkpoint(checkpoints()).value_or(0));
-    if (!missing.empty()) notices_.push_back(missing + ": cut off, or damaged");
+    if (!missing.empty()) notices_.push_back(missing + ": the file was cut off or damaged");
     unsaved_steps_ = count_unsaved_steps();
     return;
   }
@@ -167,7 +167,7 @@ void RunDir::compare(const RunIdentity& before) {
   if (!changed.empty()) note_difference(ResumeItem::kIdentity, "", changed);
   // Reported by the loop, with its new schedule.
   for (const Difference& length : lengths) changes_.push_back(length.path);
-  // Reported, since a changed save.every surprises less when it is seen.
+  // Reported so that a changed save.every surprises nobody.
   const auto free = free_differences(before, identity_);
   if (!free.empty()) note_difference(ResumeItem::kFree, "", free);
   const bool other_type = std::any_of(free.begin(), free.end(), [](const Difference& one) {
@@ -177,7 +177,7 @@ void RunDir::compare(const RunIdentity& before) {
   if (is_interactive(record_) && !finished()) {
     notices_.push_back(
         "a prompt was opened in this run: what was typed there is in log.txt and not in the "
-        "recipe, so from here on the recipe's own values train\n");
+        "recipe, so from here on the run trains with the recipe's own values\n");
   }
   auto machine = find_differences(before.machine, identity_.machine, "machine");
   // Not a difference of results: ranks only share the work.
@@ -200,9 +200,9 @@ void RunDir::export_again() {
              "last step, {}, is missing; restore it, or leave export.dtype out",
              path_.string(), checkpoint_name(steps));
   exports_again_ = true;
-  notices_.push_back(
-      fmt::format("{} is finished: nothing is trained, what follows its last loop is done again",
-                  path_.string()));
+  notices_.push_back(fmt::format(
+      "{} is finished: nothing is trained, but what follows its last loop is done again",
+      path_.string()));
 }
 
 void RunDir::note_difference(ResumeItem item, const std::string& subject,

@@ -26,7 +26,7 @@ void Run::restore() {
   if (!at_.stopped.empty() && dir_.may_continue()) {
     continues_stopped_ = true;
     at_.stopped.clear();
-    // Loops behind the stop began without a body; the one that it ended is not over.
+    // Loops after the stop began without a body; the loop that it ended is not over.
     while (at_.phases.size() > 1 && at_.phases.back().done == 0) at_.phases.pop_back();
   }
   // The recipe repeats the evaluations at the checkpoint's own step.

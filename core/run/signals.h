@@ -5,8 +5,8 @@
 
 namespace xrun {
 
-// Stands for a signal in Interrupted if the time of stop.after is over. 128 + it is 0, the exit
-// status of a run that ended as it was asked to.
+// The signal number of an Interrupted because the time of stop.after is over. 128 + kTimeIsUp is 0,
+// the exit status of a run that ended as it was asked to.
 inline constexpr int kTimeIsUp = -128;
 
 // Called inside the signal handler, with the signal that counts (interrupt_signal()), so it must be
@@ -14,15 +14,15 @@ inline constexpr int kTimeIsUp = -128;
 using SignalHook = void (*)(int signal_number);
 
 // Makes SIGINT, SIGTERM and SIGHUP (unless ignored, as under nohup) raise the interrupt flag and
-// call the hook. A second signal at least 0.3 s after the first says so on stderr and ends the
-// process at once with 128 + its number: a checkpoint is whole at every moment, so nothing but the
-// steps since the last one is lost. If no stopping text was written and the first signal is pending
-// after 3 s, stderr is told so (SIGALRM).
+// call the hook. A second signal at least 0.3 s after the first prints a notice to stderr and ends
+// the process at once with 128 + its number: checkpoints are whole at every moment, so only the
+// steps since the last one are lost. If no stopping text was written and the first signal is still
+// pending after 3 s, a notice on stderr says so (SIGALRM).
 // SIGPIPE is ignored; a write to a closed pipe is then an error like any other.
 void install_signal_handlers();
 
-// Makes SIGUSR1 request a pause (interrupt.h) and print so on stderr; by default it ends the
-// process. For a run that has a prompt to pause in.
+// Makes SIGUSR1 request a pause (interrupt.h) and print a notice to stderr. For a run that has a
+// prompt to pause in; in others SIGUSR1 ends the process, its default.
 void install_pause_handler();
 
 // Sets the hook of the signal handlers; nullptr for none. The hook must outlive its use.

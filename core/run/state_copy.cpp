@@ -1,5 +1,4 @@
-// A copy is the tensors, ranges and state() of each object, by name; restore() gives them
-// back to it.
+// A copy holds the tensors, ranges and state() of each object by name; restore() gives them back.
 
 #include "core/run/state_copy.h"
 

@@ -21,7 +21,7 @@ class StateCopy {
 
   bool empty() const { return copies_.empty(); }
   int64_t bytes() const;  // of the copy
-  // Copies the objects into the memory of the previous copy. Is empty if it throws.
+  // Copies the objects into the memory of the previous copy. If it throws, the copy is empty.
   void keep(const SavedObjects& objects);
   // Restores each object to the same bits. Throws Error before any change if the objects have other
   // names.

@@ -61,8 +61,8 @@ __attribute__((target("sse4.2"))) uint32_t crc_by_sse(std::string_view data, uin
 }
 #endif
 
-// TFRecord masks its checksums, so that a record inside another record's data has a valid crc of
-// its own.
+// TFRecord stores masked checksums: the CRC of data that contains its own CRC is problematic
+// (tensorflow/core/lib/hash/crc32c.h).
 uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u; }
 
 template <typename T>
@@ -249,7 +249,7 @@ void TensorBoardWriter::write(int64_t step,
                               std::span<const std::pair<std::string, double>> scalars) {
   std::vector<std::pair<std::string, double>> finite;
   for (const auto& scalar : scalars) {
-    // TensorBoard scales its axes by every point; metrics.jsonl counts the others.
+    // TensorBoard scales its axes by every point; metrics.jsonl counts those left out.
     if (std::isfinite(scalar.second)) finite.push_back(scalar);
   }
   if (!finite.empty()) write_record(scalar_event(wall_time_now(), step, finite));

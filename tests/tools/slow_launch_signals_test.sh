@@ -56,5 +56,5 @@ until [ -s port ]; do sleep 0.1; done
 RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(cat port) \
   wants 1 "port $(cat port) is in use by another process" "$xrun" environment.lua
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 XRUN_DIST_JOIN_S=1 \
-  wants 1 "rank 1 of 2 finds no rank 0: 127.0.0.1:9 cannot be reached: Connection refused" \
+  wants 1 "rank 1 of 2 cannot find rank 0: 127.0.0.1:9 cannot be reached: Connection refused" \
   "$xrun" environment.lua

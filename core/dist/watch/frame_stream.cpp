@@ -14,7 +14,7 @@ namespace xrun {
 namespace {
 
 constexpr uint32_t kMagic = 0x58524e00;  // in every kind: another program's bytes are refused
-// A table of 2,000 ranks has under 1 MB; a larger size is garbage, and would be allocated.
+// A table of 2,000 ranks has under 1 MB; a larger size is garbage, and must not be allocated.
 constexpr uint32_t kMostBytes = 64u << 20;
 
 struct Header {

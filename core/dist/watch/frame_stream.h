@@ -34,7 +34,7 @@ class FrameStream {
   bool wants_to_write() const { return !unsent_.empty(); }
 
   void send(FrameKind kind, std::string_view body);
-  // Sends what the system takes now.
+  // Sends as much as the system takes now.
   void flush();
   // Appends the frames that have come. Returns false once the other end is gone or sends nonsense.
   bool receive(std::vector<Frame>& out);

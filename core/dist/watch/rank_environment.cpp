@@ -15,8 +15,8 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kMostRanks = 65536;
-constexpr double kMostSeconds = 1e6;  // in milliseconds, an int still holds them
-// Ports derived from a job's id lie below those that systems hand out by themselves (32768).
+constexpr double kMostSeconds = 1e6;  // an int holds as many milliseconds
+// Ports derived from a job's id lie below those that systems hand out themselves (from 32768 on).
 constexpr int kFirstJobPort = 12000;
 constexpr int kJobPorts = 16000;
 

@@ -24,7 +24,7 @@ struct RankEnvironment {
 // Returns the value of an environment variable, or nullptr.
 using ReadVariable = std::function<const char*(const char* name)>;
 
-// Returns what the first of these that is set describes, or nothing for a single process:
+// Returns what the first of these variables that is set describes, or nothing for a single process:
 //   RANK or WORLD_SIZE       torchrun, `xrun launch`, Kubernetes' operators
 //   SLURM_STEP_NUM_TASKS     srun; sbatch alone does not set it
 //   OMPI_COMM_WORLD_SIZE     mpirun of Open MPI
@@ -39,17 +39,18 @@ std::optional<RankEnvironment> rank_environment();
 // UsageError unless they are a positive number, at most a million.
 std::optional<double> seconds_variable(const char* name);
 
-// Returns the CUDA_VISIBLE_DEVICES that shows this rank the GPU of its local rank: one of the
-// `visible` ones, or of the machine's `gpus` if the variable is not set (""; 0: not known). Under
-// srun a single visible GPU is the rank's own already. Throws UsageError if this machine has fewer
-// GPUs than ranks.
+// Returns the value of CUDA_VISIBLE_DEVICES that shows this rank only the GPU of its local rank.
+// Under srun a single visible GPU is the rank's own already. Throws UsageError if this machine has
+// fewer GPUs than ranks.
+//   visible  the present value, of whose GPUs one is chosen; "": not set
+//   gpus     GPUs of the machine, of which one is chosen if `visible` is ""; 0: unknown
 std::string gpu_of_rank(const RankEnvironment& env, const std::string& visible, int64_t gpus);
 
 // Returns the first host of a Slurm list: "node001" of "node[001-003,7],gpu1".
 std::string first_slurm_host(const std::string& list);
 
-// Returns the number of tasks on node `node` of SLURM_STEP_TASKS_PER_NODE: 3 for node 2 of
-// "4(x2),3". Throws UsageError if the text has no such entry.
+// Returns the number of tasks on node `node` in `text`, the value of SLURM_STEP_TASKS_PER_NODE: 3
+// for node 2 of "4(x2),3". Throws UsageError if it has no such node.
 int64_t slurm_tasks_of(const std::string& text, int64_t node);
 
 }  // namespace xrun

@@ -27,7 +27,7 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr int kAttemptMs = 3000;  // for one connection
 constexpr double kNoRouteS = 30;  // names and routes of a starting cluster appear late
-constexpr int kFirstPauseMs = 5;  // between attempts, doubled up to the last
+constexpr int kFirstPauseMs = 5;  // between attempts; doubles up to kLastPauseMs
 constexpr int kLastPauseMs = 500;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -130,7 +130,8 @@ Socket connect_to(const std::string& host, int port, double timeout_s,
       if (code == 0) return out;
     }
     if (why.empty()) why = std::strerror(code);
-    // Rank 0 has not started to listen, so waiting helps; an unknown name or route may stay wrong.
+    // Rank 0 has not started to listen yet, so waiting helps. An unknown name or route may be wrong
+    // for good.
     const bool listens_later = code == ECONNREFUSED || code == ECONNRESET;
     const double limit_s = listens_later ? timeout_s : std::min(timeout_s, kNoRouteS);
     const double waited_s = seconds_since(begin);

@@ -40,7 +40,7 @@ int port_of(const Socket& socket);
 
 // Connects to `host`:`port`. Retries for `timeout_s` while nobody listens there, and for 30 s at
 // most while the name is unknown or no route leads there. Before each retry it calls `waiting` with
-// the last error, which may throw to give up. Throws Error with the last error.
+// the last error; `waiting` may throw to give up. Throws Error with the last error.
 Socket connect_to(const std::string& host, int port, double timeout_s,
                   const std::function<void(const std::string& why)>& waiting = {});
 

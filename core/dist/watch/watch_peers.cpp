@@ -1,5 +1,5 @@
-// A socket that is closed with unread bytes loses those that it sent last, so both ends first read
-// all (say_goodbye).
+// A socket that is closed with unread bytes loses the last bytes that it sent, so both ends first
+// read everything (say_goodbye).
 
 #include "core/dist/watch/watch_peers.h"
 

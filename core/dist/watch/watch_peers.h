@@ -1,6 +1,5 @@
 #pragma once
-// The connections of a rank's watchdog: those of all other ranks on rank 0, elsewhere the one to
-// rank 0.
+// The connections of a rank's watchdog: on rank 0 one to each other rank, elsewhere one to rank 0.
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +16,7 @@ namespace xrun {
 // Not thread-safe.
 class WatchPeers {
  public:
-  // The socket listens on rank 0, on the others it is connected to it.
+  // `socket` listens on rank 0; on the others it is connected to rank 0.
   WatchPeers(const RankEnvironment& env, Socket socket, uint64_t run_id);
 
   // Waits until `wake_fd` is readable or a connection has something to do, at most `timeout_ms`.
@@ -48,7 +47,7 @@ class WatchPeers {
   const uint64_t run_id_;
   Socket listener_;  // on rank 0
   std::vector<Peer> peers_;
-  std::vector<bool> joined_;  // by rank: on rank 0, has sent its hello
+  std::vector<bool> joined_;  // on rank 0, by rank: it has sent its hello
 };
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 // The thread owns the connections and the views. It shares the verdict, this rank's failure and the
-// end with the main thread, under the mutex. watchdog_verdict.cpp judges the views.
+// request to end with the main thread, under the mutex. watchdog_verdict.cpp judges the views.
 
 #include "core/dist/watch/watchdog.h"
 
@@ -156,7 +156,7 @@ Stopped Watchdog::await_errors(std::unique_lock<std::mutex>& lock, std::chrono::
 bool Watchdog::fails_together() {
   std::unique_lock<std::mutex> lock(mutex_);
   asks_to_stop_ = false;
-  // Another rank has stopped, which does not go on as this one would.
+  // Another rank has stopped and will not go on with the next collective.
   if (told_ && !stops_) return false;
   return await_errors(lock, kTogether) == Stopped::kTogether;
 }
@@ -299,7 +299,7 @@ RankStatus Watchdog::own_status() {
   return out;
 }
 
-// To rank 0: this rank as it was at the beginning of this beat.
+// Sends rank 0 this rank's status at the beginning of the beat.
 void Watchdog::send_status() {
   peers_.send(FrameKind::kStatus, message_bytes(aged(ranks_[env_.rank].status, last_ms_)));
 }

@@ -28,22 +28,23 @@ struct WatchdogHooks {
   // Ends the process with verdict.status and does not return; prints the text first if `reports`,
   // which one rank does.
   std::function<void(const RankVerdict& verdict, bool reports)> end;
-  // Asks the Lua code that runs to call record.set_line; for code that shows no progress.
+  // Asks the running Lua code to call record.set_line. Called while it shows no progress.
   std::function<void()> ask_line;
   // Called on the watchdog's thread, at every beat, while the error of another rank keeps it from
   // joining a collective that this rank has begun.
   std::function<void()> left_alone = {};
 };
 
-// The connection of the watchdogs of a run to that of rank 0.
+// A watchdog's connection to that of rank 0.
 struct WatchConnection {
-  Socket socket;        // listens on rank 0, on the others it is connected to it
+  Socket socket;        // listens on rank 0; on the others it is connected to rank 0
   uint64_t run_id = 0;  // random; rank 0 ignores processes that give another one
 };
 
 // After a verdict the hook `end` is called on the watchdog's thread. Two kinds of ranks first get
-// time to end by themselves: the one that reports, if it waits in a collective and so can throw (5
-// s); and any that computes when another rank reports its own error, since it may be saving (60 s).
+// time to end by themselves:
+//   5 s   the rank that prints the verdict, if it waits in a collective and so can throw
+//   60 s  a rank that computes when another one reports its own error, since it may be saving
 class Watchdog {
  public:
   // Starts the thread; the main thread is the caller's.
@@ -63,13 +64,14 @@ class Watchdog {
   void fail(int status, const std::string& message);
 
   // Called after an error of this rank: waits until every rank has an error after the same number
-  // of collectives, so that all may go on with the next one. False as soon as another rank waits in
-  // a collective that this one will not join, has left or is gone, or after 10 s.
+  // of collectives, so that all may go on with the next one. Returns false as soon as another rank
+  // waits in a collective that this one will not join, has left or is gone, or after 10 s.
   bool fails_together();
 
   // Called once, after the error `message` that ends the run of this rank: waits at most 60 s until
-  // every rank has one. A rank that waits in a collective which this rank will not join learns of
-  // the error from error_before(). After kApart the next collective has one number on all ranks.
+  // every rank has called it. A rank that waits in a collective which this rank will not join
+  // learns of the error from error_before(). After kApart the next collective has the same number
+  // on all ranks.
   Stopped stop_together(const std::string& message);
   // Returns the error that keeps another rank from joining collective `call`, or nothing while all
   // may join it.
@@ -120,11 +122,11 @@ class Watchdog {
   std::string own_failure_;
   int own_failure_status_ = 0;
   bool failed_ = false;                   // fail() was called
-  int64_t failed_at_ = -1;                // of the error that the main thread asks about
-  std::optional<Stopped> answer_;         // to it
+  int64_t failed_at_ = -1;                // RankStatus::failed_at that await_errors() asks about
+  std::optional<Stopped> answer_;         // of await_errors(), set by the watchdog's thread
   bool stops_ = false;                    // stop_together() was called
   bool asks_to_stop_ = false;             // and asks now, not fails_together()
-  int64_t most_begun_ = 0;                // collectives that a rank had begun when all had stopped
+  int64_t most_begun_ = 0;                // most collectives begun by a rank when all had stopped
   std::optional<std::string> own_error_;  // that stops this rank, until it is sent
   std::optional<RankVerdict> error_;      // the first that stopped a rank, the same one on all
   int64_t stopped_at_ = std::numeric_limits<int64_t>::max();  // the first that a rank never joins

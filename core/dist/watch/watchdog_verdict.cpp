@@ -15,13 +15,13 @@ namespace xrun {
 
 namespace {
 
-// Time to end by itself: for the unwinding of an error, and for the saving of a failed batch.
+// Time for a rank to end by itself: to unwind an error, and to save a failed batch.
 constexpr int64_t kUnwindMs = 5000;
 constexpr int64_t kSaveMs = 60000;
 
 }  // namespace
 
-// Notes after how many collectives other ranks have stopped, for error_before().
+// Notes the first collective that a stopped rank will not join, for error_before().
 void Watchdog::note_stops() {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const RankView& rank : ranks_) {
@@ -36,8 +36,8 @@ void Watchdog::note_stops() {
   if (alone && hooks_.left_alone) hooks_.left_alone();
 }
 
-// A rank that has stopped makes no other collective before all know it, so every rank finds the
-// same.
+// Every rank finds the same answer: a rank that has stopped makes no other collective until all
+// know it.
 std::optional<Stopped> Watchdog::compare_stops() {
   const int64_t mine = ranks_[env_.rank].status.failed_at;
   bool all = true, alike = true;

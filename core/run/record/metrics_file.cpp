@@ -59,14 +59,14 @@ bool MetricsReader::take(const Json& object) {
     return false;
   }
   if (step->as_int() <= metrics_.last_step) {
-    first_problem_ = fmt::format("is of step {}, the line before of step {}", step->as_int(),
+    first_problem_ = fmt::format("is of step {}, the line before it of step {}", step->as_int(),
                                  metrics_.last_step);
     return false;
   }
   metrics_.last_step = step->as_int();
   missing_.has(metrics_.last_step);
   for (const auto& [name, value] : object.as_object()) {
-    // "nonfinite" counts the nulls of its line; texts are not a series.
+    // "nonfinite" counts the nulls of its line; strings are not a series.
     if (name == "step" || name == "nonfinite" || !(value.is_number() || value.is_null())) continue;
     MetricSeries* series = series_of(name);
     if (series == nullptr) continue;
@@ -110,15 +110,15 @@ RunMetrics MetricsReader::finish() {
     metrics_.notices.push_back(
         fmt::format("{}:{}: {}; {} left out", name_, first_bad_, first_problem_,
                     bad_ == 1   ? "that line is"
-                    : bad_ == 2 ? "this and one line more are"
-                                : fmt::format("this and {} lines more are", bad_ - 1)));
+                    : bad_ == 2 ? "this and one more line are"
+                                : fmt::format("this and {} more lines are", bad_ - 1)));
   }
   if (const std::string missing = missing_.text(); !missing.empty()) {
     metrics_.notices.push_back(missing);
   }
   if (unnamed_ > 0) {
     metrics_.notices.push_back(
-        fmt::format("{}: has more than {} metrics; {} values of further names are left out", name_,
+        fmt::format("{}: has more than {} metrics; {} values of later ones are left out", name_,
                     RunMetrics::kMostSeries, count_text(unnamed_)));
   }
   return std::move(metrics_);
@@ -171,7 +171,7 @@ std::string MissingSteps::text() const {
     unnamed -= last - first + 1;
   }
   if (unnamed > 0) steps += fmt::format(" and {} more", count_text(unnamed));
-  return fmt::format("metrics.jsonl has no line of {} {}", count_ == 1 ? "step" : "steps", steps);
+  return fmt::format("metrics.jsonl has no line for {} {}", count_ == 1 ? "step" : "steps", steps);
 }
 
 std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSeries& b,

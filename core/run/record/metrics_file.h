@@ -46,7 +46,8 @@ class MissingSteps {
   void has(int64_t step);
   // Notes that every step below `end` should have a line.
   void until(int64_t end);
-  // Returns "metrics.jsonl has no line of steps 13, 20 to 24 and 7 more", or "" if none is missing.
+  // Returns "metrics.jsonl has no line for steps 13, 20 to 24 and 7 more", or "" if none is
+  // missing.
   std::string text() const;
 
  private:
@@ -67,7 +68,7 @@ std::optional<StepValues> first_step_where(const MetricSeries& a, const MetricSe
 // Returns true if two values have the same bits, or both are NaN.
 bool same_value(double a, double b);
 
-// True for a result of the run; false for its speed (perf/*).
+// Returns true for a result of the run, false for its speed (perf/*).
 bool is_result(const MetricSeries& series);
 
 }  // namespace xrun

@@ -15,9 +15,8 @@ struct RecordedRollout {
   int64_t row = -1;           // of the data set
   std::string location = {};  // "pairs.jsonl:17"; "" in files of earlier versions
   int64_t group = 0, sample = 0;
-  int64_t length = 0;  // sampled tokens
-  std::vector<int32_t> ids =
-      {};  // everything after the prompt, of a conversation more than `length`
+  int64_t length = 0;             // sampled tokens
+  std::vector<int32_t> ids = {};  // all after the prompt; more than `length` in a conversation
   std::string prompt, text = {};  // prompt: "" in files of earlier versions
   std::string finish = {};        // "stop", "stop_string", "length", ...
   std::optional<double> reward = {}, advantage = {};
@@ -25,10 +24,10 @@ struct RecordedRollout {
   std::vector<std::pair<std::string, double>> parts = {};  // of the reward, by name
   bool trained = false;
 
-  // The location, or "row 35" without one.
+  // Returns the location, or "row 35" without one.
   std::string row_text() const;
-  // reward, advantage, length or a part of the reward; nullopt for another name, and if it is
-  // absent.
+  // Returns the reward, advantage, length or a part of the reward by its name; nullopt if the name
+  // is another one or the value is absent.
   std::optional<double> value(const std::string& name) const;
 };
 
@@ -45,8 +44,8 @@ std::vector<int64_t> rollout_steps(const std::filesystem::path& dir);
 // MiB of text, or cannot be read.
 RecordedRollouts read_rollouts(const std::filesystem::path& dir, int64_t step);
 
-// Returns indices of `answers` by value(name), lowest first or highest first; those without the
-// value last, equal ones in their order.
+// Returns the indices of `answers` sorted by value(name), lowest or highest first. Answers without
+// the value come last; equal ones stay in order.
 std::vector<size_t> ordered_by(const std::vector<RecordedRollout>& answers, const std::string& name,
                                bool highest);
 

@@ -29,7 +29,7 @@ const Json& object_at(const Json& value, std::initializer_list<std::string_view>
   return at != nullptr && at->is_object() ? *at : kNone;
 }
 
-// A JSON text without the quotes of a string.
+// Removes the quotes of a string in JSON.
 std::string bare(const std::string& text) {
   const bool quoted = text.size() > 1 && text.front() == '"' && text.back() == '"';
   return quoted ? text.substr(1, text.size() - 2) : text;
@@ -93,8 +93,8 @@ Json data_contents(const RunFiles& run) {
   return out;
 }
 
-// The plan of each loop without its digests, which cover the names of files too: what they cover
-// otherwise is in the data and in the other fields.
+// Returns the plan of each loop without its digests: they cover file names too, and all else that
+// they cover is in the data and in the other fields.
 Json loops_of(const RunFiles& run) {
   Json out = Json::array();
   const Json* loops = run.record.find("data");

@@ -24,7 +24,7 @@ struct SettingDifference {
   std::string key;
   std::string a, b;  // "absent" for a side that lacks the key
   std::string origin_a, origin_b;
-  std::string note;  // the reason that it changes nothing ("the same bytes"), else ""
+  std::string note;  // the reason why it changes nothing ("the same bytes"), else ""
 };
 
 // A metric that both logged, with different last values.
@@ -42,7 +42,7 @@ struct RunComparison {
   std::vector<DiffLine> recipe;         // empty if the recipes are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
   bool data_known = true;               // both say which files they read
-  bool rows_known = true;               // false: of the data only the files were compared
+  bool rows_known = true;               // false: only the files of the data were compared
   std::vector<FactDifference> data;     // digests, and the fields and rows they cover
   bool machine_known = true;            // both ran
   std::vector<FactDifference> machine;  // shown only: same() ignores them

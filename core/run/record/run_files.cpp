@@ -27,7 +27,7 @@ bool has_step(const fs::path& run) {
   return fs::file_size(run / "metrics.jsonl", code) > 0 && !code;
 }
 
-// "; it holds the runs a, b" for a folder of runs.
+// Returns "; these below it are runs: a, b" for a folder of runs, else "".
 std::string runs_below(const fs::path& dir) {
   std::vector<std::string> names;
   std::error_code code;

@@ -33,10 +33,10 @@ struct RunFiles {
   Json profile;                     // profile.json, an object, or null
   Json checkpoint;                  // the manifest of the newest checkpoint, an object, or null
   std::string recipe;               // recipe.lua's text
-  std::vector<RunSamples> samples;  // of the first step that has any and of the last
+  std::vector<RunSamples> samples;  // of the first and the last step that have some
   int64_t samples_left_out = 0;     // steps between these two that have some
-  std::vector<RecordedRollouts> rollouts;  // of the first step that has any and of the last
-  std::vector<SourceSample> sources;       // empty; set by those who call sample_sources
+  std::vector<RecordedRollouts> rollouts;  // of the first and the last step that have some
+  std::vector<SourceSample> sources;       // empty until a caller sets it (sample_sources)
   RunMetrics metrics;
   std::vector<std::string> notices;  // missing, damaged or omitted files, one sentence each
 };
@@ -44,21 +44,21 @@ struct RunFiles {
 // Returns the bodies done: from run.json if the run ended, else one more than the last logged step.
 int64_t steps_done(const RunFiles& run);
 
-// Throws UsageError if the folder holds no run, or one whose format is newer than kRunFormat; Error
-// if run.json is damaged. Everything else that is wrong becomes a notice.
+// Reads the folder of a run. Throws UsageError if it holds no run, or one whose format is newer
+// than kRunFormat; Error if run.json is damaged. Everything else that is wrong becomes a notice.
 RunFiles read_run_files(const std::filesystem::path& dir);
 
-// Reads several runs in order. Two folders of one name are named by their paths as given.
+// Reads several runs in order. Runs with the same folder name get their paths as names.
 std::vector<RunFiles> read_runs(const std::vector<std::string>& dirs);
 
 // Returns run.json of the folder `dir`, an object. Throws Error with the fix if it is damaged.
 Json read_run_record(const std::filesystem::path& dir);
 
-// Throws UsageError if run.json of the folder `dir` is of a newer format than kRunFormat, Error if
-// its format is not a whole number.
+// Throws UsageError if `record`, the run.json of the folder `dir`, has a newer format than
+// kRunFormat; Error if its format is not a whole number.
 void check_run_format(const Json& record, const std::filesystem::path& dir);
 
-// Returns a string without quotes, "" if absent, other values as JSON.
+// Returns a string without its quotes, any other value as JSON, "" for nullptr.
 std::string value_of(const Json* value);
 
 }  // namespace xrun

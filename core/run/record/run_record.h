@@ -1,6 +1,6 @@
 #pragma once
-// A run's files, decoded: its settings one by one, whether a prompt was opened, the resumes that
-// changed something, the sum of its profiles.
+// Facts read from a run's files: its settings one by one, whether a prompt was opened, the resumes
+// that changed something, the sum of its profiles.
 
 #include <cstdint>
 #include <string>
@@ -16,16 +16,16 @@ struct Setting {
   std::string origin;  // "recipes/dpo.lua:10", "--set", "default"; "" if unknown
 };
 
-// Returns the values of a resolved config in its order. Anything but an object gives nothing: the
-// file was not validated. The origin is the one of the value's key, of a list's first element, or
-// of the nearest key above.
+// Returns the values of a resolved config in its order. The origin of a value is that of its key,
+// of a list's first element, or of the nearest key above. Returns nothing for anything but an
+// object, since the file was not validated.
 std::vector<Setting> flat_settings(const Json& config, const Json& origins);
 
 // Returns true if run.json says that a prompt was opened. Input typed there is in log.txt and
 // not in the recipe.
 bool is_interactive(const Json& record);
 
-// A resume from whose step on the run has other settings than before.
+// A resume that changed settings of the run from its step on.
 struct ChangedResume {
   std::string run;                   // the run's name; "" until compare_runs sets it
   std::string at;                    // date and time
@@ -34,8 +34,8 @@ struct ChangedResume {
   std::vector<std::string> changed;  // "config.steps", "recipe.lua:12", "machine.threads", ...
 };
 
-// Returns those of run.json, in order: config.json and recipe.lua show only what holds since the
-// last one. Without those before a start from the beginning, which left nothing of them.
+// Returns the changed resumes in run.json, in order; config.json and recipe.lua show only what
+// holds since the last one. Leaves out those before a start from the beginning, which undid them.
 std::vector<ChangedResume> changed_resumes(const Json& record);
 
 // Returns the sum of two profiles, objects as LineProfile::to_json makes them, in the order of

@@ -37,9 +37,9 @@ struct RunSummary {
   double peak_rss_mb = 0;
   int64_t tensor_bytes = 0;                  // peak bytes held by tensors; 0: not counted
   bool tensors_on_host = true;               // else on a GPU
-  int64_t planned_bytes = 0;                 // the plan of this peak, made before the run
+  int64_t planned_bytes = 0;                 // this peak, as planned before the run
   std::map<std::string, int64_t> nonfinite;  // values written as null, by metric
-  int64_t skipped = 0;  // steps of this process without an update, as nothing in them weighed
+  int64_t skipped = 0;         // steps of this process without an update: all their weights were 0
   bool never_updated = false;  // it has an optimizer, and no step asked for an update
   std::string stopped;         // why it ended early: a reason given to stop(), or "--steps 5"
   Json last_train;             // the last object of a step that trained, null if there was none

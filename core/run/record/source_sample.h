@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a source as a run trained them, read from its token cache if that still exists.
+// Rows of a data source as a run trained them, read from its token cache if that still exists.
 
 #include <filesystem>
 #include <string>
@@ -16,16 +16,16 @@ struct RowPiece {
 };
 
 struct SampleRow {
-  std::string location;  // "pairs.jsonl:17", of feedback "rows.jsonl:17, label true"
-  std::vector<std::vector<RowPiece>>
-      streams;  // of a pair the chosen and the rejected side, else one
+  std::string location;  // "pairs.jsonl:17"; "rows.jsonl:17, label true" for feedback
+  // One stream; the chosen and the rejected side for a pair.
+  std::vector<std::vector<RowPiece>> streams;
 };
 
 struct SourceSample {
   std::string name;                          // as the recipe spells the source
   std::vector<std::string> streams;          // their names
   std::vector<SampleRow> rows;               // some, spread over the source
-  std::vector<std::vector<double>> lengths;  // a stream: tokens of its rows, of many some thousands
+  std::vector<std::vector<double>> lengths;  // [streams] tokens of each row, or of some thousands
   std::string gap;                           // the reason for missing rows or lengths, or ""
 };
 

@@ -145,7 +145,7 @@ TEST_F(AlignedRolloutsTest, NamesWhatCannotBeAligned) {
   BatchInfo unknown = info_;
   unknown.conversations = nullptr;
   EXPECT_EQ(error_of([&] { align_rollouts(Rollouts(unknown, {answer(1, "a", true)}), teacher()); }),
-            "these rollouts are not of the prompts of a data set, so their conversations are "
+            "these rollouts do not answer the prompts of a data set, so their conversations are "
             "unknown; sample the prompts of xrun.prompts");
   AnswerTeacher strict = teacher();
   strict.chat_template = make_jinja_template("{{ raise_exception('no users') }}", "test", {});

@@ -195,8 +195,9 @@ TEST_F(Groups, TheErrorOfEqualRewardsShowsAnAnswer) {
   rewards_ = {{1, 1}};
   GroupQueue queue({.groups = 1, .max_attempts = 2});
   const std::string error = error_of([&] { take(queue); });
-  EXPECT_NE(error.find("\n  an answer of the last one: \"\\\"quoted\\\" \\n\"\n  to the prompt: "),
-            std::string::npos)
+  EXPECT_NE(
+      error.find("\n  an answer of the last group: \"\\\"quoted\\\" \\n\"\n  to the prompt: "),
+      std::string::npos)
       << error;
 }
 

@@ -37,10 +37,11 @@ TEST(RolloutNotices, ReportOnceThatEveryAnswerWasCut) {
   const BodyRollouts all = body({0, 1, 0, 1}, "length");
   const std::vector<std::string> said = lines(notices, 3, all);
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0],
-            "step 3: none of 4 answers ended by itself; all were cut at their limit, the longest "
-            "after 5 tokens: raise max_tokens of the sampling, or name in `stop` a text that ends "
-            "an answer. rollout/stopped is the share that ends");
+  EXPECT_EQ(
+      said[0],
+      "step 3: none of 4 answers ended by itself; all were cut at their limit, the longest "
+      "after 5 tokens: raise max_tokens of the sampling, or name in `stop` a string that ends "
+      "an answer. rollout/stopped is the share that ends");
   EXPECT_TRUE(lines(notices, 4, all).empty());
   RolloutNotices dry;
   for (const auto& one : all.all) one->stand_in = true;

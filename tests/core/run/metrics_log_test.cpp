@@ -81,10 +81,10 @@ TEST(MetricsLog, AResumeReportsStepsWithoutALine) {
     return missing_metrics(path, step);
   };
   EXPECT_EQ(missing("{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n", 2), "");
-  EXPECT_EQ(missing("{\"step\":0}\n{\"step\":1,\"a", 2), "metrics.jsonl has no line of step 1");
+  EXPECT_EQ(missing("{\"step\":0}\n{\"step\":1,\"a", 2), "metrics.jsonl has no line for step 1");
   EXPECT_EQ(missing("{\"step\":0}\ngarbage\n{\"step\":2}\n", 3),
-            "metrics.jsonl has no line of steps 1 to 2");
-  EXPECT_EQ(missing_metrics(folder / "none", 2), "metrics.jsonl has no line of steps 0 to 1");
+            "metrics.jsonl has no line for steps 1 to 2");
+  EXPECT_EQ(missing_metrics(folder / "none", 2), "metrics.jsonl has no line for steps 0 to 1");
 }
 
 TEST(MetricsLog, AStepMayBeWrittenAgainAfterAFullDisk) {

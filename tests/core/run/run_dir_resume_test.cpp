@@ -163,7 +163,8 @@ TEST(RunDir, AResumeNamesTheStepsWhoseLinesAreLost) {
   put_text(folder / "run/metrics.jsonl", "{\"step\":0}\n{\"step\":1}\n{\"ste");
   const RunDir dir = open_dir(folder / "run", true);
   ASSERT_EQ(dir.notices().size(), 1u);
-  EXPECT_EQ(dir.notices()[0], "metrics.jsonl has no line of step 2: cut off, or damaged");
+  EXPECT_EQ(dir.notices()[0],
+            "metrics.jsonl has no line for step 2: the file was cut off or damaged");
 }
 
 TEST(RunDir, ADamagedRecordNamesTheFix) {

@@ -31,7 +31,7 @@ TEST(MetricsFile, GivesASeriesForEachMetric) {
   EXPECT_EQ(metrics.find("step"), nullptr);
   EXPECT_EQ(metrics.objects, 2);
   EXPECT_EQ(metrics.last_step, 2);
-  EXPECT_EQ(metrics.notices, std::vector<std::string>{"metrics.jsonl has no line of step 1"});
+  EXPECT_EQ(metrics.notices, std::vector<std::string>{"metrics.jsonl has no line for step 1"});
 }
 
 TEST(MetricsFile, NullsAreCountedAndNotANumber) {
@@ -63,14 +63,14 @@ TEST(MetricsFile, GarbageBetweenLinesIsSkippedAndCounted) {
   EXPECT_EQ(metrics.find("a")->values, (std::vector<double>{1}));
   ASSERT_EQ(metrics.notices.size(), 1u);
   EXPECT_EQ(metrics.notices[0],
-            "metrics.jsonl:2: is not a JSON object; this and 2 lines more are left out");
+            "metrics.jsonl:2: is not a JSON object; this and 2 more lines are left out");
 }
 
 TEST(MetricsFile, ADecreasingStepIsReported) {
   const RunMetrics metrics = metrics_of("{\"step\":0,\"a\":1}\n{\"step\":-3,\"a\":2}\n");
   ASSERT_EQ(metrics.notices.size(), 1u);
   EXPECT_EQ(metrics.notices[0],
-            "metrics.jsonl:2: is of step -3, the line before of step 0; that line is left out");
+            "metrics.jsonl:2: is of step -3, the line before it of step 0; that line is left out");
 }
 
 TEST(MetricsFile, ManyNamesAreOnlyCounted) {
@@ -81,7 +81,7 @@ TEST(MetricsFile, ManyNamesAreOnlyCounted) {
   const RunMetrics metrics = metrics_of(line + "}\n");
   EXPECT_EQ(metrics.series.size(), RunMetrics::kMostSeries);
   ASSERT_EQ(metrics.notices.size(), 1u);
-  EXPECT_NE(metrics.notices[0].find("3 values of further names"), std::string::npos);
+  EXPECT_NE(metrics.notices[0].find("3 values of later ones"), std::string::npos);
 }
 
 TEST(MetricsFile, AnEmptyFileHasNoSeries) {
@@ -102,15 +102,15 @@ TEST(MissingSteps, AreEmptyIfEveryStepHasALine) {
 }
 
 TEST(MissingSteps, AreNamedByTheirRanges) {
-  EXPECT_EQ(missing({0, 2}), "metrics.jsonl has no line of step 1");
-  EXPECT_EQ(missing({2, 3, 5}, 8), "metrics.jsonl has no line of steps 0 to 1, 4, 6 to 7");
-  EXPECT_EQ(missing({1, 3, 5, 7, 9}), "metrics.jsonl has no line of steps 0, 2, 4 and 2 more");
+  EXPECT_EQ(missing({0, 2}), "metrics.jsonl has no line for step 1");
+  EXPECT_EQ(missing({2, 3, 5}, 8), "metrics.jsonl has no line for steps 0 to 1, 4, 6 to 7");
+  EXPECT_EQ(missing({1, 3, 5, 7, 9}), "metrics.jsonl has no line for steps 0, 2, 4 and 2 more");
 }
 
 TEST(MissingSteps, HandleHugeStepNumbers) {
   const int64_t most = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(missing({-5, 0, most, most}),
-            "metrics.jsonl has no line of steps 1 to 9223372036854775806");
+            "metrics.jsonl has no line for steps 1 to 9223372036854775806");
 }
 
 TEST(StepValues, EveryStepOfEitherSeriesComesOnceInOrder) {

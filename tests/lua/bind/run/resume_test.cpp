@@ -124,7 +124,7 @@ TEST_F(Resume, AFinishedRunIsExportedAgainInAnotherType) {
   ASSERT_EQ(run(recipe(), "r"), "");
   const std::vector<std::string> trained = metrics("r");
   ASSERT_EQ(run(recipe(), "r", {.resume = true, .sets = {"export.dtype=bf16"}}), "");
-  has(output_, "r is finished: nothing is trained, what follows its last loop is done again");
+  has(output_, "r is finished: nothing is trained, but what follows its last loop is done again");
   EXPECT_EQ(read_json("r/hf/config.json").at("torch_dtype").as_string(), "bfloat16");
   EXPECT_EQ(metrics("r"), trained);
   ASSERT_EQ(run(recipe(), "r", {.resume = true, .sets = {"export.dtype=bf16"}}), "");
