@@ -12,7 +12,7 @@ struct MetricTable {
   Metrics values;  // full names: "train/loss", "valid/loss", "perf/step_s"
 };
 
-// Puts `prefix` before every name without a '/', and before the values by source of such a name.
+// Puts `prefix` before every name without a '/' and before its values by source ("loss/chats").
 MetricTable with_prefix(Metrics values, const std::string& prefix);
 
 // Reads a MetricTable, or a plain table of numbers by name (in the order of the names; a name

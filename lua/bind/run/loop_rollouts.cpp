@@ -68,7 +68,7 @@ void log_rollouts(RunLoop& run) {
   const Metrics metrics = rollout_metrics(*rollouts);
   run.run().log(metrics);
   run.report().log_rollouts(metrics, *rollouts);
-  // The body trained answers of an earlier one, which are in its file.
+  // The body trained the answers of an earlier one, whose file has them.
   if (rollouts->all.empty()) return rollouts.reset();
   run.run().write_out("the record of rollouts", [&] {
     outside_recipe(

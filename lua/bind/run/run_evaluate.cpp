@@ -1,5 +1,5 @@
-// run:evaluate and run:choices. A resume repeats those outside loops with the weights
-// of a later step, so their first results are saved with the run and returned instead.
+// run:evaluate and run:choices. A resume repeats calls outside loops with the weights of a later
+// step, so their first results are saved with the run and returned instead.
 
 #include <algorithm>
 #include <exception>

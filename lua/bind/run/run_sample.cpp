@@ -122,8 +122,8 @@ bool has_column(RunLoop& run, const DataHandle& data, const std::string& column)
   return false;
 }
 
-// Options of the configuration's `sampling` that run:sample has no use for. The table has their
-// defaults, so only another value was asked for.
+// Refuses options of the configuration's `sampling` that run:sample has no use for. The
+// configuration has their defaults, so only another value was asked for.
 void refuse_rollout_options(const Options& options) {
   const auto refuse = [](const char* name) {
     throw UsageError(fmt::format(

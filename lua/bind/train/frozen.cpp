@@ -73,7 +73,7 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
 
 // A resume compares the folder and its bytes.
 void note_model(lua_State* L, FrozenModel& frozen) {
-  // A digest reads the weights.
+  // A preview takes no digest, which would read the weights.
   if (recipe_context(L).options.purpose == RecipePurpose::kPreview) return;
   const std::string dir = frozen.dir().string();
   note_input(session_of(L), {"models", dir, "the frozen model " + dir,
@@ -96,7 +96,7 @@ int open_frozen_model(lua_State* L) {
   for (const std::string& notice : config.notices) session.notices.add(notice);
   session.notices.add(tied_head_notice(frozen->base_dir(), config));
   note_model(L, *frozen);
-  // Now, and not at the first loss: a resume is refused before it changes anything.
+  // Noted now, not at the first loss: a resume is refused before it changes anything.
   const Json* projection = recipe_context(L).config.find("kd.projection");
   if (projection != nullptr) note_projection(L, projection->as_string());
   push(L, frozen);
