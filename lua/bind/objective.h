@@ -29,9 +29,9 @@ Batch& whole_batch(lua_State* L, int i);
 // function raises pass as LuaError; a wrong return value is reported at its line with `return`.
 Objective lua_objective(lua_State* L, int i, const char* what = "objective");
 
-// Throws LuaError for an error in the backward pass of the objective called last. Its line is the
-// one in the objective with the operator that the message names, else the `return`; the frames of L
-// are the callers.
+// Throws the error of a backward pass that followed the objective called last. Its line is the one
+// in the objective with the operator that the message names, else the `return`; the frames of L are
+// the callers.
 [[noreturn]] void throw_at_objective(lua_State* L, const std::string& message);
 
 }  // namespace xrun

@@ -12,7 +12,7 @@ class LuaState;
 void seed_recipe(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
 // Seeds math.random alone.
 void seed_lua_random(LuaState& state, uint64_t seed, int64_t position, int64_t stream);
-// Seeds math.random from the seed of ATen's generator: before an objective runs.
+// Seeds math.random from the current seed of ATen's generator, before an objective runs.
 void seed_lua_as_aten(LuaState& state);
 
 }  // namespace xrun

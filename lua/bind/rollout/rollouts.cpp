@@ -166,7 +166,7 @@ DocEntry method_doc(const char* name, std::vector<LuaParameter> parameters, cons
           .doc = std::move(doc)};
 }
 
-// Methods of batches that were sampled alone: a column of another batch may have these names.
+// Methods of sampled batches only: a column of another batch may have these names.
 const std::vector<RolloutMethod>& rollout_methods() {
   static const LuaParameter scoring{"options?", "table", reward_options()};
   static const std::vector<RolloutMethod> methods = {

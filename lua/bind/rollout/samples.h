@@ -1,6 +1,6 @@
 #pragma once
-// Answers of a model to the prompts of a data set: sampled, written to the run, shown beside the
-// earliest ones.
+// Samples answers of a model to the prompts of a data set, writes them to the run, and shows them
+// beside the run's earliest ones.
 
 #include <filesystem>
 #include <lua.hpp>
@@ -34,15 +34,15 @@ struct Sample {
   std::string question = {};      // headline on the console; "": the end of the prompt
 };
 
-// Reads what policy:sample and run:sample share of the options, the fields of the config's
-// `sampling`. Sampling then stops where the recipe may be interrupted.
+// Reads the options that policy:sample and run:sample share, the fields of the config's `sampling`.
+// Sampling then polls for interruptions (check_stop).
 //   temperature, seed  where the options have none
 TextOptions read_sampling_options(lua_State* L, const Options& given, double temperature,
                                   uint64_t seed);
 
-// Answers every prompt of the set, in its order, one sample each. The row keys the random numbers,
-// so an answer depends on its row and the seed only. Stop ids are the model's. Ranks (null: one
-// process) share the prompts, and each gets all answers.
+// Answers every prompt of the set once, in order. The row keys the random numbers, so an answer
+// depends on its row and the seed only. Stop ids are the model's. Ranks (null: one process) share
+// the prompts, and each gets all answers.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options, Ranks* ranks);
 
@@ -55,8 +55,8 @@ struct SampledConversations {
   const TextOptions& text;
 };
 
-// As answer_prompts, in conversations with the environment in the options at argument i. Those that
-// it aborts are left out under on_error = "mask".
+// Does the same in conversations with the environment in the options at argument i. Conversations
+// that it aborts are left out under on_error = "mask".
 std::vector<Sample> converse_with_environment(lua_State* L, int i, const SampledConversations& of);
 
 // Returns the first `count` prompts of the set with random answers, for a dry run.
@@ -68,8 +68,8 @@ std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle&
 void find_questions(std::vector<Sample>& samples, size_t count, const DataHandle& data,
                     const Tokenizer& tokenizer);
 
-// Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`
-// of them, each beside the answer of the earliest file there, if that is another step's.
+// Writes the samples to `dir`/step_0000034.jsonl. Returns the text that shows the first `count` of
+// them, each beside the answer in the earliest file of `dir` if that is another step's.
 std::string save_and_show(const std::filesystem::path& dir, int64_t step,
                           const std::vector<Sample>& samples, size_t count);
 

@@ -36,7 +36,7 @@ class RunMemory {
 
 // Returns the bytes of one checkpoint, of an export, and of the answers in rollouts/ after `steps`
 // bodies of a loop, each as long as it may be. Answers count only if their number is known; groups
-// that dynamic sampling leaves out come on top.
+// that dynamic sampling leaves out do not count.
 DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t steps);
 
 }  // namespace xrun

@@ -28,7 +28,7 @@ struct StepSource {
   // For xrun.rollouts, whose batches are sampled: the source and the groups that wait; else null.
   std::shared_ptr<RolloutSource> rollouts = nullptr;
   std::shared_ptr<GroupQueue> queue = nullptr;
-  std::optional<PlannedAnswers> answers = {};  // planned to its prompts; nothing: not known
+  std::optional<PlannedAnswers> answers = {};  // to its prompts, as planned; nothing: not known
 
   double epochs(int64_t steps) const;  // passes over the set in that many steps
   // Returns the fix for a step that repeats a row: "lower the batch to at most 3: --set
