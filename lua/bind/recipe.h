@@ -43,7 +43,7 @@ struct RecipeOptions {
   int threads = 0;            // 0: LibTorch's choice; on a resume the run's
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
-  bool json = false;                      // for a purpose that prints
+  bool json = false;                      // --json, for a command that prints
   bool profile = false;                   // --profile: the run gets a profile.json
   std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
   // The bundle that holds the recipe, which others may have written; null if there is none. With a
@@ -54,7 +54,7 @@ struct RecipeOptions {
 // A Lua file that a recipe loaded.
 struct LoadedModule {
   std::string name;  // as required
-  std::string path;  // the file; "xrun" for built-in ones
+  std::string path;  // the file
   std::string hash;  // of its bytes
 };
 

@@ -53,7 +53,7 @@ struct SessionInputs {
 
 // The folder of the run, before and after xrun.run opens it.
 struct RunFolder {
-  bool opens_early = false;               // at xrun.config, before any work
+  bool opens_early = false;               // it opens at xrun.config, before any work
   std::unique_ptr<TemporaryDir> scratch;  // of a preview; null for other runs
   std::unique_ptr<RunDir> dir;            // from xrun.config until xrun.run takes it
 };

@@ -2,11 +2,16 @@
 // C++ objects as Lua values: methods and properties, each with its documentation.
 //
 //   Class<Policy>(L, "Policy", "A model that can be trained, with its tokenizer.")
-//       .method("logprob", {{"view", "View"}}, {{"Tensor", "[n]"}}, "Sums ...", [](Policy& self,
-//       lua_State* L) {
-//         push(L, self.logprob(arg<View&>(L, 2, "view"))); return 1; })
+//       .method("logprob", {{"view", "View"}}, {{"Tensor", "[n]"}}, "Sums ...",
+//               [](Policy& self, lua_State* L) {
+//                 push(L, self.logprob(arg<View&>(L, 2, "view")));
+//                 return 1;
+//               })
 //       .property("dir", "string", "The folder it came from.",
-//                 [](Policy& self, lua_State* L) { push(L, self.dir().string()); return 1; });
+//                 [](Policy& self, lua_State* L) {
+//                   push(L, self.dir().string());
+//                   return 1;
+//                 });
 //   push(L, std::make_shared<Policy>(...));
 //
 // Objects are held by shared_ptr; two handles of one object are equal in Lua.

@@ -16,7 +16,7 @@ namespace xrun {
 struct ErrorReport {
   std::string message;               // what, got, wanted; without the position
   std::string operation;             // the binding that failed: "Policy:logprob"; "" for Lua's own
-  std::string file;                  // the first file of the user's on the stack; "" if none
+  std::string file;                  // the innermost file on the stack; "" if none
   int line = 0;                      // 1-based; 0 if unknown
   std::string source_line;           // its text; "" if unknown
   int mark_begin = 0, mark_end = 0;  // bytes of source_line that the excerpt underlines
@@ -26,7 +26,7 @@ struct ErrorReport {
   std::string traceback;             // Lua's own, for --debug and log files
   int signal_number = 0;             // not 0: this is an interruption, not a failure
   bool usage = false;                // bad configuration: exit status 2
-  bool data = false;                 // a fault of the data, whose own file and line come first
+  bool data = false;                 // a fault of the data; its message names their file and line
   bool outside = false;              // an OutsideError: no line of the recipe, no operands
   std::string missing_field;         // of a MissingField error, the field's name
 

@@ -183,7 +183,7 @@ std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options
     return resolved.chat_template;
   } catch (const Error& error) {
     throw Error(
-        fmt::format("{} is to read conversations in its own template: {}; for align() "
+        fmt::format("{} reads conversations in its own template: {}; for align() "
                     "give it as align(teacher, {{ template = ... }})",
                     teacher.name, error.what()));
   }

@@ -18,8 +18,8 @@ class ExtraColumns;
 
 struct DataHandle {
   DataSet set;
-  std::shared_ptr<Policy> policy;                       // supplies tokenizer and vocabulary
-  std::string name;                                     // of its first source, for messages
+  std::shared_ptr<Policy> policy;  // supplies tokenizer and vocabulary
+  std::string name;                // its source, or the first and how many more
   std::shared_ptr<const ExtraColumns> extra = nullptr;  // of the whole set
   Json options = {};  // of its opening, reused for a set that split{ data } opens
   DataFunctions functions = {};

@@ -17,8 +17,8 @@ namespace xrun {
 
 // The arguments of xrun.rollouts. Each loop over it begins at the first prompt.
 struct RolloutSource {
-  std::shared_ptr<DataHandle> prompts;  // its policy samples
-  GroupQueueOptions queue;              // `groups` is the loop's
+  std::shared_ptr<DataHandle> prompts;  // their policy samples
+  GroupQueueOptions queue;              // without `groups`, which the loop sets
   LuaRef sampling;                      // options of policy:sample, a copy of the recipe's table
   LuaRef reward;                        // a function of one sample, or of all samples of a group
   bool by_group = false;                // `reward` scores whole groups (score_groups)

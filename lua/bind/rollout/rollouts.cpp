@@ -71,7 +71,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   const std::shared_ptr<Model> model = decoding_model(L, policy);
   if (model == nullptr) {
     session.notices.add(
-        "policy:sample gave random tokens, since no weights are loaded; rewards are of those");
+        "policy:sample gave random tokens, since no weights are loaded; rewards score those");
   }
   options.text.generate.counted = [L](const SamplerCounters& counters) {
     BodyRollouts* body = body_rollouts(L);

@@ -29,8 +29,8 @@ struct Sample {
   std::string finish;  // "stop", "stop_string" or "length"; as Rollout::finish
   Json extra;          // the row's extra columns, an object
   std::vector<int32_t> prompt_ids, ids;
-  Json turns = Json::array();     // turn_json of each, with an environment
-  double environment_reward = 0;  // the sum of what the environment gave
+  Json turns = Json::array();     // turn_json of each turn in an environment
+  double environment_reward = 0;  // the sum over the turns
   std::string question = {};      // headline on the console; "": the end of the prompt
 };
 

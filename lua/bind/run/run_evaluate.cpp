@@ -93,8 +93,9 @@ void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& pre
   const int64_t rows = data.set.size();
   if (rows == 0) return;
   run.session().console->print_escaped(fmt::format(
-      "{}: nothing was measured, no metrics: no trained token of its {} ({}{}) has a weight "
-      "above 0; prompts without answers, labels of -100 and rows of weight 0 are not trained",
+      "{}: nothing was measured, so there are no metrics: no trained token of its {} ({}{}) has a "
+      "weight above 0; prompts without answers, labels of -100 and rows of weight 0 are not "
+      "trained",
       prefix.substr(0, prefix.size() - 1), counted(rows, "row"),
       data.set.location(data.set.unit(0)), rows == 1 ? "" : ", ..."));
 }

@@ -1,7 +1,8 @@
 // Folding of a run, in run.json: {"fold": {"mode", "min_run", "min_ratio", "ratio", "deviation"}}.
-// A resume keeps mode, min_run and min_ratio, since they decide which tokens share a micro-batch.
-// ratio and deviation are of the first step that this process trained. Rows are measured before the
-// loop; rollouts, which are sampled in its bodies, at the first update.
+// A resume keeps min_ratio; mode and min_run are settings, which it compares. All three decide
+// which tokens share a micro-batch. ratio and deviation are of the first step that this process
+// trained. Rows are measured before the loop; rollouts, which are sampled in its bodies, at the
+// first update.
 
 #include <algorithm>
 

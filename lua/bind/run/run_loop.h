@@ -92,17 +92,17 @@ class RunLoop {
   std::function<void(const Json&)> write_state;  // the inverse; set by tie_state
   std::shared_ptr<LuaRef> state_ref;             // the table that holds it
   std::shared_ptr<StepLoop> current_loop;        // the loop that a `for` asked last
-  std::optional<FirstSteps> first_steps;         // of a bundle that recorded some
+  std::optional<FirstSteps> first_steps;         // that a bundle recorded
 
  private:
   void begin(StepLoop& loop, const Json& state);
   bool trains(const StepLoop& loop) const;
   void plan_memory(const StepLoop& loop);
-  void compare_weights();  // over the ranks
+  void compare_weights();  // throws if the ranks' weights differ
   void load_weights();
   void check_disk(const StepLoop& loop);
   Metrics mean_of_updates(const Metrics& metrics);
-  void warn_of_damage();  // in sidecars, once each
+  void warn_of_damage();  // reports damaged sidecars, each once
   void flush_sidecars();
 
   Session& session_;

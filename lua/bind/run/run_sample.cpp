@@ -184,7 +184,7 @@ void score_stand_ins(RunLoop& run, lua_State* L, Policy& policy, const DataHandl
     if (settings.function) score_of(L, settings, data, sample);
   }
   run.session().notices.add(
-      "run:sample gave random tokens, since no weights are loaded; its scores are of those");
+      "run:sample gave random tokens, since no weights are loaded; its scores are for those");
 }
 
 // Samples, saves and prints; with max_tokens 0 there are no answers and no metrics.

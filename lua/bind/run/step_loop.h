@@ -55,7 +55,7 @@ struct StepLoop {
   int64_t max_tokens = 0;
   FoldSettings fold = {};
   int64_t phase = 0;
-  int64_t first_step = 0;  // bodies of the run before its first one
+  int64_t first_step = 0;  // bodies of the run before this loop
   int64_t batch_step = 0;  // of the current batch, counted in this loop
   bool begun = false;
   bool ended = false;                     // early: its remaining bodies do not run
@@ -63,7 +63,7 @@ struct StepLoop {
   int64_t fold_check = 0;                 // batch.fold_check
   bool checks_folding = false;            // set as the loop begins, but not in a preview
   mutable bool rollouts_checked = false;  // check_update_folding has seen its first update
-  mutable int64_t fold_checked = 0;       // the latest step that it compared
+  mutable int64_t fold_checked = 0;       // the latest step compared under fold_check
 
   double epochs() const { return sources.front().epochs(steps); }
   // Returns the plan that a resume compares: the steps, and for each set its fingerprint and how

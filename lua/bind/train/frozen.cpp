@@ -58,7 +58,7 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.cache = read_cache(given);
   if (given.has("k") && options.cache != FrozenCache::kTopColumns) {
     throw UsageError(
-        "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
+        "k is the number of columns that cache = \"topk\" stores; leave k out, or set cache");
   }
   options.top_k = given.get<int64_t>("k");
   if (options.top_k < 1) {
@@ -176,8 +176,8 @@ void open_frozen(LuaState& state) {
           {"table"},
           "The teacher's distribution where it predicts the chunks of a view, over its own "
           "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
-          "and top_id [Rt, k] (64), rest [Rt], the probability outside them, and chunk [Rt], the number of each row's chunk from 0. "
-          "top_id has the tokens of the highest mean log-prob over the rows of a chunk, the "
+          "and top_id [Rt, k] (64), rest [Rt], the probability outside them, and chunk [Rt], the "
+          "number of each row's chunk from 0. top_id has the tokens of the highest mean log-prob over the rows of a chunk, the "
           "same for each of them.",
           push_columns)
       .method("digest", {}, {"string"}, "A hash of the files of its weights and configuration.",
