@@ -31,9 +31,9 @@ namespace {
                           with_article(type_name(L, i)), wanted));
 }
 
-// Every string key of the table at index i with its value as a tensor, sorted by name, because the
-// order of a Lua table must not reach an output. With `weights`, a value may be { tensor, weights
-// }.
+// Returns the values of the table at index i as tensors, sorted by name, because the order of a Lua
+// table must not reach an output. With `weights`, a value may be a tensor and its weights in a
+// list.
 std::vector<std::pair<std::string, at::Tensor>> named_tensors(
     lua_State* L, int i, const char* which, std::map<std::string, at::Tensor>* weights = nullptr) {
   std::vector<std::pair<std::string, at::Tensor>> named;

@@ -30,7 +30,7 @@ int push_hooked(lua_State* L) {
 }
 
 // attempt(method, ...) returns true and the method's value, or false if the method failed and the
-// recipe shall wait.
+// recipe is to wait.
 int attempt(lua_State* L) {
   const int last = lua_gettop(L);
   RunHooks* const hooks = run_hooks(L);

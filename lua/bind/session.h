@@ -86,8 +86,8 @@ void clear_session(Session& session);
 Ranks* session_ranks(lua_State* L);
 
 // Throws Interrupted if a signal asks to stop; with ranks, only where the run may be interrupted
-// now. Called only in work whose failure the ranks agree on; elsewhere a signal waits for the end
-// of the step.
+// now. It is called only in work whose failure the ranks agree on; elsewhere a signal waits for the
+// end of the step.
 void check_stop(lua_State* L);
 
 // The folder of the session's run; null before it is opened.

@@ -1,5 +1,5 @@
 #pragma once
-// Arguments of bindings: typed reads, whose errors say what, got and wanted, and pushes.
+// Typed reads of arguments, whose errors say what, got and wanted, and pushes of results.
 
 #include <cstdint>
 #include <optional>

@@ -91,11 +91,11 @@ void open_error_class(lua_State* L);
 // The message handler of every lua_pcall: leaves an Error on the stack in place of any value.
 int message_handler(lua_State* L);
 
-// The fix for an error of Lua or LibTorch whose message has none, or "".
+// Returns the fix for a message of Lua or LibTorch that has none, or "".
 std::string hint_for(std::string_view message);
 
-// The fix that the erring line shows for an error whose message has none, or "": a dot in place of
-// a colon, a habit from another language. `text` is the whole of its file.
+// Returns the fix that the failed line suggests, or "": a dot in place of a colon, a habit from
+// another language. `text` is the whole file.
 std::string line_hint(const ErrorReport& report, std::string_view text);
 
 // One short phrase for the value at index i: "f32[2,3] cpu", "nil", "\"text\"", "table of 3".

@@ -192,7 +192,7 @@ class WorkerCalls::Threads {
     }
   }
   ~Threads() {
-    // Also where finish() was not reached.
+    // Also if finish() was not reached.
     queue_.drop();
     join();
     pool_.busy = false;

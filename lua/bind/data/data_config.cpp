@@ -119,7 +119,7 @@ Json read_template_kwargs(const Json& kwargs, RowKind kind) {
   return kwargs;
 }
 
-// Compares the paths alone: an empty table from Lua may be a list or an object.
+// Compares only the paths: an empty table from Lua may be a list or an object.
 bool same_paths(const Json& a, const Json& b) {
   const auto same = [](const Json& x, const Json& y) {
     const Json* const p = x.is_object() ? x.find("path") : nullptr;

@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// One function for every source, and those of single sources, counted from 1.
+// The function for every source, and those for single sources by their number, from 1.
 struct SourceFunctions {
   std::shared_ptr<const WorkerFunction> all;
   std::map<int64_t, std::shared_ptr<const WorkerFunction>> of;

@@ -46,10 +46,11 @@ TextOptions read_sampling_options(lua_State* L, const Options& given, double tem
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options, Ranks* ranks);
 
-// Conversations of a policy about the first `count` prompts of a set.
+// The arguments of converse_with_environment: a policy converses about the first `count` prompts of
+// a set.
 struct SampledConversations {
   Policy& policy;
-  Model* model;  // computes; null: random turns, of a dry run
+  Model* model;  // computes the turns; null: random turns, of a dry run
   const DataHandle& data;
   int64_t count;
   const TextOptions& text;

@@ -55,7 +55,8 @@ void write_rollouts_after_error(RunLoop& run, int64_t step) {
   write_rollouts(run.run().dir().path() / "rollouts", step, *rollouts);
 }
 
-// Before the body ends: a full disk then fails inside it, where the run's state can be saved.
+// Called before the body ends: a full disk then fails inside it, where the run's state can be
+// saved.
 void log_rollouts(RunLoop& run) {
   Session& session = run.session();
   std::shared_ptr<BodyRollouts>& rollouts = session.rollouts;

@@ -12,8 +12,8 @@ struct StepLoop;
 
 struct StepSizes {
   int64_t tokens = 0, loss_rows = 0;
-  // With prefixes held over several micro-batches: the most tokens of one without its held prefix,
-  // and of a held prefix.
+  // If micro-batches share held prefixes: the most tokens of one without its prefix, and of a
+  // prefix.
   int64_t rest_tokens = 0, prefix_tokens = 0;
   int64_t longest = 0;  // no unit of the sets has more tokens
   int64_t micros = 0;
