@@ -177,8 +177,8 @@ void open_frozen(LuaState& state) {
           "The teacher's distribution where it predicts the chunks of a view, over its own "
           "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
           "and top_id [Rt, k] (64), rest [Rt], the probability outside them, and chunk [Rt], the "
-          "number of each row's chunk from 0. top_id has the tokens of the highest mean log-prob over "
-          "the rows of a chunk, the same for each of them.",
+          "number of each row's chunk from 0. top_id has the tokens of the highest mean log-prob "
+          "over the rows of a chunk, the same for each of them.",
           push_columns)
       .method("digest", {}, {"string"}, "A hash of the files of its weights and configuration.",
               [](FrozenModel& self, lua_State* L) {
