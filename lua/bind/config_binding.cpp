@@ -1,7 +1,7 @@
-// xrun.config gives the config that was resolved from the recipe's text, as plain tables: pairs and
-// # work; a key that is neither there nor the engine's raises, and so does a new key. Lua cannot
-// guard a key that is there, so the tables are compared with the config when a run begins and after
-// each body.
+// xrun.config returns the config resolved from the recipe's text as plain tables, on which pairs
+// and # work. Reading a key that is neither in them nor the engine's raises an error, and so does
+// adding a key. Lua cannot guard an existing key, so the tables are compared with the config when a
+// run begins and after each body.
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ struct ConfigTable {
   std::vector<std::string> kept;  // keys that a prompt has changed
 };
 
-// A metamethod of a table of the config; n upvalues are on the stack.
+// Pushes a metamethod for a table of the config; its n upvalues are on the stack.
 void push_guard(lua_State* L, const char* name, lua_CFunction function, int n = 0) {
   push_function(L,
                 {.name = name,
@@ -41,7 +41,7 @@ int missing_key(lua_State* L) {
   const std::string key = lua_tostring(L, 2);
   const std::string full = path.empty() ? key : path + "." + key;
   if (find_config_field(full) != nullptr)
-    return lua_pushnil(L), 1;  // the engine's, without a value
+    return lua_pushnil(L), 1;  // a field of the engine that is not set
   std::vector<std::string> known = config_field_names(path);
   lua_pushnil(L);
   while (lua_next(L, 1) != 0) {
@@ -87,12 +87,12 @@ void push_config(lua_State* L, const Json& value, const std::string& path) {
   lua_setmetatable(L, -2);
 }
 
-// A value of the config's table that is not the config's.
+// A value in the recipe's table that differs from the config.
 struct ConfigChange {
   std::string path, is, gave;
 };
 
-// Compares the value on top of the stack, and pops it.
+// Compares the value on top of the stack with `gave`, and pops it.
 void find_changes(lua_State* L, const Json& gave, const std::string& path,
                   std::vector<ConfigChange>& changes) {
   luaL_checkstack(L, 8, "a config nested too deep");
@@ -120,7 +120,7 @@ void find_changes(lua_State* L, const Json& gave, const std::string& path,
   lua_settop(L, value - 1);
 }
 
-// The changes that no prompt made.
+// The changes that were not accepted from a prompt.
 std::vector<ConfigChange> config_changes(lua_State* L) {
   const ConfigTable& given = LuaState::of(L).service<ConfigTable>();
   std::vector<ConfigChange> changes;

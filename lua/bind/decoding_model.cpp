@@ -17,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-// The opening report, which prints notices, may have been printed already.
+// Prints the notices added since: the opening report, which prints notices, may be out already.
 void say_since(Session& session, size_t notices) {
   for (size_t i = notices; i < session.notices.lines.size(); ++i) {
     session.console->print_escaped(session.notices.lines[i]);

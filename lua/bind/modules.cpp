@@ -1,4 +1,4 @@
-// The list of modules, and globals that raise on names that nobody defined.
+// The list of modules, and the guard of globals: undefined names raise an error.
 
 #include "lua/bind/modules.h"
 
@@ -40,7 +40,7 @@ std::string near_global(lua_State* L, const std::string& name) {
   return nearest_name(name, known);
 }
 
-// "sign" where the running line has `torch.sign` or `torch.nn.functional.sign`; "" without.
+// Returns "sign" if the running line has `torch.sign` or `torch.nn.functional.sign`, else "".
 std::string member_on_line(lua_State* L, const std::string& module) {
   lua_Debug frame{};
   if (lua_getstack(L, 1, &frame) == 0) return "";

@@ -36,11 +36,11 @@ void open_strict_globals(LuaState& state);  // modules.cpp; last
 // Makes require read the files of the recipe's modules again (require.cpp).
 void forget_modules(lua_State* L);
 
-// Returns what torch.sign or F.logsigmoid on the running line is here, for the undefined name
-// `torch` or `F`; "" for another name.
+// Returns a hint for the undefined name of a Python module (`torch`, `F`): what the call on the
+// running line (torch.sign, F.logsigmoid) is here. "" for another name.
 std::string python_module_hint(lua_State* L, const std::string& name);
 
-// All of them in order of registration.
+// Those from open_tensor to open_run, in order of registration. Recipe calls the other two itself.
 const std::vector<OpenModule>& engine_modules();
 
 }  // namespace xrun

@@ -31,9 +31,9 @@ namespace {
                           with_article(type_name(L, i)), wanted));
 }
 
-// Every string key of the table at index i with its value as a tensor, sorted by name, because the
-// order of a Lua table must not reach an output. With `weights`, a value may be { tensor, weights
-// }.
+// Returns the values of the table at index i as tensors, sorted by name, because the order of a Lua
+// table must not reach an output. With `weights`, a value may be a tensor and its weights in a
+// list.
 std::vector<std::pair<std::string, at::Tensor>> named_tensors(
     lua_State* L, int i, const char* which, std::map<std::string, at::Tensor>* weights = nullptr) {
   std::vector<std::pair<std::string, at::Tensor>> named;
@@ -184,8 +184,8 @@ std::optional<std::pair<int64_t, int64_t>> unequal_sizes(const std::string& mess
   return std::pair<int64_t, int64_t>(a, b);
 }
 
-// Calls the function below its argument for two results. An error of unequal sizes gets the units
-// that the sizes count, one of a backward that the step makes.
+// Calls the function below its argument for two results. Adds a hint to two errors: the units that
+// unequal sizes count, and that the step calls backward itself.
 void call_objective(lua_State* L, MicroBatch& micro) {
   try {
     protected_call(L, 1, 2);
@@ -221,8 +221,8 @@ Objective lua_objective(lua_State* L, int i, const char* what) {
     const StackGuard guard(L);
     const TensorScope scope(L);
     const OpenMicroScope open(L, micro);
-    // As ATen's generator is: the draws of a micro-batch are its own, whichever came before it
-    // here.
+    // Seeded for each micro-batch, as ATen's generator is: its draws do not depend on those before
+    // it on this rank.
     seed_lua_as_aten(LuaState::of(L));
     const int base = lua_gettop(L);
     function->push(L);

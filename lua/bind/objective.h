@@ -1,5 +1,5 @@
 #pragma once
-// Views and objectives as arguments of other types' methods.
+// Reads views, batches and objectives from the arguments of bindings.
 
 #include <string>
 
@@ -11,15 +11,15 @@ namespace xrun {
 
 class Batch;
 
-// Returns the view at index i; of a micro-batch, the view of all its sequences. Throws Error if the
-// argument is neither.
+// Returns the view at index i, or the view of all sequences of the micro-batch there. Throws Error
+// if the argument is neither.
 View read_view(lua_State* L, int i);
 
 // The micro-batch whose objective is running; null outside objectives.
 MicroBatch* open_micro(lua_State* L);
 
-// The batch at argument i, to be scored whole. Throws Error in an objective if ranks share it: they
-// run objectives for different micro-batches, and would wait for each other.
+// Returns the batch at argument i, to be scored whole. Throws Error in an objective if ranks share
+// the batch: they run objectives for different micro-batches and would wait for each other.
 Batch& whole_batch(lua_State* L, int i);
 
 // Wraps the Lua function at index i; error messages call it `what`. The function is called with the
@@ -29,8 +29,9 @@ Batch& whole_batch(lua_State* L, int i);
 // function raises pass as LuaError; a wrong return value is reported at its line with `return`.
 Objective lua_objective(lua_State* L, int i, const char* what = "objective");
 
-// Reports an error of the backward pass that followed the objective called last: at its line with
-// the operator that the message names, else at its `return`. The frames of L are the callers.
+// Throws the error of a backward pass that followed the objective called last. Its line is the one
+// in the objective with the operator that the message names, else the `return`; the frames of L are
+// the callers.
 [[noreturn]] void throw_at_objective(lua_State* L, const std::string& message);
 
 }  // namespace xrun

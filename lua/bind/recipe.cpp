@@ -57,10 +57,11 @@ int report_end(lua_State* L) {
 void load_text(lua_State* L, const RecipeOptions& options, const std::string& text) {
   const std::string chunk = "@" + options.recipe;
   remember_source(L, chunk, text);
-  // Syntax first: of two errors in a recipe, the one that Lua finds explains the other.
+  // Before the config is resolved: of two errors in a recipe, the one that Lua finds explains the
+  // other.
   XRUN_CHECK(!text.starts_with("\x1bLJ"), "{}: this is bytecode; recipes are text", options.recipe);
   const bool shebang = text.starts_with('#');
-  // A comment in its place, so that line numbers stay.
+  // The shebang becomes a comment, so that line numbers stay.
   const std::string body = shebang ? "--" + text : text;
   if (options.purpose == RecipePurpose::kPreview) {
     const std::string longer = body + kPauseAtEnd;
@@ -101,9 +102,9 @@ std::string local_path(lua_State* L, const std::string& path) {
 
 namespace {
 
-// Paths of a recipe that is not trusted, before anything looks at what is there. A name without a
-// folder may be "auto" or a built-in one, unless there is such a file, or a link that the recipe's
-// author put there.
+// Checks the paths of an untrusted recipe before anything looks at the files. A name without a
+// folder may be "auto" or a built-in one, unless a file of that name exists, or a link that the
+// recipe's author put there.
 void check_input(InputKind kind, const std::string& name) {
   if (name.empty()) return;
   if (kind == InputKind::kModel) return check_model_name(name);
@@ -207,7 +208,7 @@ void Recipe::restart(const std::string& text) {
   forget_modules(L);
   context.text = std::move(read);
   context.ended_early = context.at_end = false;
-  // It belongs to the run of the old text.
+  // This function belongs to the run of the old text.
   state_->may_interrupt = nullptr;
   start_thread();
   started_ = done_ = false;
@@ -262,7 +263,7 @@ void set_up_torch(int threads) {
 }
 
 c10::Device recipe_device(const RecipeOptions& options) {
-  // ":0" of what is visible: the launcher shows each rank its own GPU.
+  // Device 0 of the visible ones: the launcher shows each rank its own GPU.
   return c10::Device(options.device == "cpu" ? options.device : options.device + ":0");
 }
 

@@ -38,30 +38,30 @@ struct RecipeOptions {
   bool force = false;
   std::optional<int64_t> steps;  // --steps: stop early
   std::string device = "cpu";
-  bool device_given = false;  // by --device; else a resume takes the run's
+  bool device_given = false;  // by --device; if not, a resume takes the run's
   Ranks* ranks = nullptr;     // the processes of the run; null: this one alone
-  int threads = 0;            // 0: LibTorch's choice, or the run's of a resume
+  int threads = 0;            // 0: LibTorch's choice; on a resume the run's
   bool jit = false;
   RecipePurpose purpose = RecipePurpose::kTrain;
-  bool json = false;                      // for a purpose that prints
+  bool json = false;                      // --json, for a command that prints
   bool profile = false;                   // --profile: the run gets a profile.json
   std::vector<std::string> notices = {};  // of resumed_options and bundles, printed first
-  // The bundle that the recipe came in, which others may have written; `recipe` is then its name in
-  // messages, and `sets` begin with the bundle's. Null: it came in none.
+  // The bundle that holds the recipe, which others may have written; null if there is none. With a
+  // bundle `recipe` is the name in messages, and `sets` begin with the bundle's.
   std::shared_ptr<const OpenedBundle> bundle = {};
 };
 
 // A Lua file that a recipe loaded.
 struct LoadedModule {
   std::string name;  // as required
-  std::string path;  // the file; "xrun" for built-in ones
+  std::string path;  // the file
   std::string hash;  // of its bytes
 };
 
 // The recipe that runs in a state, for bindings.
 struct RecipeContext {
   RecipeOptions options;
-  FetchingRanks* fetching = nullptr;  // those of the options; null: one process
+  FetchingRanks* fetching = nullptr;  // the same as options.ranks; null: one process
   ScannedRecipe text;
   Config config;
   std::vector<LoadedModule> modules;
@@ -71,23 +71,24 @@ struct RecipeContext {
   bool at_end = false;          // a preview: suspended after its last line
 };
 
-// Returns how the ranks share models and optimizers: dist.level, and the ranks of the options,
-// which can fetch. In one process it has no ranks.
+// Returns how the ranks share models and optimizers: dist.level and the ranks of the options, which
+// can fetch (null in one process).
 DistOptions recipe_dist(lua_State* L);
-// The bundle that the recipe came in; null for other recipes, and where no recipe runs.
+// The bundle that holds the recipe; null if there is none or no recipe runs.
 const OpenedBundle* bundle_of(lua_State* L);
-// The hooks of the context; null where no recipe runs, too.
+// The hooks of the context; null if there are none or no recipe runs.
 RunHooks* run_hooks(lua_State* L);
-// Returns where a file that the recipe names is on disk: a bundle's members are in the cache.
+// Returns the path on disk of a file that the recipe names: a bundle's members are in the cache.
 std::string local_path(lua_State* L, const std::string& path);
-// Returns what to open for the name of a model, a data source, a template or a projection.
+// Returns what to open for the name of a model, a data source, a template or a projection. Throws
+// Error as check_model_name and check_read do.
 std::string local_input(lua_State* L, InputKind kind, const std::string& name);
 
 // The context of a state. Throws Error if no recipe runs in it.
 RecipeContext& recipe_context(lua_State* L);
 
 // Ends the recipe at the call of a binding, without an error; the binding returns this value.
-// Throws Error in another coroutine than the recipe's own.
+// Throws Error in any coroutine but the recipe's own.
 int end_recipe(lua_State* L);
 
 // Adds bindings to a state; see modules.h.
@@ -112,7 +113,7 @@ class Recipe {
   // Runs on until the recipe ends (false) or yields (true). Throws LuaError, UsageError (a LuaError
   // that is bad usage), Interrupted.
   bool resume();
-  // Throws Error for a resume() that yielded to nobody.
+  // Throws the Error for a coroutine.yield in the main chunk, which nothing waits for.
   [[noreturn]] void refuse_yield();
   bool done() const { return done_; }  // it has ended, by itself or by an error
   // The error that ended it, or null.
@@ -127,10 +128,10 @@ class Recipe {
   RecipeContext& context();
 
  private:
-  // Takes the loaded text from the stack.
+  // Moves the loaded text from the stack to a new coroutine.
   void start_thread();
 
-  std::unique_ptr<FetchingRanks> ranks_;  // before the state, whose objects use it to their end
+  std::unique_ptr<FetchingRanks> ranks_;  // outlives the state, whose objects use it
   std::unique_ptr<LuaState> state_;
   LuaRef thread_ref_;
   lua_State* thread_ = nullptr;
@@ -142,11 +143,11 @@ class Recipe {
 // uninitialised memory. Every command that computes calls it.
 void set_up_torch(int threads);
 
-// The device that the command line names, the first of its kind.
+// The device that the command line names: the first visible one of its kind.
 c10::Device recipe_device(const RecipeOptions& options);
 
-// A whole number of the resolved configuration ("save.every"); the field's default where there is
-// no configuration, 0 if the field has none.
+// Returns a whole number of the resolved configuration ("save.every"), the field's default if the
+// configuration lacks it, or 0 if there is no default.
 int64_t config_whole(lua_State* L, const char* path);
 // Returns a number of the resolved configuration ("save.minutes"), with the same defaults.
 double config_number(lua_State* L, const char* path);
@@ -154,7 +155,8 @@ double config_number(lua_State* L, const char* path);
 // Throws UsageError that names the first key of the table from xrun.config that the recipe has
 // changed: config.json would lack its value.
 void check_config_unchanged(lua_State* L);
-// Accepts what a prompt has changed in that table; returns the keys, of which none was before.
+// Accepts the changes that a prompt made to that table. Returns the keys that were not accepted
+// before.
 std::vector<std::string> keep_config_changes(lua_State* L);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// Each draw has its own Philox stream, so that a resumed run draws as the first one did.
+// Each draw has its own Philox stream, so that a resumed run draws the same numbers.
 
 #include "lua/bind/recipe_seed.h"
 

@@ -1,4 +1,4 @@
-// A name that no file has is met with the nearest recipe of its folder or of recipes/.
+// For a missing file, suggests the nearest recipe of its folder or of recipes/.
 
 #include "lua/bind/recipe_text.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The text of a recipe: found, read and scanned for its config.
+// Reads the text of a recipe and scans it for its config.
 
 #include <string>
 
@@ -8,11 +8,11 @@
 
 namespace xrun {
 
-// Returns the text of the options' recipe. Throws UsageError with the nearest file if there is
-// none, and for a file of rows.
+// Returns the text of options.recipe. Throws UsageError for a file that does not exist, with the
+// nearest one, and for a file of rows.
 std::string read_recipe(const RecipeOptions& options);
 
-// The config of a text, with the bases that it extends.
+// Scans a text for its config, with the bases that it extends.
 ScannedRecipe scan_recipe_of(const RecipeOptions& options, std::string text);
 
 }  // namespace xrun

@@ -96,7 +96,7 @@ int require(lua_State* L) {
   std::string tried;
   const fs::path recipe_folder = fs::path(recipe_context(L).options.recipe).parent_path();
   for (const fs::path& path : module_candidates(name, requiring_folder(L), recipe_folder)) {
-    // Before it is known whether there is one.
+    // Before is_file, which would show whether the file exists.
     check_read(local_path(L, path.string()));
     if (is_file(local_path(L, path.string()))) return load_file(L, path, name);
     add_item(tried, path.string());

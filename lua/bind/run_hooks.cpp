@@ -29,7 +29,8 @@ int push_hooked(lua_State* L) {
   return 1;
 }
 
-// attempt(method, ...): true and the method's value; false if it failed and the recipe is to wait.
+// attempt(method, ...) returns true and the method's value, or false if the method failed and the
+// recipe is to wait.
 int attempt(lua_State* L) {
   const int last = lua_gettop(L);
   RunHooks* const hooks = run_hooks(L);

@@ -1,7 +1,7 @@
 #pragma once
 // The three hooks by which a prompt controls a recipe. Without them a recipe runs straight through.
-// LuaState::may_suspend and `suspending`, by which Ctrl-C suspends a recipe, belong to the state,
-// not to a binding.
+// Ctrl-C suspends a recipe through LuaState::may_suspend and `suspending`: they belong to the
+// state, not to a binding.
 
 #include <lua.hpp>
 #include <memory>
@@ -17,18 +17,18 @@ namespace xrun {
 struct ErrorReport;
 struct StepLoop;
 
-// Called in the recipe's threads. Functions may throw what the recipe would see.
+// Called in the recipe's coroutines. The recipe sees what they throw.
 class RunHooks {
  public:
   virtual ~RunHooks() = default;
 
-  // Called before each body and at the end of a loop in place of RunLoop::end_body, which it calls
-  // unless it pauses before the loop begins. Returns true to suspend the recipe here; once it is
-  // resumed this is called again.
+  // Called before each body and at the end of a loop, in place of RunLoop::end_body. It calls
+  // end_body itself, unless it pauses before the loop begins. Returns true to suspend the recipe
+  // here; once the recipe is resumed, this is called again.
   virtual bool between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& loop) = 0;
 
-  // Called by adamw:step, whose arguments are on the stack of L. Returns the metrics of a step run
-  // instead, or nothing to let it update.
+  // Called by adamw:step, whose arguments are on the stack of L. Returns the metrics of a step that
+  // it ran instead, or nothing to let adamw:step update.
   virtual std::optional<Metrics> before_step(lua_State* L, const std::vector<StepTerm>& terms) = 0;
 
   // Called when adamw:step, run:evaluate or run:sample failed; `failure` is null if Ctrl-C stopped

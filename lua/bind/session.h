@@ -29,11 +29,11 @@ struct BodyRollouts;
 // Lines for the report before step 0, and the state of notices that are printed later.
 struct SessionNotices {
   std::vector<std::string> lines;
-  int64_t largest_logits = 0;       // elements of policy:logits
+  int64_t largest_logits = 0;       // most elements of a policy:logits
   bool host_copy_reported = false;  // weights in ranges on a GPU are decoded on the CPU
   int64_t skipped_steps = 0;        // steps without an update; the first is reported at once
 
-  void add(const std::string& line);  // each once; "" is ignored
+  void add(const std::string& line);  // a known line and "" are ignored
 };
 
 // The data and other inputs that the recipe opened.
@@ -53,8 +53,8 @@ struct SessionInputs {
 
 // The folder of the run, before and after xrun.run opens it.
 struct RunFolder {
-  bool opens_early = false;               // at xrun.config, before any work
-  std::unique_ptr<TemporaryDir> scratch;  // a preview runs in it; null for others
+  bool opens_early = false;               // it opens at xrun.config, before any work
+  std::unique_ptr<TemporaryDir> scratch;  // of a preview; null for other runs
   std::unique_ptr<RunDir> dir;            // from xrun.config until xrun.run takes it
 };
 
@@ -81,19 +81,20 @@ Session& session_of(lua_State* L);
 // Clears everything but the console, before a recipe begins again in its state.
 void clear_session(Session& session);
 
-// The processes of the run, null for one alone. All run the recipe, with the same values in every
-// variable; what they share is in core/dist/agreement.h.
+// The ranks of the run; null in one process. All ranks run the recipe, with the same values in
+// every variable; core/dist/agreement.h holds what they share.
 Ranks* session_ranks(lua_State* L);
 
-// Throws Interrupted if a signal asks to stop here. With ranks it is called only in work whose
-// failure they agree on; elsewhere a signal waits for the end of the step.
+// Throws Interrupted if a signal asks to stop; with ranks, only where the run may be interrupted
+// now. It is called only in work whose failure the ranks agree on; elsewhere a signal waits for the
+// end of the step.
 void check_stop(lua_State* L);
 
 // The folder of the session's run; null before it is opened.
 RunDir* run_dir_of(Session& session);
 
-// The day that templates see. A resumed run keeps the day on which it began, a bundle's run that of
-// its recorded steps.
+// The day that templates see. A resumed run keeps the day on which it began; a bundle's run has the
+// day of its recorded steps.
 const std::string& template_date(lua_State* L);
 
 // Records an input; if a run is open, compares it with what the run began with.

@@ -17,8 +17,8 @@ class Reference;
 
 class SessionModels {
  public:
-  // Each gets a unique name: "policy tiny" by its folder, "policy tiny 2", "reference 1", "frozen
-  // model 1".
+  // Each model gets a unique name: "policy tiny" by its folder, "policy tiny 2", "reference 1",
+  // "frozen model 1".
   void add(const std::shared_ptr<Policy>& policy);
   void add(std::shared_ptr<Reference> reference);
   void add(std::shared_ptr<FrozenModel> frozen);
@@ -35,7 +35,7 @@ class SessionModels {
   std::string name_of(const Reference& reference) const;
 
   // Lets `values` answer for every model, also for those that are opened later; null lets the
-  // models answer again. Returns what answered before.
+  // models answer again. Returns the previous stand-in.
   std::shared_ptr<LogprobStandIn> stand_in(std::shared_ptr<LogprobStandIn> values);
   const std::shared_ptr<LogprobStandIn>& stand_in() const { return stand_in_; }
 
@@ -44,7 +44,7 @@ class SessionModels {
     std::weak_ptr<Policy> policy;
     std::string name;
   };
-  // Returns true if an optimizer trains it; in a recipe without optimizers, of every policy.
+  // Returns true if an optimizer trains the policy, and in a recipe without optimizers.
   bool is_trained(const Policy& policy) const;
   void attach_stand_in(Policy& policy);
   void attach_stand_in(Reference& reference);

@@ -1,6 +1,6 @@
 // In run.json: {"dtype": "bf16"}, and for each shape of the run's models {"measured": {"gemm":
-// {"512 x 576 x 1536": {"gemm", "fp32_ms", "storage_ms"}}}}. A run of a version that wrote no dtype
-// began in the default type of machine.device.
+// {"512 x 576 x 1536": {"gemm", "fp32_ms", "storage_ms"}}}}. A run without dtype, of an older
+// version, began in the default type of machine.device.
 
 #include "lua/bind/type_settings.h"
 
@@ -105,7 +105,7 @@ std::optional<GemmChoice> choice_of_run(Session& session, const std::string& sha
   }
 }
 
-// The choice of the run that a bundle recorded, made on another machine: it decides the bits.
+// The choice of the run that a bundle recorded, on another machine: the bits depend on it.
 std::optional<GemmChoice> choice_of_bundle(const RecipeOptions& options, const std::string& shape) {
   if (!options.bundle || !options.bundle->lock.run) return std::nullopt;
   const Json* choice = find_choice(options.bundle->lock.run->measured, shape);
@@ -135,7 +135,8 @@ GemmType choose(lua_State* L, const ModelConfig& config, c10::ScalarType dtype) 
   session.notices.add(
       fmt::format("products in {}{}", describe(*choice), resumed ? " (run.json)" : ""));
   set_choice(measured_of(L), shape, to_json(*choice));
-  // A model opened after xrun.run; earlier ones are written when the run is made.
+  // For a model opened after xrun.run; the choices of earlier ones are written when the run is
+  // made.
   if (session.open_run != nullptr) {
     RunDir& dir = session.open_run->dir();
     keep_measured(L, dir);

@@ -90,10 +90,10 @@ void push_replacement(lua_State* L, const char* name, lua_CFunction function, in
                 function, upvalues);
 }
 
-// Text alone. No name begins with @, as those of files do.
+// Loads text, not bytecode. No chunk name begins with @, as those of files do.
 int load_text(lua_State* L) {
   size_t size = 0;
-  if (lua_type(L, 1) != LUA_TSTRING) throw_argument(L, 1, "chunk", "a text");
+  if (lua_type(L, 1) != LUA_TSTRING) throw_argument(L, 1, "chunk", "a string");
   const char* const text = lua_tolstring(L, 1, &size);
   std::string name = luaL_optstring(L, 2, "load");
   while (name.starts_with('@') || name.starts_with('=')) name.erase(0, 1);
@@ -114,7 +114,7 @@ int load_text(lua_State* L) {
 void push_text(lua_State* L, int i) {
   if (luaL_callmeta(L, i, "__tostring") != 0) {
     // string.format would write the address of another value.
-    if (lua_isstring(L, -1) == 0) throw Error("__tostring returned no text");
+    if (lua_isstring(L, -1) == 0) throw Error("__tostring returned no string");
     return;
   }
   switch (lua_type(L, i)) {

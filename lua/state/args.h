@@ -1,5 +1,5 @@
 #pragma once
-// Arguments of bindings: typed reads, whose errors say what, got and wanted, and pushes.
+// Typed reads of arguments, whose errors say what, got and wanted, and pushes of results.
 
 #include <cstdint>
 #include <optional>
@@ -53,17 +53,18 @@ std::optional<T> opt_arg(lua_State* L, int i, const char* what = nullptr) {
   return arg<T>(L, i, what);
 }
 
-// A value of Lua as JSON: tables with keys 1..n are arrays, an empty table is an object unless
-// `empty_array`; throws Error on functions, userdata, cycles, mixed keys, naming the path to it.
+// Returns the value at index i as JSON: tables with keys 1..n are arrays, an empty table is an
+// object unless `empty_array`. Throws Error, with the path to it, for a function, a userdata, a
+// cycle and mixed keys.
 Json to_json(lua_State* L, int i, bool empty_array = true);
-// Convert run.state at index i, and check a value that is about to be assigned to its field `name`:
-// errors name the field ("run.state.best: got function, ...").
+// The first converts run.state at index i, the second checks a value that is about to be assigned
+// to its field `name`. Errors name the field ("run.state.best: got function, ...").
 Json state_to_json(lua_State* L, int i);
 void check_state_value(lua_State* L, int i, const std::string& name);
 // Pushes a JSON value; null is nil.
 void push(lua_State* L, const Json& value);
-// Pushes a row for functions over rows. A null in a list is the light userdata NULL, the global
-// `null` of worker states, since nil would end the list there; to_json() reads it back. A null
+// Pushes a row for functions over rows. A null in a list is the light userdata NULL (the global
+// `null` of worker states), since nil would end the list there; to_json() reads it back. A null
 // member is absent.
 void push_row(lua_State* L, const Json& row);
 // Pushes a shallow copy of the table at index i, read raw and without its metatable.
@@ -93,9 +94,9 @@ void set_field(lua_State* L, const char* name, const T& value) {
   lua_setfield(L, -2, name);
 }
 
-// The table of options at argument i of the function that is running. Its keys are those that the
-// function's documentation declares (LuaOption, doc.h), and for the type "xrun.Config.optim" the
-// config fields of that table. The constructor throws Error with did-you-mean for another key; a
+// The table of options at argument i of the running binding. Its keys are those that the binding's
+// documentation declares (LuaOption, doc.h), and for a type such as "xrun.Config.optim" the fields
+// of that config table. The constructor throws UsageError with did-you-mean for another key; a
 // missing or nil argument is an empty table.
 //   state.function("shuffle", {{"n", "integer"}, {"options?", "table", {{"seed", "integer", 0}}}},
 //                  ...);
@@ -107,12 +108,12 @@ class Options {
 
   bool has(const char* key) const;  // it is given; a default does not count
   bool is_string(const char* key) const;
-  // With `otherwise` in place of a default, for one that depends on other values.
+  // Returns the option, or `otherwise` if it is missing: a default that depends on other values.
   template <class T>
   T get(const char* key, T otherwise) const {
     return has(key) ? get<T>(key) : std::move(otherwise);
   }
-  // With the declared default. Throws Error if there is neither.
+  // Returns the option, or its declared default. Throws Error if there is neither.
   template <class T>
   T get(const char* key) const {
     const StackGuard guard(state_);
@@ -124,7 +125,7 @@ class Options {
     if (!has(key)) return std::nullopt;
     return get<T>(key);
   }
-  void push_value(const char* key) const;  // its default if it is missing, else nil
+  void push_value(const char* key) const;  // the default if it is missing; nil without one
   // Checks the options that are fields of a config section against their declarations. Throws
   // UsageError "option `top_p`: got 2, wanted a number above 0".
   void check_fields(const std::string& section) const;

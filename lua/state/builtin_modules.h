@@ -1,5 +1,5 @@
 #pragma once
-// The modules of lua/xrun, which are part of the program: xrun.NAME, also by require "xrun.NAME".
+// The modules of lua/xrun, built into the program: xrun.NAME, or require "xrun.NAME".
 
 #include <span>
 #include <string_view>

@@ -2,11 +2,16 @@
 // C++ objects as Lua values: methods and properties, each with its documentation.
 //
 //   Class<Policy>(L, "Policy", "A model that can be trained, with its tokenizer.")
-//       .method("logprob", {{"view", "View"}}, {{"Tensor", "[n]"}}, "Sums ...", [](Policy& self,
-//       lua_State* L) {
-//         push(L, self.logprob(arg<View&>(L, 2, "view"))); return 1; })
+//       .method("logprob", {{"view", "View"}}, {{"Tensor", "[n]"}}, "Sums ...",
+//               [](Policy& self, lua_State* L) {
+//                 push(L, self.logprob(arg<View&>(L, 2, "view")));
+//                 return 1;
+//               })
 //       .property("dir", "string", "The folder it came from.",
-//                 [](Policy& self, lua_State* L) { push(L, self.dir().string()); return 1; });
+//                 [](Policy& self, lua_State* L) {
+//                   push(L, self.dir().string());
+//                   return 1;
+//                 });
 //   push(L, std::make_shared<Policy>(...));
 //
 // Objects are held by shared_ptr; two handles of one object are equal in Lua.
@@ -48,8 +53,8 @@ std::string with_article(const std::string& name);
 // The part of Class<T> that is independent of T.
 class ClassTable {
  public:
-  // Finds or makes the class in this state; its methods and properties add up. An empty `doc`: the
-  // module that made the class has documented it.
+  // Finds or makes the class in this state; several modules may add members to it. `doc` is empty
+  // if another module documents the class.
   ClassTable(lua_State* L, ClassInfo* info, std::string_view name, std::string_view doc);
 
   void add(DocKind kind, std::string_view name, std::vector<LuaParameter> parameters,
@@ -75,10 +80,10 @@ class ClassTable {
 // never registered in this state.
 void set_class(lua_State* L, const ClassInfo* info);
 
-// Pushes the table of a class's methods, to which lazily found ones may be added.
+// Pushes the table of a class's methods. Methods that are found lazily may be added to it.
 void push_methods(lua_State* L, const ClassInfo* info);
 
-// Adds the names of a table that a recipe can use. `table` is an absolute or pseudo index.
+// Appends the names in a table that a recipe can use. `table` is an absolute or pseudo index.
 void add_names(lua_State* L, int table, std::vector<std::string>& names);
 
 // Throws Error: argument i is closed, or is of another class.
@@ -154,7 +159,7 @@ class Class {
     if (set != nullptr) table_.add_setter("\1set", reinterpret_cast<void*>(set), call_fallback);
     return *this;
   }
-  // The text of tostring, also in error messages beside the value's name.
+  // Sets the text of tostring, which error messages also show beside the value's name.
   Class& tostring(std::string (*text)(const T&)) {
     text_of = text;
     class_info<T>.describe = [](const void* block) {

@@ -28,7 +28,7 @@ Registry& registry() {
 
 namespace {
 
-// The section of the config whose fields the table has too; "" if it has only its own options.
+// Returns the section of the config whose fields the table also takes; "" if it takes none.
 std::string section_of(const LuaParameter& parameter) {
   constexpr std::string_view kConfig = "xrun.Config.";
   return parameter.type.starts_with(kConfig) ? parameter.type.substr(kConfig.size()) : "";

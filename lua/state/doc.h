@@ -15,9 +15,9 @@ enum class DocKind { kClass, kMethod, kProperty, kFunction, kValue, kMetamethod 
 
 // Types are spelt as LuaLS spells them: "Tensor", "View|Batch", "integer[]", "fun(): number".
 
-// A key of a table of options, always optional: {"scale", "boolean", true}. Its one declaration:
-// Options (args.h) accepts it and reads its default, and the pages and stubs show both. A range is
-// checked where the value is used, since most of those also hold for callers in C++.
+// A key of a table of options, always optional: {"scale", "boolean", true}. This is its only
+// declaration: Options (args.h) reads it, and the pages and stubs show it. A range is checked where
+// the value is used, since most ranges also hold for callers in C++.
 struct LuaOption {
   LuaOption(std::string_view name, std::string_view type, Json default_value = {})
       : name(name), type(type), default_value(std::move(default_value)) {}
@@ -59,11 +59,11 @@ struct DocEntry {
   std::string doc = {};
 };
 
-// The keys of a table of options: its own and, of the type "xrun.Config.optim", that table's
-// fields.
+// Returns the keys of a table of options: the declared ones and, for a type such as
+// "xrun.Config.optim", the fields of that config table.
 std::vector<std::string> option_keys(const LuaParameter& parameter);
 
-// The default of one of them, as it is declared; null if it has none.
+// Returns the declared default of a key; null if it has none.
 Json option_default(const LuaParameter& parameter, std::string_view key);
 
 // "(view: View|Batch, {scale? = true, eps?}) -> Tensor [n]"; the type of a property or value; ""

@@ -80,7 +80,7 @@ bool has_f_string(const Tokens& tokens) {
   return false;
 }
 
-// A text right before a sign: '%d' % 3, { "key": 1 }.
+// A string right before a sign: '%d' % 3, { "key": 1 }.
 bool has_string_before(const Tokens& tokens, std::string_view sign) {
   for (size_t i = 0; i + 1 < tokens.size(); ++i) {
     if (tokens[i].kind == LuaTokenKind::kString && is_sign(tokens[i + 1], sign)) return true;
@@ -153,7 +153,7 @@ constexpr std::array kHabitNames = {
     Hint{"range", "Lua writes for i = 0, n - 1 do ... end"},
     Hint{"enumerate", "Lua writes for i, x in ipairs(list) do ... end, with i from 1"},
     Hint{"str", "Lua writes tostring(x)"},
-    Hint{"int", "Lua writes math.floor(x), and tonumber(x) of a text"},
+    Hint{"int", "Lua writes math.floor(x), and tonumber(x) of a string"},
     Hint{"float", "Lua writes tonumber(x)"},
 };
 
@@ -173,7 +173,7 @@ std::string habit_hint(std::string_view message, const Tokens& tokens) {
   }
   if (has_f_string(tokens)) return std::string(kFString);
   if (has_string_before(tokens, ":") || has_colon_key(tokens))
-    return "Lua writes { key = value }, and { [\"a key\"] = value } for any text";
+    return "Lua writes { key = value }, and { [\"a key\"] = value } for any string";
   if (message.starts_with("']' expected near ':'"))
     return "Lua has no slices; x:slice(0, 0, 2) is x[0:2]: dimension, begin, end";
   if (message.starts_with("')' expected near '='")) {
@@ -236,7 +236,7 @@ std::string quoted_number_hint(const ErrorReport& report, std::string_view text)
     std::strtod(number.c_str(), &end);
     if (number.empty() || *end != 0) continue;
     const std::string key = name.substr(name.rfind('.') + 1);
-    // Find the line that writes the text.
+    // Find the line that writes the string.
     std::string line;
     const Tokens tokens = lex_lua(text);
     for (size_t i = 0; i + 2 < tokens.size() && line.empty(); ++i) {

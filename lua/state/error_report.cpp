@@ -130,7 +130,7 @@ std::string ErrorReport::headline() const {
   return head + message;
 }
 
-// A data error leads with the file of the data; an error outside of Lua is its message alone.
+// A data error leads with the file of the data; an error outside the recipe is its message alone.
 std::string ErrorReport::text() const {
   if (outside) return message;
   if (data) {
@@ -165,9 +165,9 @@ void set_message(ErrorReport& report, std::string_view message) {
 
 namespace {
 
-// The frame of a binding that was called in tail position lacks its caller. If the frame below is
-// not the caller, because it is C++ (an objective) or its line does not name the operation, looks
-// for the call in the functions that may have made it.
+// A call in tail position leaves no frame of its caller. If the frame below a binding is not a line
+// of the recipe (an objective is called from C++), looks for the call in the Lua function that C++
+// entered last.
 void find_tail_call(lua_State* L, int level, ErrorReport& report) {
   if (display_name(report.operation).empty() || !report.file.empty()) return;
   // level + 1 is the frame below the binding.
@@ -241,7 +241,7 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
     const bool failed = lua_pcall(L, 1, 1, 0) != 0;
     set_message(*report, failed                ? "the error's __tostring failed"
                          : lua_isstring(L, -1) ? lua_tostring(L, -1)
-                                               : "an error without a text");
+                                               : "an error without a message");
     lua_pop(L, 1);
   } else {
     report->message = fmt::format("error with {} as its value", describe_value(L, i));
@@ -252,8 +252,8 @@ std::shared_ptr<const ErrorReport> report_of(lua_State* L, int i) {
 
 namespace {
 
-// The hint of the line before, where Lua failed at the first word of a line: a `continue`, or a
-// `for i in range(3):`, misleads it only there.
+// Returns the hint of the line before if Lua failed at the first word of a line: it notices a
+// `continue` or a `for i in range(3):` only there.
 std::string hint_of_line_before(lua_State* L, const ErrorReport& report) {
   const std::string_view message = report.message;
   const size_t near = message.find("near '");

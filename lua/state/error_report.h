@@ -16,7 +16,7 @@ namespace xrun {
 struct ErrorReport {
   std::string message;               // what, got, wanted; without the position
   std::string operation;             // the binding that failed: "Policy:logprob"; "" for Lua's own
-  std::string file;                  // the first file of the user's on the stack; "" if none
+  std::string file;                  // the innermost file on the stack; "" if none
   int line = 0;                      // 1-based; 0 if unknown
   std::string source_line;           // its text; "" if unknown
   int mark_begin = 0, mark_end = 0;  // bytes of source_line that the excerpt underlines
@@ -26,7 +26,7 @@ struct ErrorReport {
   std::string traceback;             // Lua's own, for --debug and log files
   int signal_number = 0;             // not 0: this is an interruption, not a failure
   bool usage = false;                // bad configuration: exit status 2
-  bool data = false;                 // a fault of the data, whose own file and line come first
+  bool data = false;                 // a fault of the data; its message names their file and line
   bool outside = false;              // an OutsideError: no line of the recipe, no operands
   std::string missing_field;         // of a MissingField error, the field's name
 
@@ -91,11 +91,11 @@ void open_error_class(lua_State* L);
 // The message handler of every lua_pcall: leaves an Error on the stack in place of any value.
 int message_handler(lua_State* L);
 
-// The fix for an error of Lua or LibTorch whose message has none, or "".
+// Returns the fix for a message of Lua or LibTorch that has none, or "".
 std::string hint_for(std::string_view message);
 
-// The fix that the erring line shows for an error whose message has none, or "": a dot in place of
-// a colon, a habit from another language. `text` is the whole of its file.
+// Returns the fix that the failed line suggests, or "": a dot in place of a colon, a habit from
+// another language. `text` is the whole file.
 std::string line_hint(const ErrorReport& report, std::string_view text);
 
 // One short phrase for the value at index i: "f32[2,3] cpu", "nil", "\"text\"", "table of 3".

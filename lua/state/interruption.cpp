@@ -28,7 +28,7 @@ std::atomic<lua_State*> interruptible{nullptr};
 // The line at which the last signal first stopped Lua code, and the time of that signal. The error
 // is raised again in each caller that C++ separates from the line, such as the loop around an
 // objective, and after each pcall. It is located once: the time for that grows with the depth of
-// the stack, and a recursion through pcall has ten thousands of them.
+// the stack, and a recursion through pcall has tens of thousands of them.
 struct InterruptedLine {
   std::string text;
   SteadyClock::rep since = 0;
@@ -151,7 +151,7 @@ void interrupt_hook(lua_State* L, lua_Debug*) {
 }
 
 void arm_hook(lua_State* L, int count) {
-  // Counts alone: a call hook would also fire on the message handler of the error it raised.
+  // Counts only: a call hook would also fire on the message handler of the error it raised.
   lua_sethook(L, interrupt_hook, LUA_MASKCOUNT, count);
 }
 

@@ -30,14 +30,14 @@ struct DeadlineState;
 // interrupted, and code compiled by --jit runs on. Signals still interrupt. Deadlines nest.
 class LuaDeadline {
  public:
-  // kWall: all time counts. kOwn: only that of Lua code and of short calls of the engine, without
-  // functions that have returned to it (OwnCall), so that reading and mapping data does not use it
-  // up.
+  // kWall: all time counts. kOwn: Lua code and short calls of the engine count, but only 10 ms of a
+  // long call; the time of a function that the engine calls is forgotten once it returns (OwnCall),
+  // so that mapping rows does not use up the deadline.
   enum class Clock { kWall, kOwn };
-  // Called with the line that runs: "dpo.lua:31"; "" if it is of no file.
+  // Called with the line that runs: "dpo.lua:31"; "" if it is in no file.
   using Tell = std::function<void(const std::string& line)>;
 
-  // With `tell` nothing is stopped: it is called once, and the code runs on.
+  // With `tell` nothing is stopped: `tell` is called once, and the code runs on.
   LuaDeadline(lua_State* L, double seconds, Clock clock = Clock::kWall, Tell tell = nullptr);
   ~LuaDeadline();
   LuaDeadline(const LuaDeadline&) = delete;
@@ -50,15 +50,16 @@ class LuaDeadline {
   int mask_, count_;
 };
 
-// Lets ask_running_line() find the line of Lua code that runs without calling the engine. The
-// interruptible state's next instruction on the main thread calls `tell` with it: "dpo.lua:31".
+// Lets ask_running_line() find the running line of Lua code, even if the code does not call the
+// engine: the interruptible state's next instruction on the main thread calls `tell` with
+// "dpo.lua:31".
 using TellLine = void (*)(const char* line);
 void install_line_question(TellLine tell);
 // Any thread may ask. Nothing happens while a profile or an interruption uses the state's hook.
 void ask_running_line();
 
-// Around a call of a recipe's function by the engine: once it has returned, its time is not counted
-// as own any more, however many rows it is called for.
+// The scope of a call of a recipe's function by the engine. When it ends, the time of the call no
+// longer counts as the recipe's own, however many rows the function is called for.
 class OwnCall {
  public:
   explicit OwnCall(lua_State* L);

@@ -18,7 +18,7 @@
 namespace xrun {
 namespace {
 
-// One profile at a time; bindings test ProfiledCall::on alone while there is none.
+// One profile at a time; while there is none, bindings only test ProfiledCall::on.
 LineProfile* active = nullptr;
 thread_local bool profiled_thread = false;  // worker threads have their own states
 
@@ -46,7 +46,7 @@ LineProfile::~LineProfile() {
 
 double LineProfile::elapsed_s() const { return seconds_since(began_); }
 
-// The innermost line of the user's that led to this call; null if there is none.
+// The innermost line in a file that led to this call; null if there is none.
 const LineProfile::CalledLine* LineProfile::caller(lua_State* L) {
   // Level 0 is the binding itself.
   lua_Debug frame{};

@@ -46,7 +46,7 @@ class LineProfile {
   // "kept_bytes"}]}: profile.json of a run.
   Json to_json() const;
 
-  // For enter_binding: whether a call from L is counted, which then must be left.
+  // For enter_binding: returns true if a call from L is counted; leave() must then follow.
   static bool enter(lua_State* L);
   static void leave();
 
@@ -82,7 +82,7 @@ class ProfiledCall {
 
  private:
   friend class LineProfile;
-  // Worker states find another state's profile and pass by.
+  // True in worker states too; enter() does not count their calls.
   static inline std::atomic<bool> on = false;
   const bool counted_;
 };

@@ -30,8 +30,8 @@ struct JsonReader {
       case LUA_TNUMBER: return number(lua_tonumber(L, i));
       case LUA_TTABLE: return table(i, depth);
       case LUA_TLIGHTUSERDATA:
-        // A null of a row comes back as it went out.
-        if (lua_touserdata(L, i) == nullptr) return {};  // push_row's null
+        // A null of a row comes back as push_row wrote it.
+        if (lua_touserdata(L, i) == nullptr) return {};
         [[fallthrough]];
       default:
         fail(fmt::format("got {}, wanted text, a number, true, false or a table of them",
@@ -130,7 +130,7 @@ void push_json(lua_State* L, const Json& value, NullInList null) {
     case Json::Kind::kBool: return lua_pushboolean(L, value.as_bool());
     case Json::Kind::kInt: return lua_pushnumber(L, static_cast<double>(value.as_int()));
     case Json::Kind::kDouble:
-    // Rounded: Lua has doubles alone.
+    // Rounded: Lua has only doubles.
     case Json::Kind::kBigInt: return lua_pushnumber(L, value.as_double());
     case Json::Kind::kString: return push(L, std::string_view(value.as_string()));
     case Json::Kind::kArray: {

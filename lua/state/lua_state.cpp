@@ -1,6 +1,6 @@
 // Invariant: no C++ exception leaves a binding and no Lua error unwinds through C++ code that
-// catches it. enter_binding is the only entrance, protected_call the only exit. Lua errors are
-// foreign exceptions here, so nothing catches (...).
+// catches it. Lua enters C++ only by enter_binding, C++ enters Lua only by protected_call. Lua
+// errors are foreign exceptions here, so nothing in this file catches (...).
 
 #include "lua/state/lua_state.h"
 

@@ -39,8 +39,8 @@ class LuaState {
   // The owner of a state or of any of its coroutines.
   static LuaState& of(lua_State* L);
 
-  // One T that belongs to this state, made at first use, destroyed after the state was closed (so
-  // finalisers may still use it). T is default-constructible.
+  // Returns the one T of this state: made by its default constructor at first use, destroyed after
+  // the state was closed, so that finalisers may still use it.
   template <class T>
   T& service() {
     const size_t id = service_id<T>();
@@ -60,11 +60,11 @@ class LuaState {
   // Pushes the module table that `require "xrun"` returns.
   void push_module(lua_State* L) const;
 
-  // While set and false, a pending interruption waits: the body of a step ends first.
+  // If this is set and returns false, a pending interruption waits: the body of a step ends first.
   std::function<bool()> may_interrupt;
 
-  // While set, decides if an interruption suspends the coroutine L, which can then be resumed;
-  // `suspending` is called first and clears the request.
+  // If set, decides whether an interruption suspends the coroutine L, which can then be resumed.
+  // `suspending` is called before it is suspended and clears the request.
   std::function<Suspension(lua_State* L, int signal_number)> may_suspend;
   std::function<void(lua_State* L, int signal_number)> suspending;
 

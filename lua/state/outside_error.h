@@ -1,5 +1,5 @@
 #pragma once
-// Failures that no line of the recipe has caused.
+// Failures that no line of the recipe caused.
 
 #include <string>
 

@@ -194,7 +194,7 @@ std::vector<std::string> values_on_line(lua_State* L, int level, std::string_vie
   }
   const int last_shown = lua_gettop(L);
   for (int i = 1; i <= arguments && i < first_shown; ++i) {
-    // Objects of ours alone: numbers and texts are on the line.
+    // Only objects of ours: numbers and strings are on the line.
     if (class_of(L, i) == nullptr) continue;
     bool named = false;
     // An operand that a name on the line already shows is not repeated.
@@ -206,7 +206,7 @@ std::vector<std::string> values_on_line(lua_State* L, int level, std::string_vie
 
 namespace {
 
-// A text as one line of at most about 40 bytes: answers of a model have newlines and worse.
+// A string as one line of at most about 40 bytes: answers of a model have newlines and worse.
 std::string short_line(std::string_view text) {
   if (text.size() <= 40) return shown_text(text, Blanks::kBreaksMarked);
   size_t end = 37;

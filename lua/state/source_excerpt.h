@@ -15,7 +15,7 @@ void mark_source(ErrorReport& report);
 // The name of an operation in messages: "Tensor:matmul", "`+`", "" for reads of names.
 std::string display_name(std::string_view operation);
 
-// Returns the line in [first, last] of a text (last 0: to the end) that returns a call of the
+// Returns the line in [first, last] of a source (last 0: to the end) that returns a call of the
 // operation, if there is exactly one: a call in tail position leaves no frame to ask.
 std::optional<int> tail_call_line(std::string_view text, int first, int last,
                                   std::string_view operation);

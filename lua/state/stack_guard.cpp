@@ -56,7 +56,7 @@ void push_guarded(lua_State* L, const std::string& name, lua_CFunction function)
                 function);
 }
 
-// As the library's, which finds tostring by an upvalue.
+// Replaces the library's print, which finds tostring by an upvalue and so cannot be wrapped.
 int print_values(lua_State* L) {
   const int count = lua_gettop(L);
   for (int i = 1; i <= count; ++i) {

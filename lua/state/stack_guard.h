@@ -1,8 +1,8 @@
 #pragma once
 // Recursion through C ends as an error of Lua, not as a segmentation fault.
 //
-// LuaJIT bounds its own stack, but a coroutine, a string.gsub with a function, a comparator of
-// table.sort or a binding that calls back takes a piece of the C stack at each level and checks
+// LuaJIT bounds its own stack. But a coroutine, a string.gsub with a function, a comparator of
+// table.sort and a binding that calls back take a piece of the C stack at each level and check
 // nothing. So every call from Lua into C that may call Lua again first checks how much C stack is
 // left.
 

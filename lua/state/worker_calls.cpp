@@ -1,5 +1,5 @@
-// If a function reaches for what a worker lacks, all calls are made in the recipe's state: it gives
-// the same results on either side.
+// If a function reaches for what a worker lacks, all calls are made again in the recipe's state.
+// Other functions give the same results on either side.
 
 #include "lua/state/worker_calls.h"
 
@@ -31,7 +31,7 @@ namespace xrun {
 struct CallWorkers {
   std::vector<std::unique_ptr<LuaState>> states;
   std::set<std::string> refused;  // code of functions that reached for what a worker lacks
-  bool busy = false;              // WorkerCalls have the states
+  bool busy = false;              // a WorkerCalls uses the states
 };
 
 namespace {
@@ -130,7 +130,7 @@ class CallQueue {
     }
   }
 
-  // Throws what a thread threw. After the threads have ended.
+  // Throws what a thread threw. Called after the threads have ended.
   bool refused() const {
     if (failure_) std::rethrow_exception(failure_);
     return refused_;
@@ -192,7 +192,7 @@ class WorkerCalls::Threads {
     }
   }
   ~Threads() {
-    // Also where finish() was not reached.
+    // Also if finish() was not reached.
     queue_.drop();
     join();
     pool_.busy = false;
@@ -204,7 +204,7 @@ class WorkerCalls::Threads {
 
   bool finish() {
     queue_.close();
-    // The calling thread alone may ask the recipe's state.
+    // Only the calling thread may ask the recipe's state.
     queue_.work(*pool_.states[0], loaded_[0], [this] { check_interrupt(state_); });
     join();
     if (!queue_.refused()) return true;

@@ -1,6 +1,6 @@
 #pragma once
-// Calls of a recipe's function on several threads: one that needs nothing of the recipe's state
-// runs in worker states, each with the modules of lua/xrun. Rewards are such functions.
+// Calls a recipe's function on several threads. A function that needs nothing of the recipe's
+// state, such as a reward, runs in worker states, each with the modules of lua/xrun.
 
 #include <cstdint>
 #include <functional>
@@ -31,7 +31,8 @@ bool call_on_workers(lua_State* L, const LuaRef& function, int64_t count, const 
 // known. Used by one thread.
 class WorkerCalls {
  public:
-  // Returns null if the function has an upvalue that no worker has, and while others exist.
+  // Returns null if the function has an upvalue that no worker has, and while another WorkerCalls
+  // exists.
   //   threads  at most, the caller's included; with 1 every call waits for finish()
   static std::unique_ptr<WorkerCalls> begin(lua_State* L, const LuaRef& function, WorkerCall call,
                                             int64_t threads);

@@ -13,7 +13,7 @@ sums() {
 for recipe in grpo dr_grpo dapo gspo cispo rloo reinforce ppo; do
   wants 0 'would train' sums check $recipe
   tr -s ' \n' ' ' <out.txt >text.txt
-  for line in 'policy:sample gave random tokens, since no weights are loaded; rewards are of those' \
+  for line in 'policy:sample gave random tokens, since no weights are loaded; rewards score those' \
     'the reward gave every random answer the same value' 'equals finite differences'; do
     [[ $recipe != dapo || $line != 'the reward gave'* ]] || continue
     [[ $recipe != cispo || $line != equals* ]] || line='the recipe detaches a term'

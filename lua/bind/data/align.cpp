@@ -1,4 +1,4 @@
-// Alignments of two tokenizers: of token lists, and of the rows of a data set with its teacher.
+// Aligns two tokenizers: token lists, and the rows of a data set with the tokens of a teacher.
 
 #include "lua/bind/data/align.h"
 
@@ -147,7 +147,7 @@ void report_sample(lua_State* L, const DataHandle& data, const AlignmentSample& 
   session_of(L).notices.add(line);
 }
 
-// For a teacher of the student's vocabulary that reads less than the longest row.
+// Warns of rows that a teacher of the student's vocabulary does not read to their end.
 void report_cut(lua_State* L, const DataHandle& data, const TokenizerOwner& teacher) {
   if (teacher.max_length == 0) return;
   int64_t rows = 0, lost = 0;
@@ -166,11 +166,11 @@ void report_cut(lua_State* L, const DataHandle& data, const TokenizerOwner& teac
 
 // ---- teachers
 
-// A teacher that has another vocabulary, with its template where rows are conversations.
+// A teacher, with its template if it reads conversations in another vocabulary.
 struct AlignTeacher {
   TokenizerOwner owner;
   std::shared_ptr<const Retokenizer> retokenizer;
-  std::shared_ptr<const ChatTemplate> chat_template;  // null for text and tokens
+  std::shared_ptr<const ChatTemplate> chat_template;  // else null
 };
 
 std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options& options,
@@ -183,13 +183,13 @@ std::shared_ptr<const ChatTemplate> teacher_template(lua_State* L, const Options
     return resolved.chat_template;
   } catch (const Error& error) {
     throw Error(
-        fmt::format("{} is to read conversations in its own template: {}; for align() "
+        fmt::format("{} reads conversations in its own template: {}; for align() "
                     "give it as align(teacher, {{ template = ... }})",
                     teacher.name, error.what()));
   }
 }
 
-// Teachers of rollouts, which every step aligns: byte tables and templates are made once.
+// Teachers of rollouts, made once because every step aligns with them: byte tables and templates.
 struct RolloutTeachers {
   using TeacherKey =
       std::tuple<std::shared_ptr<const Tokenizer>, std::shared_ptr<const Tokenizer>, std::string,
@@ -197,7 +197,7 @@ struct RolloutTeachers {
   std::map<TeacherKey, AlignTeacher> known;
 };
 
-// The teacher at index i, with options after it.
+// Reads the teacher at index i, with options after it.
 AlignTeacher read_teacher(lua_State* L, int i, const std::shared_ptr<const Tokenizer>& student,
                           bool chat) {
   const Options options(L, i + 1);

@@ -34,7 +34,7 @@ namespace xrun {
 namespace {
 
 constexpr int64_t kQuestions = 64;        // between two updates of the progress line
-constexpr size_t kShownChoice = 60;       // bytes of one in an error
+constexpr size_t kShownChoice = 60;       // bytes of a choice in an error
 constexpr const char* kPlainCharacters =  // in a name that becomes a folder
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 

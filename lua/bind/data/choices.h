@@ -12,8 +12,8 @@ namespace xrun {
 
 class Policy;
 
-// Throws Error that names the row, and the fix, of the first question of a set from xrun.choices
-// with a choice that has no tokens or exceeds the model's limit together with its prompt.
+// Checks the questions of a set from xrun.choices. Throws Error that names the row, and the fix,
+// for the first choice that has no tokens or exceeds the model's limit together with its prompt.
 void check_choices_fit(lua_State* L, const DataHandle& data);
 
 // Returns the file of a step: `run_dir`/choices/step_0000034.jsonl, or choices/NAME/... for
@@ -23,13 +23,13 @@ std::filesystem::path choices_file(const std::filesystem::path& run_dir, const s
 
 // Returns accuracy, accuracy_mean and accuracy_byte over the questions of a set that xrun.choices
 // opened; nothing for an empty set and in a dry run. A choice is encoded alone and scored after its
-// prompt as rendered; of equal scores the first counts. Throws Error that names the row of a
-// question longer than the model's limit, and one for a set without choices. Writes one line a
-// question to `file`, choices and `answer` counted from 0:
+// rendered prompt; of equal scores the first counts. Throws Error for a question longer than the
+// model's limit, naming its row, and for a set without choices. Writes one line per question to
+// `file`, with choices and `answer` counted from 0:
 //   {"row","prompt","answer","best":{"sum","mean","byte"},
 //    "choices":[{"text","tokens","sum","mean","byte"}, ...]}
-// `sum`, `mean` and `byte` of a choice are its log-prob in all, by token and by byte; `best` has
-// the index of the highest of each, which is right if it equals `answer`.
+// `sum`, `mean` and `byte` of a choice are its log-prob in all, per token and per byte. `best` has
+// the index of the highest of each; it is right if it equals `answer`.
 Metrics measure_choices(lua_State* L, Policy& policy, const DataHandle& data,
                         const std::filesystem::path& file);
 

@@ -98,7 +98,7 @@ void read_mixture(const Json& mixture, DataOptions& result) {
   }
 }
 
-// Arguments of the template for every row, below the row's own.
+// Reads the template's arguments for every row; a row's own arguments override them.
 Json read_template_kwargs(const Json& kwargs, RowKind kind) {
   if (!uses_template(kind)) {
     throw UsageError(
@@ -119,7 +119,7 @@ Json read_template_kwargs(const Json& kwargs, RowKind kind) {
   return kwargs;
 }
 
-// Compares the paths alone: an empty table from Lua may be a list or an object.
+// Compares only the paths: an empty table from Lua may be a list or an object.
 bool same_paths(const Json& a, const Json& b) {
   const auto same = [](const Json& x, const Json& y) {
     const Json* const p = x.is_object() ? x.find("path") : nullptr;
@@ -223,7 +223,7 @@ BatchSizes config_sizes(lua_State* L) {
   sizes.max_tokens = config_whole(L, "batch.max_tokens");
   const Json* batch = recipe_context(L).config.find("batch");
   sizes.fold = read_fold(batch == nullptr ? Json::object() : *batch);
-  // A pack that fits only folded is folded however little that saves.
+  // A pack that fits only when folded is folded, however little that saves.
   sizes.fold.max_tokens = sizes.max_tokens;
   return sizes;
 }

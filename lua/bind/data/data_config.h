@@ -1,5 +1,5 @@
 #pragma once
-// The configuration's data and batch settings, read for a data set and its steps.
+// Reads the configuration's data and batch settings for a data set and its steps.
 
 #include <lua.hpp>
 #include <vector>
@@ -12,22 +12,23 @@
 
 namespace xrun {
 
-// Returns the option, else the configuration's value, else the field's default; null if it has
+// Returns the option, else the configuration's value, else the field's default; null if there is
 // none.
 Json option_or_config(const Json& options, lua_State* L, const char* name);
 
-// The sources of a `data` list. Throws UsageError that names the element and what is wrong with it.
+// Reads the sources of a `data` list. Throws UsageError that names the element and what is wrong
+// with it.
 std::vector<DataSource> read_data_sources(const Json& data);
 
-// The `shuffle` setting: true, false, or { block, window }; null is true.
+// Reads the `shuffle` setting: true, false, or { block, window }; null is true.
 RowOrder read_order(const Json& shuffle);
 
-// The `mixture.stages` setting, whose fields are checked.
+// Reads the `mixture.stages` setting, whose fields are already checked.
 std::vector<MixtureStage> read_stages(const Json& stages);
 
 constexpr int64_t kUnlimitedLength = -1;  // no max_length on purpose; 0 is "not given"
 
-// Everything that `data` and options over the configuration's values say about a set.
+// Reads all settings of a set: `data`, and `options`, which override the configuration.
 DataOptions read_data_options(lua_State* L, RowKind kind, const Json& options, const Json& data);
 
 struct BatchSizes {
@@ -36,17 +37,17 @@ struct BatchSizes {
   FoldSettings fold = {};
 };
 
-// Reads fold, fold_min and fold_weight of a `batch` table, whose fields are checked.
+// Reads fold, fold_min and fold_weight of a `batch` table, whose fields are already checked.
 FoldSettings read_fold(const Json& batch);
 
-// The configuration's `batch`.
+// Reads the configuration's `batch`.
 BatchSizes config_sizes(lua_State* L);
 
 // Returns true if rows of this kind are cut into windows: text and token rows under batch.tokens.
 bool cuts_windows(RowKind kind, const BatchSizes& sizes);
 
-// The set in windows of max_length, tokens or max_tokens, whichever is least: in training and in
-// evaluation alike. Throws Error as DataSet::in_windows does.
+// Returns the set in windows of max_length, tokens or max_tokens, whichever is least. Training and
+// evaluation use the same windows. Throws Error as DataSet::in_windows does.
 DataSet windows_of(const DataHandle& data, const BatchSizes& sizes);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// filter, map and template: read from a recipe's options, and run on rows by worker states.
+// Reads filter, map and template from a recipe's options, and runs filter and map in worker states.
 
 #include "lua/bind/data/data_functions.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// filter, map and template functions of a recipe, for all sources or for single ones by number.
+// The filter, map and template functions of a recipe, for all sources or for single ones by number.
 
 #include <lua.hpp>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// One function for every source, and those of single sources, counted from 1.
+// The function for every source, and those for single sources by their number, from 1.
 struct SourceFunctions {
   std::shared_ptr<const WorkerFunction> all;
   std::map<int64_t, std::shared_ptr<const WorkerFunction>> of;
@@ -34,8 +34,8 @@ struct DataFunctions {
   // Sets transform and template of each source. Throws Error that names a number beyond the
   // sources.
   void apply_to(DataOptions& options) const;
-  // Returns the functions for other files (valid.data). Throws Error that names an option with a
-  // function for one source if `sources`, the number of sources of the set, is above 1.
+  // Returns the functions for other files (valid.data). With several `sources` of the set, throws
+  // Error that names an option whose functions are given by source.
   DataFunctions for_other_files(size_t sources) const;
 };
 
@@ -54,12 +54,12 @@ inline constexpr FunctionOption kFunctionOptions[] = {
 // index i. Throws Error that names option and source.
 DataFunctions read_data_functions(lua_State* L, int i);
 
-// The rest of the options as JSON.
+// Returns the other options at index i as JSON.
 Json plain_options(lua_State* L, int i);
 
-// filter(row) -> true or false, then map(row) -> row; either may be null. Rows are plain tables:
-// JSON's null is nil, inside lists the global `null`. Unchanged parts of a row keep the order of
-// their keys and the form of their numbers.
+// Runs filter(row) -> true or false, then map(row) -> row; either may be null. Rows are plain
+// tables: JSON's null is nil, inside lists the global `null`. Unchanged parts of a row keep the
+// order of their keys and the form of their numbers.
 std::shared_ptr<const RowTransformSource> make_row_functions(
     std::shared_ptr<const WorkerFunction> filter, std::shared_ptr<const WorkerFunction> map);
 

@@ -18,15 +18,15 @@ class ExtraColumns;
 
 struct DataHandle {
   DataSet set;
-  std::shared_ptr<Policy> policy;                       // supplies tokenizer and vocabulary
-  std::string name;                                     // of its first source, for messages
+  std::shared_ptr<Policy> policy;  // supplies tokenizer and vocabulary
+  std::string name;                // its source, or the first and how many more
   std::shared_ptr<const ExtraColumns> extra = nullptr;  // of the whole set
-  Json options = {};  // those it was opened with, for a set that split{ data } opens
+  Json options = {};  // of its opening, reused for a set that split{ data } opens
   DataFunctions functions = {};
   int64_t max_length = 0;  // tokens of one sequence: asked for, or the model's limit
   uint64_t seed = 0;
   RowOrder order = {};
-  // Aligns rows with the teacher of this set, also those that split{ data } opens; empty: none.
+  // Aligns rows with the teacher of this set, used for rows that split{ data } opens; empty: none.
   std::function<DataSet(const DataSet&)> align = {};
 
   BatchTokenizer tokenizer() const { return {policy->tokenizer(), policy->dir().string()}; }

@@ -58,7 +58,7 @@ int fold_group(lua_State* L) {
   } else {
     groups.push_back(read_group(L, 1, ignore_idx));
   }
-  // The batch of the interface that this copies; it refuses all but one group.
+  // The interface that this copies takes a batch of groups; collate_groups refuses all but one.
   const FoldedRollouts folded = collate_groups(groups, ignore_idx);
   lua_createtable(L, 0, 5);
   set_field(L, "input_ids", folded.input_ids);

@@ -1,11 +1,11 @@
 #pragma once
-// The writer of a chat template that is a Lua function.
+// The object `t` through which a Lua function writes a chat template.
 
 #include <lua.hpp>
 
 namespace xrun {
 
-// Pushes the object `t`, the first argument of a template function.
+// Pushes `t`, the first argument of a template function.
 void push_template_writer(lua_State* L);
 
 }  // namespace xrun

@@ -33,7 +33,7 @@ SessionInputs::Input identity_of(const Session& session, const DataHandle& data)
           std::move(identity)};
 }
 
-// Progress of an opened set: its files are hashed, then cached where they are not.
+// The progress of an opened set: its files are hashed, then cached if they are not yet.
 struct BuildLines {
   TaskProgress hashing;
   TaskProgress caching;

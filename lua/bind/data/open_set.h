@@ -11,8 +11,8 @@ namespace xrun {
 
 class Policy;
 
-// Opens rows of a kind for a policy's tokenizer, with progress. `data` is the value of cfg.data;
-// `options` replace the configuration's keys. The set joins the session's ledger and inputs.
+// Opens rows of a kind for a policy's tokenizer, and shows the progress. `data` is the value of
+// cfg.data; `options` override the configuration. The set joins the session's ledger and inputs.
 std::shared_ptr<DataHandle> open_set(lua_State* L, RowKind kind,
                                      const std::shared_ptr<Policy>& policy, const Json& data,
                                      const Json& options, const DataFunctions& functions);

@@ -42,7 +42,7 @@ bool is_same(const Json& a, const Json& b) {
 
 uint64_t mix(uint64_t a, uint64_t b) { return (std::rotl(a, 23) ^ b) * 0x9e3779b97f4a7c15u; }
 
-// The same for values that are the same.
+// Returns equal hashes for values that is_same accepts.
 uint64_t hash_of(const Json& value) {
   if (value.is_string()) return hash_u64(value.as_string());
   // + 0.0 makes 0.0 of -0.0, which equals it.

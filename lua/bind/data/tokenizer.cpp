@@ -1,4 +1,4 @@
-// xrun.tokenizer: text to ids and back, alone.
+// xrun.tokenizer: text to ids and back, without a model.
 
 #include "core/text/tokenizer/tokenizer.h"
 

@@ -24,8 +24,8 @@ void settle_pass(Run& run, BodyRollouts& body) {
   if (body.pass) return;
   RunDir& dir = run.dir();
   const Json* known = dir.record().find(kPass);
-  // An earlier body has decided for the whole run, so that pass_at_1 means one thing in it. A body
-  // that is repeated after a resume decides again.
+  // An earlier body has decided, so that pass_at_1 means the same in the whole run. A body that is
+  // repeated after a resume decides again.
   if (known != nullptr && known->at("step").as_int() < run.step()) {
     const Json& limit = known->at("limit");
     if (!limit.is_null()) body.pass = limit.as_double();

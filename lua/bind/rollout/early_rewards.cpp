@@ -20,7 +20,7 @@ struct PresentEarlyRewards {
 
 }  // namespace
 
-// The answers of a prompt as the tables of samples, which several calls share.
+// The answers to a prompt with their sample tables, shared by several calls.
 struct FinishedGroup {
   FinishedGroup(std::shared_ptr<Rollouts> group, const Ledger& ledger)
       : rollouts(std::move(group)), samples(*rollouts, ledger) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Rewards of answers that are finished, made while others are still sampled.
+// Rewards of finished answers, made while others are still sampled.
 
 #include <cstdint>
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace xrun {
 
-// Scores finished answers on worker states while others are still sampled. policy:sample adds them;
-// rollouts:score takes the rewards, equal to those it would compute itself.
+// Scores finished answers on worker states. policy:sample adds the answers; rollouts:score takes
+// the rewards, which equal those that it would compute itself.
 class EarlyRewards {
  public:
   // Both outlive it.

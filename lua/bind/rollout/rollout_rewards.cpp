@@ -38,7 +38,7 @@ std::string failure_text(const Rollouts& rollouts, int64_t i, const std::string&
                      shown_start(one.prompt_text), shown_start(one.text));
 }
 
-// Collects the rewards of a batch and applies the policy for failed ones.
+// Collects the rewards of a batch; on_error decides about failed ones.
 class Scoring {
  public:
   Scoring(lua_State* L, const std::shared_ptr<Batch>& batch)
@@ -143,8 +143,7 @@ std::vector<Reward> unit_rewards(lua_State* L, const Scoring& scoring,
 bool score_on_workers(lua_State* L, const Scoring& scoring, const Units& units,
                       const LuaRef& function, const RewardCall& call, UnitRewards& rewards) {
   EarlyRewards* const early = EarlyRewards::of(L);
-  // They were made while others were sampled. They are not used if their number differs or a worker
-  // cannot run the function.
+  // Early rewards are not used if their number differs or a worker cannot run the function.
   if (early != nullptr && early->take(rewards)) return true;
   return call_on_workers(L, function, std::ssize(units),
                          [&](lua_State* state, const LuaRef& loaded, int64_t unit) {

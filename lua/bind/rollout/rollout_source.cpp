@@ -17,7 +17,8 @@ namespace xrun {
 
 namespace {
 
-// A number of the sampling table at index i. A raw read: a table of the config refuses other keys.
+// Reads a number of the sampling table at index i. The read is raw: a table of the config refuses
+// other keys.
 template <typename Number>
 void read_number_member(lua_State* L, int i, const char* key, Number& value) {
   const StackGuard guard(L);

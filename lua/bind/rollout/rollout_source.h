@@ -17,18 +17,18 @@ namespace xrun {
 
 // The arguments of xrun.rollouts. Each loop over it begins at the first prompt.
 struct RolloutSource {
-  std::shared_ptr<DataHandle> prompts;  // its policy samples
-  GroupQueueOptions queue;              // `groups` is the loop's
+  std::shared_ptr<DataHandle> prompts;  // their policy samples
+  GroupQueueOptions queue;              // without `groups`, which the loop sets
   LuaRef sampling;                      // options of policy:sample, a copy of the recipe's table
   LuaRef reward;                        // a function of one sample, or of all samples of a group
-  bool by_group = false;                // true: of a group (score_groups)
+  bool by_group = false;                // `reward` scores whole groups (score_groups)
   RewardSettings scoring;               // of rollouts:score
   LuaRef filter;                        // a function, or none
   PlannedAnswers answers;
 };
 
-// Returns the answers that the recipe's loop over prompts will sample, from the table `sampling` in
-// its configuration; nothing if there is none.
+// Returns the answers that a loop over prompts will sample, from `sampling` in the recipe's
+// configuration; nothing without it.
 std::optional<PlannedAnswers> configured_answers(lua_State* L);
 
 }  // namespace xrun

@@ -71,7 +71,7 @@ int sample_policy(Policy& policy, lua_State* L) {
   const std::shared_ptr<Model> model = decoding_model(L, policy);
   if (model == nullptr) {
     session.notices.add(
-        "policy:sample gave random tokens, since no weights are loaded; rewards are of those");
+        "policy:sample gave random tokens, since no weights are loaded; rewards score those");
   }
   options.text.generate.counted = [L](const SamplerCounters& counters) {
     BodyRollouts* body = body_rollouts(L);
@@ -166,7 +166,7 @@ DocEntry method_doc(const char* name, std::vector<LuaParameter> parameters, cons
           .doc = std::move(doc)};
 }
 
-// Methods of batches that were sampled alone: a column of another batch may have these names.
+// Methods of sampled batches only: a column of another batch may have these names.
 const std::vector<RolloutMethod>& rollout_methods() {
   static const LuaParameter scoring{"options?", "table", reward_options()};
   static const std::vector<RolloutMethod> methods = {

@@ -26,7 +26,7 @@ std::string missing_field_text(lua_State* L, const std::string& name,
   const MissingColumn missing = ledger != nullptr ? missing_column(*ledger, name) : MissingColumn();
   if (!missing.why.empty()) return fmt::format(": {}; {}", missing.why, missing.fix);
   if (const std::string near = did_you_mean(name, known); !near.empty()) return near;
-  return ", which is neither one of a sample nor a column that `keep` of the data names";
+  return ", which is neither a field of samples nor a column that `keep` of the data names";
 }
 
 int missing_sample_field(lua_State* L) {

@@ -12,8 +12,9 @@
 
 namespace xrun {
 
-// Makes reading a field that the sample on top of the stack lacks an error that names it and says
-// why, by the ledger of the recipe's data, which the state must not outlive.
+// Guards the sample on top of the stack: reading a field that it lacks raises an error that names
+// the field and says, from the ledger of the recipe's data, why it is missing. The ledger must
+// outlive the state.
 void guard_sample_fields(lua_State* L, const Ledger& ledger);
 
 // The values per sequence of a batch, read once for many tables.

@@ -1,6 +1,6 @@
 #pragma once
-// Answers of a model to the prompts of a data set: sampled, written to the run, shown beside the
-// earliest ones.
+// Samples answers of a model to the prompts of a data set, writes them to the run, and shows them
+// beside the run's earliest ones.
 
 #include <filesystem>
 #include <lua.hpp>
@@ -29,34 +29,35 @@ struct Sample {
   std::string finish;  // "stop", "stop_string" or "length"; as Rollout::finish
   Json extra;          // the row's extra columns, an object
   std::vector<int32_t> prompt_ids, ids;
-  Json turns = Json::array();     // turn_json of each, with an environment
-  double environment_reward = 0;  // the sum of what the environment gave
+  Json turns = Json::array();     // turn_json of each turn in an environment
+  double environment_reward = 0;  // the sum over the turns
   std::string question = {};      // headline on the console; "": the end of the prompt
 };
 
-// Reads what policy:sample and run:sample share of the options, the fields of the config's
-// `sampling`. Sampling then stops where the recipe may be interrupted.
+// Reads the options that policy:sample and run:sample share, the fields of the config's `sampling`.
+// Sampling then polls for interruptions (check_stop).
 //   temperature, seed  where the options have none
 TextOptions read_sampling_options(lua_State* L, const Options& given, double temperature,
                                   uint64_t seed);
 
-// Answers every prompt of the set, in its order, one sample each. The row keys the random numbers,
-// so an answer depends on its row and the seed only. Stop ids are the model's. Ranks (null: one
-// process) share the prompts, and each gets all answers.
+// Answers every prompt of the set once, in order. The row keys the random numbers, so an answer
+// depends on its row and the seed only. Stop ids are the model's. Ranks (null: one process) share
+// the prompts, and each gets all answers.
 std::vector<Sample> answer_prompts(Model& model, const Tokenizer& tokenizer, const DataHandle& data,
                                    TextOptions options, Ranks* ranks);
 
-// Conversations of a policy about the first `count` prompts of a set.
+// The arguments of converse_with_environment: a policy converses about the first `count` prompts of
+// a set.
 struct SampledConversations {
   Policy& policy;
-  Model* model;  // computes; null: random turns, of a dry run
+  Model* model;  // computes the turns; null: random turns, of a dry run
   const DataHandle& data;
   int64_t count;
   const TextOptions& text;
 };
 
-// As answer_prompts, in conversations with the environment in the options at argument i. Those that
-// it aborts are left out under on_error = "mask".
+// Does the same in conversations with the environment in the options at argument i. Conversations
+// that it aborts are left out under on_error = "mask".
 std::vector<Sample> converse_with_environment(lua_State* L, int i, const SampledConversations& of);
 
 // Returns the first `count` prompts of the set with random answers, for a dry run.
@@ -68,8 +69,8 @@ std::vector<Sample> random_samples(const Tokenizer& tokenizer, const DataHandle&
 void find_questions(std::vector<Sample>& samples, size_t count, const DataHandle& data,
                     const Tokenizer& tokenizer);
 
-// Writes the samples to `dir`/step_0000034.jsonl, and returns the text that shows the first `count`
-// of them, each beside the answer of the earliest file there, if that is another step's.
+// Writes the samples to `dir`/step_0000034.jsonl. Returns the text that shows the first `count` of
+// them, each beside the answer in the earliest file of `dir` if that is another step's.
 std::string save_and_show(const std::filesystem::path& dir, int64_t step,
                           const std::vector<Sample>& samples, size_t count);
 

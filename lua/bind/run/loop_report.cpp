@@ -39,7 +39,7 @@ std::string count_units(const DataSet& set, int64_t count) {
 }
 
 // "300 pairs, 38 steps of 8 = 1 epoch, shuffled". Dynamic sampling draws more prompts than it
-// trains, nobody knows how many.
+// trains; the number is not known.
 std::string data_text(const StepSource& source, int64_t steps) {
   if (source.rollouts) {
     return fmt::format("{}, {} of {} with varied rewards{}",
@@ -54,8 +54,8 @@ std::string data_text(const StepSource& source, int64_t steps) {
                      order_text(source.plan.order));
 }
 
-// A warning if one step draws a row more than once: more than the set has, from a stream that is
-// longer than the set.
+// Returns a warning if one step draws a row more than once: the step is larger than the set, and
+// the loop makes more than one epoch.
 std::string repeated_text(const StepSource& source, int64_t steps) {
   const DataSet& set = source.data->set;
   const int64_t units = source.plan.most_units(steps);
@@ -71,8 +71,8 @@ int64_t count_elements(const std::vector<Parameter>& parameters) {
   return sum;
 }
 
-// "17 steps were logged after the last save; 1 is repeated, the lines of the other 16 are cut from
-// metrics.jsonl", or "".
+// "17 steps were logged after the last save; this resume repeats 1 of them and cuts the lines of
+// the other 16 from metrics.jsonl", or "".
 std::string unsaved_steps_text(int64_t logged, int64_t repeated) {
   if (logged == 0) return "";
   const bool one = logged == 1;

@@ -55,7 +55,8 @@ void write_rollouts_after_error(RunLoop& run, int64_t step) {
   write_rollouts(run.run().dir().path() / "rollouts", step, *rollouts);
 }
 
-// Before the body ends: a full disk then fails inside it, where the run's state can be saved.
+// Called before the body ends: a full disk then fails inside it, where the run's state can be
+// saved.
 void log_rollouts(RunLoop& run) {
   Session& session = run.session();
   std::shared_ptr<BodyRollouts>& rollouts = session.rollouts;
@@ -68,7 +69,7 @@ void log_rollouts(RunLoop& run) {
   const Metrics metrics = rollout_metrics(*rollouts);
   run.run().log(metrics);
   run.report().log_rollouts(metrics, *rollouts);
-  // The body trained answers of an earlier one, which are in its file.
+  // The body trained the answers of an earlier one, whose file has them.
   if (rollouts->all.empty()) return rollouts.reset();
   run.run().write_out("the record of rollouts", [&] {
     outside_recipe(

@@ -1,5 +1,5 @@
 #pragma once
-// The sampled answers of a loop: whether its prompts fit, and the record of a body that sampled.
+// Checks, metrics and records of the answers that a loop samples.
 
 #include <cstdint>
 #include <string>
@@ -10,11 +10,11 @@ class RunLoop;
 struct StepLoop;
 struct StepSource;
 
-// Throws Error, where it is known how the loop samples, for a prompt that leaves no room for an
-// answer and for an extra column with the name of a field of rollouts.
+// Throws Error for a prompt that leaves no room for an answer, and for an extra column named like a
+// field of rollouts. Checks nothing if it is not known how the loop samples.
 void check_prompts_fit(const StepLoop& loop, const StepSource& source);
 
-// The line on rollouts of the report before step 0; "" if it is not known how a loop over prompts
+// Returns the line on rollouts for the report before step 0; "" if it is not known how the loop
 // samples.
 std::string describe_rollouts(const StepSource& source);
 
@@ -22,8 +22,8 @@ std::string describe_rollouts(const StepSource& source);
 // nothing if it sampled none.
 void log_rollouts(RunLoop& run);
 
-// After an error: writes the answers that the body `step` sampled, if its update counts as that
-// step. Throws Error if that fails. By one rank without the others, which may be gone.
+// Writes, after an error, the answers that the body of `step` sampled, if its update counts as that
+// step. One rank calls it without the others, which may be gone. Throws Error if writing fails.
 void write_rollouts_after_error(RunLoop& run, int64_t step);
 
 }  // namespace xrun

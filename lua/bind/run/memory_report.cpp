@@ -76,9 +76,9 @@ bool counts_in_check(const FrozenModel& frozen) {
   return frozen.loaded() || frozen.options().cache == FrozenCache::kNone;
 }
 
-// The copy of the state that a body with several updates begins with (Run::begin_update). A run
-// makes none where there is no room, so no check counts it. That one optimizer makes several
-// updates in a body is not known before.
+// Adds the copy of the state that a body with several updates begins with (Run::begin_update). A
+// run makes none if there is no room, so the check does not count it. It is not known in advance
+// whether a single optimizer makes several updates in a body.
 void add_copy(const RunModels& models, const std::vector<PlannedModel>& planned,
               std::vector<MemoryKind>& kinds) {
   if (models.optimizers.size() < 2) return;
@@ -114,7 +114,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
       models, sizes, report.device_,
       [&](Reference& reference) { return !needs_no_twin(reference, loop); }, counts_in_plan);
   report.planned_ = memory_plan(planned);
-  // In the host's memory.
+  // On a GPU the copy is in the host's memory.
   if (report.device_.is_cpu()) add_copy(models, planned, report.planned_);
   const std::vector<MemoryKind> shared = memory_plan(planned_models(
       models, sizes, report.device_, [](Reference&) { return false; },
@@ -122,7 +122,7 @@ MemoryReport MemoryReport::plan(const RunModels& models, const StepLoop& loop) {
   // Ranks must agree on this part, so models that some ranks may not load are left out.
   report.shared_ = to_object(shared, total_bytes(shared));
   for (const auto& policy : models.policies) {
-    // In a dry run it is not.
+    // A dry run loads no weights.
     if (policy->loaded()) report.weights_ += policy->model().held_bytes();
   }
   report.program_ = std::max<int64_t>(resident_bytes() - device_memory(c10::kCPU).held, 0);

@@ -63,7 +63,8 @@ std::optional<AdapterOptions> adapter_of(Policy& policy) {
   return AdapterOptions{.rank = 1};  // the folder is not read yet: at least this
 }
 
-// The answers to the prompts of a step, and to held-out prompts, whichever takes more.
+// Adds the sampling of answers to the prompts of a step or to held-out prompts, whichever takes
+// more.
 void add_sampling(const Policy& policy, const StepSizes& sizes, MemoryShape& shape) {
   const c10::Device device = policy.options().device;
   // Weights in ranges on a GPU are decoded from a copy on the host.
@@ -177,8 +178,8 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
       if (reference->policy() == policy && counts(*reference)) ++shape.references;
     }
     for (const auto& frozen : models.frozen) {
-      // On a GPU the chunks are compared in the host's memory.
-      // Once, beside the policy that learns from it; its own weights are planned below.
+      // A teacher counts here once, beside the policy that learns from it; its own weights are
+      // planned below. On a GPU the chunks are compared in the host's memory.
       if (!shape.trains || !device.is_cpu() || !counts_frozen(*frozen)) continue;
       if (keeps_gradients(models, *frozen)) add_teacher(*frozen, shape);
       shape.teacher_support = models.kd_support;

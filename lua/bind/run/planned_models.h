@@ -23,19 +23,21 @@ struct StepSizes;
 
 // The models of a run.
 struct RunModels {
-  std::vector<std::shared_ptr<Policy>> policies;  // each once; first those it saves
+  std::vector<std::shared_ptr<Policy>> policies;  // each once, those it saves first
   std::vector<std::shared_ptr<AdamW>> optimizers;
   std::vector<std::shared_ptr<Reference>> references = {};
   std::vector<std::shared_ptr<FrozenModel>> frozen = {};
-  // The configuration's settings of xrun.kd; its loss is "" where they name none.
+  // The loss of the configuration's settings of xrun.kd; "" if they name none; nullopt without
+  // them.
   std::optional<std::string> kd_loss = {};
-  bool kd_support = false;  // it keeps gradients of the logits at a few columns alone
+  bool kd_support = false;  // that loss keeps gradients of the logits at a few columns only
 };
 
 // Returns the models with all that the recipe has opened, saved by the run or not.
 RunModels with_session_models(RunModels models, const SessionModels& session);
 
-// The device of the first; the CPU without one. All models of a run are on one device.
+// Returns the device of the first policy, or the CPU without one. All models of a run share a
+// device.
 c10::Device device_of(const std::vector<std::shared_ptr<Policy>>& policies);
 
 // Returns true if a reference's twin counts.
@@ -49,7 +51,7 @@ std::vector<PlannedModel> planned_models(const RunModels& models, const StepSize
                                          c10::Device device, const CountsTwin& counts,
                                          const CountsFrozen& counts_frozen);
 
-// The same of a loop, with the twin of every reference and every frozen model.
+// The same for a loop; the twin of every reference and every frozen model count.
 std::vector<PlannedModel> planned_models(const RunModels& models, const StepLoop& loop,
                                          c10::Device device);
 

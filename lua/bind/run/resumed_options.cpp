@@ -1,4 +1,4 @@
-// The settings of a run come first and the given ones after them, so that a new --set wins.
+// The run's --set come first and the given ones after them, so that a given one wins.
 
 #include "lua/bind/run/resumed_options.h"
 

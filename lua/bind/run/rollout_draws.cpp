@@ -1,7 +1,6 @@
 // A source samples through policy:sample, rollouts:score and rollouts:filter, called as the recipe
 // would call them, so all of their options work here; the reward runs early where it can
-// (EarlyRewards). The queue decides which groups make the
-// batch.
+// (EarlyRewards). The queue decides which groups make the batch.
 
 #include "lua/bind/run/rollout_draws.h"
 
@@ -32,14 +31,15 @@ namespace {
 // The stream of math.random in rewards; those of evaluations count up from 2.
 constexpr int64_t kRewardStream = int64_t{1} << 32;
 
-// Draws are named by (phase, index of the prompt in the loop's stream) in place of the step, far
-// from the numbers of steps, so that policy:sample in the same body draws other answers.
+// Returns the number that replaces the step in the seed of a draw: (phase, index of the prompt in
+// the loop's stream), far from the numbers of steps, so that policy:sample in the same body draws
+// other answers.
 int64_t draw_step(const StepLoop& loop, int64_t first) {
   return (int64_t{1} << 56) + (loop.phase << 40) + first;
 }
 
-// The unit ids of prompts of the loop's stream, which goes round the set without end. Steps of the
-// loop's own size: stages of a mixture begin at steps.
+// Returns the unit ids of prompts from the loop's stream, which goes round the set without end.
+// They are read in steps of the loop's own size, since stages of a mixture begin at steps.
 std::vector<int64_t> stream_units(const StepSource& source, int64_t first, int64_t count) {
   StepPlan plan = source.plan;
   plan.epochs = 0;
@@ -56,8 +56,8 @@ std::vector<int64_t> stream_units(const StepSource& source, int64_t first, int64
   return units;
 }
 
-// Calls policy:sample, rollouts:score or score_groups, and filter; returns what they made of each
-// prompt.
+// Calls policy:sample, rollouts:score or score_groups, and filter. Returns the rollouts as sampled,
+// and by prompt those that the filter left.
 class PromptSampling {
  public:
   PromptSampling(lua_State* L, const StepLoop& loop, const StepSource& source, int64_t step)
@@ -137,7 +137,7 @@ std::shared_ptr<Rollouts> batch_of(const std::vector<RolloutList>& groups, const
   RolloutList list;
   for (const RolloutList& group : groups) {
     for (const auto& one : group) {
-      // A restored group has the experts, not the model that takes them.
+      // A group from a checkpoint has the experts, but not the model that they belong to.
       if (one->routes) one->routed_by = policy.find_model();
       list.push_back(one);
       group_of.push_back(std::ssize(rows));
@@ -158,8 +158,8 @@ std::shared_ptr<Rollouts> batch_of(const std::vector<RolloutList>& groups, const
   return batch;
 }
 
-// Records what a call of the queue gave, the samples of a group together: a masked one is left out
-// of its group's batch, not of its record.
+// Records the groups that one call of the queue took, with the samples of a group together: a
+// masked sample is left out of the batch, but not of the record.
 void record_groups(const TakenGroups& taken, int64_t waiting, const DataSet& set,
                    BodyRollouts& body) {
   const auto before = std::ssize(body.all);
@@ -167,7 +167,7 @@ void record_groups(const TakenGroups& taken, int64_t waiting, const DataSet& set
     body.all.insert(body.all.end(), group.begin(), group.end());
   }
   body.all.insert(body.all.end(), taken.left_out.begin(), taken.left_out.end());
-  // A checkpoint keeps the groups that wait without it.
+  // Checkpoints keep waiting groups without locations.
   for (auto one = body.all.begin() + before; one != body.all.end(); ++one) {
     (*one)->location = set.location((*one)->row);
   }

@@ -15,14 +15,15 @@ class RunLoop;
 struct StepLoop;
 struct StepSource;
 
-// Samples the batch of the open body and records it there. Rewards draw from a seeded math.random.
+// Samples the batch of the open body and records it in that body. Rewards draw from a seeded
+// math.random.
 std::shared_ptr<Batch> draw_rollouts(lua_State* L, RunLoop& run, const StepLoop& loop,
                                      StepSource& source, int64_t step);
 
-// Returns the present state of a loop's queues, one for each of its sources, as a function that a
-// checkpoint calls later.
+// Copies the loop's queues, one for each of its sources. A checkpoint calls the returned function
+// later to get their state.
 std::function<Json()> queue_snapshot(const StepLoop& loop);
-// The inverse; null: as when the loop began.
+// Restores the queues from such states; null: as when the loop began.
 void restore_queues(StepLoop& loop, const Json& states);
 
 }  // namespace xrun

@@ -38,7 +38,7 @@ RunSettings read_settings(lua_State* L) {
   return settings;
 }
 
-// The run of a bundle compares itself with the steps that its lock has.
+// Lets the run of a bundle compare itself with the first steps in the lock.
 void compare_first_steps(lua_State* L, RunLoop& loop) {
   const RecipeContext& context = recipe_context(L);
   const auto& bundle = context.options.bundle;
@@ -105,7 +105,8 @@ int make_run(lua_State* L) {
     for (const auto& policy : models.policies) policy->model();
   }
   if (!session.data.date.empty()) dir.record().set("date", session.data.date);
-  // The report finds the tokenizer there while nothing is exported, or `model` is a name.
+  // For the report, which takes the tokenizer from there if nothing is exported or `model` is a
+  // name.
   if (!models.policies.empty()) {
     dir.record().set("model_folder",
                      std::filesystem::absolute(models.policies.front()->dir()).string());
@@ -122,13 +123,13 @@ int make_run(lua_State* L) {
   tie_state(L, *loop);
   session.run = loop;
   session.open_run = &loop->run();
-  // Rollouts of an earlier run of this recipe are not this one's to record.
+  // This run must not record the rollouts of an earlier run of the recipe.
   session.rollouts = session.last_rollouts = nullptr;
   if (settings.saves) compare_first_steps(L, *loop);
   for (const SessionInputs::Input& input : session.data.inputs) check_input(loop->run(), input);
   LuaState::of(L).may_interrupt = [run = &loop->run()] {
-    // Lua code is not work that ranks agree on: one that stopped in a body would leave the others
-    // waiting. They stop together, in shared work or at the end of the body.
+    // Lua code is not work that ranks agree on: a rank that stopped in a body would leave the
+    // others waiting. They stop together, in shared work or at the end of the body.
     if (run->settings().ranks != nullptr && run->in_body()) return false;
     return run->may_interrupt_now();
   };

@@ -1,5 +1,5 @@
-// run:evaluate and run:choices. A resume repeats those outside loops with the weights
-// of a later step, so their first results are saved with the run and returned instead.
+// run:evaluate and run:choices. A resume repeats calls outside loops with the weights of a later
+// step, so their first results are saved with the run and returned instead.
 
 #include <algorithm>
 #include <exception>
@@ -93,8 +93,9 @@ void say_unmeasured(RunLoop& run, const DataHandle& data, const std::string& pre
   const int64_t rows = data.set.size();
   if (rows == 0) return;
   run.session().console->print_escaped(fmt::format(
-      "{}: nothing was measured, no metrics: no trained token of its {} ({}{}) has a weight "
-      "above 0; prompts without answers, labels of -100 and rows of weight 0 are not trained",
+      "{}: nothing was measured, so there are no metrics: no trained token of its {} ({}{}) has a "
+      "weight above 0; prompts without answers, labels of -100 and rows of weight 0 are not "
+      "trained",
       prefix.substr(0, prefix.size() - 1), counted(rows, "row"),
       data.set.location(data.set.unit(0)), rows == 1 ? "" : ", ..."));
 }

@@ -1,7 +1,8 @@
 // Folding of a run, in run.json: {"fold": {"mode", "min_run", "min_ratio", "ratio", "deviation"}}.
-// A resume keeps mode, min_run and min_ratio, since they decide which tokens share a micro-batch.
-// ratio and deviation are of the first step that this process trained: of rows before the loop, of
-// rollouts, which are sampled in its bodies, at the first update.
+// A resume keeps min_ratio; mode and min_run are settings, which it compares. All three decide
+// which tokens share a micro-batch. ratio and deviation are of the first step that this process
+// trained. Rows are measured before the loop; rollouts, which are sampled in its bodies, at the
+// first update.
 
 #include <algorithm>
 
@@ -62,7 +63,7 @@ struct StepFold {
   }
 };
 
-// Micro-batches that would share a held prefix and do not, as a notice.
+// Returns a notice of micro-batches that would share a held prefix but cannot.
 std::string unheld_text(const HeldPrefix& prefix, const std::string& obstacle) {
   return fmt::format(
       "{} begin with the same {}, which are computed in each of them: {}",
@@ -110,7 +111,7 @@ void record(RunDir& dir, const FoldSettings& fold, const StepFold& step) {
   record.set("ratio", step.ratio());
   record.set("deviation", step.deviation);
   dir.record().set(kFold, std::move(record));
-  // Not only at the end: a resume whose steps are all done measures it no more.
+  // Written at once: a resume whose steps are all done does not measure it again.
   dir.write_record();
 }
 
@@ -185,7 +186,7 @@ std::string check_folding(RunLoop& run, const StepLoop& loop) {
 
 namespace {
 
-// The folding of an update's terms, of those that `chosen` accepts.
+// Returns the folding of those of an update's terms that `chosen` accepts.
 template <typename Chosen>
 StepFold update_fold(const std::vector<StepTerm>& terms, Model& model, const Chosen& chosen) {
   StepFold step;
@@ -200,7 +201,7 @@ void report_first_rollouts(RunLoop& run, const StepLoop& loop, const StepFold& s
   if (!step.notice.empty()) run.report().say(step.notice);
   if (step.computed == step.logical) return;
   RunDir& dir = run.run().dir();
-  // A resume keeps what the run began with.
+  // A resume keeps the values that the run began with.
   if (dir.record().at(kFold).find("ratio") == nullptr) record(dir, loop.fold, step);
   run.report().say(
       fmt::format("step {}: folds {} in the first update", run.run().step(), step.text()));

@@ -48,8 +48,8 @@ bool has_queues(const StepLoop& loop) {
                      [](const StepSource& source) { return source.queue != nullptr; });
 }
 
-// Digests of the weights that this process has read. Without policies that the run does not save:
-// which of them are still alive depends on Lua's garbage collector.
+// Digests of the weights that this process has read. Policies that the run does not save are left
+// out: which of them are still alive depends on Lua's garbage collector.
 Json weight_digests(const RunModels& models, const SessionModels& opened) {
   Json out = Json::object();
   int64_t number = 0;
@@ -89,7 +89,7 @@ RunModels RunLoop::models() const {
 
 c10::Device RunLoop::device() const { return device_of(models_.policies); }
 
-// Step + 1, because 0 seeds the recipe before its first loop (recipe.cpp).
+// Position step + 1, since position 0 seeds the recipe before its first loop (recipe.cpp).
 void RunLoop::seed_random(lua_State* L, int64_t stream) const {
   seed_recipe(LuaState::of(L), seed_, run_->step() + 1, stream);
 }
@@ -162,7 +162,7 @@ void RunLoop::begin(StepLoop& loop, const Json& state) {
   report_.open(loop, memory_, saves ? run_->dir().path().string() : "", folds);
   outside_recipe([&] { run_->begin_phase(plan, state); });
   loop.first_step = run_->step() - run_->phase_step();
-  // After begin_phase, which has read what waited in the checkpoint.
+  // After begin_phase, which reads the waiting groups from the checkpoint.
   restore_queues(loop, run_->sources());
   if (run_->dir().resuming()) {
     // This loop may follow one that has logged steps since the resume.
@@ -197,7 +197,7 @@ void RunLoop::plan_memory(const StepLoop& loop) {
   if (trains(loop)) memory_.plan(models(), loop);
 }
 
-// In a preview xrun.run has not loaded them.
+// Needed in a preview, where xrun.run has not loaded them.
 void RunLoop::load_weights() {
   if (std::none_of(policies().begin(), policies().end(),
                    [](const auto& policy) { return policy->needs_weights(); })) {
@@ -260,7 +260,7 @@ bool RunLoop::end_body(StepLoop& loop, const Json& state) {
   for (const auto& frozen : session_.models.frozen_models()) frozen->flush_arrived();
   warn_of_damage();
   log_rollouts(*this);
-  // end_body does not return if it saved; a new path shows it.
+  // Run::end_body does not say whether it saved; a new path shows it.
   const std::filesystem::path saved_before = run_->last_checkpoint();
   run_->end_body(state);
   report_.end_body(loop);
@@ -304,7 +304,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
     }
   }
   if (!body) {
-    // The plan is of the loop: an export may merge an adapter into a copy of the weights.
+    // The plan covers the loop only: an export may merge an adapter into a copy of the weights.
     memory_.end_loop();
     report_.end_progress();
     return std::nullopt;
@@ -320,7 +320,7 @@ std::optional<LoopBody> RunLoop::next(StepLoop& loop, const Json& state) {
     source.batch = source.rollouts ? draw_rollouts(loop.thread, *this, loop, source, body->step)
                                    : loop.make_batch(body->step, device(), i);
   }
-  // After the draw: a checkpoint of this body then begins with what waits now.
+  // After the draw, so that a checkpoint of this body has the groups that wait now.
   if (has_queues(loop)) run_->set_sources(queue_snapshot(loop));
   return body;
 }
@@ -344,7 +344,7 @@ void RunLoop::leave_loop(const Json& state) {
 // The metrics of an update as means over the body's updates so far, with train/updates from the
 // second on: rollouts may be trained several times.
 Metrics RunLoop::mean_of_updates(const Metrics& metrics) {
-  // Only adamw:step gives it, so other metrics pass as they are.
+  // Only adamw:step gives train/grad_norm; other metrics pass as they are.
   if (!find_metric(metrics, "train/grad_norm")) return metrics;
   Metrics means;
   for (const auto& [name, value] : metrics) {
@@ -379,7 +379,7 @@ void RunLoop::finish(const Json& state) {
   for (const auto& frozen : session_.models.frozen_models()) frozen->check_digest();
   memory_.end_loop();
   run_->finish(state);
-  // By one rank: another's temporary file would be among the files that are hashed.
+  // One rank writes: another's temporary file would be among the files that are hashed.
   run_->write_out("the digests of the run", [&] { write_run_digests(run_->dir().path()); });
   if (first_steps) say(first_steps->end());
   report_.close(memory_);

@@ -28,7 +28,7 @@ namespace xrun {
 // Held by its Session and by the Lua object Run. Only the recipe's thread uses it.
 class RunLoop {
  public:
-  // The models have no references: a recipe takes them later (SessionModels).
+  // `models` has no references: a recipe takes them later (SessionModels).
   RunLoop(Session& session, std::string recipe, int64_t seed, std::unique_ptr<Run> run,
           RunModels models);
 
@@ -45,8 +45,8 @@ class RunLoop {
   const std::optional<BatchSizes>& sizes() const { return sizes_; }
   void set_sizes(const BatchSizes& sizes) { sizes_ = sizes; }
 
-  // Ends the previous body and returns true, or false if there is none. Begins the loop if it has
-  // not begun: checks that every row fits, plans, reports, starts the phase.
+  // Ends the previous body; returns false if there is none. First begins a loop that has not begun:
+  // checks that every row fits, plans, reports, starts the phase.
   bool end_body(StepLoop& loop, const Json& state);
   // Ends the previous body and returns the next one, with a batch of each set; nothing at the end
   // of the loop.
@@ -92,17 +92,17 @@ class RunLoop {
   std::function<void(const Json&)> write_state;  // the inverse; set by tie_state
   std::shared_ptr<LuaRef> state_ref;             // the table that holds it
   std::shared_ptr<StepLoop> current_loop;        // the loop that a `for` asked last
-  std::optional<FirstSteps> first_steps;         // of a bundle that recorded some
+  std::optional<FirstSteps> first_steps;         // that a bundle recorded
 
  private:
   void begin(StepLoop& loop, const Json& state);
   bool trains(const StepLoop& loop) const;
   void plan_memory(const StepLoop& loop);
-  void compare_weights();  // over the ranks
+  void compare_weights();  // throws if the ranks' weights differ
   void load_weights();
   void check_disk(const StepLoop& loop);
   Metrics mean_of_updates(const Metrics& metrics);
-  void warn_of_damage();  // in sidecars, once each
+  void warn_of_damage();  // reports damaged sidecars, each once
   void flush_sidecars();
 
   Session& session_;
@@ -122,19 +122,22 @@ class RunLoop {
   std::set<std::string> damage_said_;
 };
 
-// Returns the settings under which a run folds: as a resumed run did, and not by "auto" where an
-// adapter has dropout, which is reported. Writes them into run.json. (run_fold.cpp)
+// Returns the settings under which a run folds, and writes them into run.json. A resumed run keeps
+// its min_ratio. "auto" becomes "never", with a notice, for an adapter with dropout and for a model
+// with windows on a GPU. (run_fold.cpp)
 FoldSettings fold_of_run(RunLoop& run, FoldSettings fold);
-// Counts what the first step of a loop computes, compares it with its separate sequences, and
-// writes both into run.json. Returns the line of the report before step 0; "": nothing is folded.
+// Counts the tokens that folding saves in the first step of a loop, compares its hidden states with
+// those of separate sequences, and writes both into run.json. Returns the line for the report
+// before step 0; "": nothing is folded.
 std::string check_folding(RunLoop& run, const StepLoop& loop);
-// Checks the folding of the rollouts of the first update of a loop, and prints the line: they are
-// sampled in its bodies. Under batch.fold_check also compares the first update of every
+// Does the same for rollouts, which are sampled in the bodies of a loop: at its first update, with
+// the line on the console. Under batch.fold_check also compares the first update of every
 // fold_check-th body, and logs the deviation.
 void check_update_folding(RunLoop& run, const std::vector<StepTerm>& terms, const AdamW& adamw);
 
-// Ends a loop that was left by `break`. Lua does not report that; the sign is that no `for` walks
-// over it any more. Every method of a run that depends on the step calls it first. (run_steps.cpp)
+// Ends a loop that was left by `break`. Lua does not report a `break`; the sign is that no `for`
+// walks over the loop any more. Every method of a run that depends on the step calls this first.
+// (run_steps.cpp)
 void leave_broken_loop(RunLoop& run, lua_State* L);
 // run:steps, what `for` walks over: pushes the iterator and its StepLoop.
 int run_steps(RunLoop& run, lua_State* L);
@@ -144,8 +147,8 @@ int run_steps(RunLoop& run, lua_State* L);
 int run_evaluate(RunLoop& run, lua_State* L);
 int run_choices(RunLoop& run, lua_State* L);
 int run_sample(RunLoop& run, lua_State* L);
-// Runs `measure` unless its values are known, and pushes them. math.random
-// continues with the same numbers either way.
+// Pushes the values of `measure`, which runs unless a replay knows them. math.random continues with
+// the same numbers either way.
 int push_measured(RunLoop& loop, lua_State* L, const std::string& what,
                   const std::function<Metrics(int64_t number)>& measure);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The memory of a run: planned before each loop, measured after it, and recorded in run.json; and
-// the disk space that it takes.
+// The memory of a run (planned before each loop, measured after it, recorded in run.json) and the
+// disk space that it takes.
 
 #include <optional>
 
@@ -18,7 +18,7 @@ class RunMemory {
 
   // Plans a loop. Throws Error as check_memory does.
   void plan(const RunModels& models, const StepLoop& loop);
-  // Measures the latest loop and forgets its plan. The fullest loop stays in run.json.
+  // Measures the latest loop and forgets its plan. run.json keeps the fullest loop.
   void end_loop();
   // Writes the memory held so far into run.json, for a run that ends by an error. Never throws.
   void record_after_error() noexcept;
@@ -34,9 +34,9 @@ class RunMemory {
   std::optional<MemoryReport> latest_, fullest_;
 };
 
-// Returns the bytes of a checkpoint, of an export and of the answers of `steps` bodies of a loop,
-// as rollouts/ will hold them, each as long as it may be. Answers count where their number is
-// known; groups that dynamic sampling leaves out add to them. Sets one checkpoint.
+// Returns the bytes of one checkpoint, of an export, and of the answers in rollouts/ after `steps`
+// bodies of a loop, each as long as it may be. Answers count only if their number is known; groups
+// that dynamic sampling leaves out do not count.
 DiskNeeds disk_needs(const RunModels& models, const StepLoop& loop, int64_t steps);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// lua_next has no fixed order, so the objects are sorted by name: a checkpoint's files are written
-// in one order.
+// lua_next has no fixed order, so the objects are sorted by name: every checkpoint writes its files
+// in the same order.
 
 #include "lua/bind/run/run_objects.h"
 

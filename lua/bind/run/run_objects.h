@@ -15,7 +15,7 @@ namespace xrun {
 SavedObjects read_objects(lua_State* L, int i, RunModels& models);
 
 // Adds a notice for each optimizer and average of the session that is not in `saved`: a resume
-// begins it again, and no metric would show that.
+// would begin it again, and no metric would show that.
 void report_unsaved(lua_State* L, Session& session, const SavedObjects& saved);
 
 }  // namespace xrun

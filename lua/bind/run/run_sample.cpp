@@ -122,8 +122,8 @@ bool has_column(RunLoop& run, const DataHandle& data, const std::string& column)
   return false;
 }
 
-// Options of the configuration's `sampling` that run:sample has no use for. The table has their
-// defaults, so only another value was asked for.
+// Refuses options of the configuration's `sampling` that run:sample has no use for. The
+// configuration has their defaults, so only another value was asked for.
 void refuse_rollout_options(const Options& options) {
   const auto refuse = [](const char* name) {
     throw UsageError(fmt::format(
@@ -184,7 +184,7 @@ void score_stand_ins(RunLoop& run, lua_State* L, Policy& policy, const DataHandl
     if (settings.function) score_of(L, settings, data, sample);
   }
   run.session().notices.add(
-      "run:sample gave random tokens, since no weights are loaded; its scores are of those");
+      "run:sample gave random tokens, since no weights are loaded; its scores are for those");
 }
 
 // Samples, saves and prints; with max_tokens 0 there are no answers and no metrics.

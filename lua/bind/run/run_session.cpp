@@ -100,8 +100,9 @@ void write_last_answers(RunLoop& loop, int64_t step, Console& console) {
   }
 }
 
-// Saves what it can and reports it. `interrupted`: by a signal, so the user need not edit the
-// recipe. `message`: the error.
+// Saves what it can and reports it.
+//   interrupted  by a signal, so the user need not edit the recipe
+//   message      the error
 void save_after_error(lua_State* L, bool interrupted, const std::string& message) {
   Session& session = session_of(L);
   Console& console = *session.console;
@@ -167,7 +168,7 @@ void save_after_error(lua_State* L, bool interrupted, const std::string& message
   std::rethrow_exception(first);
 }
 
-// Prints the cache of each source: its folder, byte for byte unless on a terminal, or an object.
+// Prints the cache of each source: its folder, escaped only on a terminal, or an object.
 void print_caches(const Session& session, bool json) {
   for (size_t s = 0; s < session.data.cache_dirs.size(); ++s) {
     const SourceLedger& source = session.data.ledger.sources[s];
@@ -190,7 +191,7 @@ int finish_caching(const Session& session, bool json) {
   return 0;
 }
 
-// The profile added to that of earlier processes of a resumed run; an unreadable one is replaced.
+// Returns the profile, added to that of earlier processes of a resumed run unless it is unreadable.
 Json whole_profile(const LineProfile& profile, const RunDir& dir, const std::filesystem::path& file,
                    Console& console) {
   Json now = profile.to_json();

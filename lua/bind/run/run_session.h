@@ -9,8 +9,8 @@
 
 namespace xrun {
 
-// A recipe that a caller resumes until it is done; then end(). If anything throws meanwhile,
-// fail().
+// A recipe that its caller resumes until it is done and then ends by end(), or by fail() if
+// anything throws meanwhile.
 class RunSession {
  public:
   // Sets up torch and signals and loads the recipe. Throws as Recipe does. A command passes its

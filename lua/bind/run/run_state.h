@@ -7,8 +7,8 @@
 
 namespace xrun {
 
-// Makes the table from the saved state of the run: read at a checkpoint, filled when a run is
-// resumed.
+// Makes the table from the saved state of the run, and sets the functions of `loop` that read it
+// for a checkpoint and fill it again.
 void tie_state(lua_State* L, RunLoop& loop);
 
 }  // namespace xrun

@@ -124,7 +124,7 @@ void check_quotas(const StepSource& source, int64_t steps) {
       source.data->set.steps_total(source.plan)));
 }
 
-// Steps of a loop by `steps` or `epochs`, the loop's own or the configuration's.
+// Reads the length of a loop from `steps` or `epochs`, its own or the configuration's.
 void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   StepSource& first = loop.sources.front();
   first.plan.epochs = batch.get<int64_t>("epochs", config_whole(L, "epochs"));
@@ -144,7 +144,7 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   for (const StepSource& source : loop.sources) check_quotas(source, loop.steps);
 }
 
-// Reports the changes of batch.schedule that no step has.
+// Reports the changes of batch.schedule that the loop does not reach.
 void report_late_changes(lua_State* L, const StepLoop& loop) {
   for (const StepSource& source : loop.sources) {
     const int64_t window = std::max<int64_t>(source.data->set.window_length(), 1);

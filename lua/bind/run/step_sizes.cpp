@@ -23,8 +23,9 @@ constexpr int64_t kCounted = 200'000;  // units of a loop whose lengths are read
 // Tokens of one step's answers above which only the fullest step is packed.
 constexpr int64_t kManyAnswers = 1'000'000;
 
-// The longest answers to each prompt of a step; no two share their first token. One that
-// would not fit a micro-batch is refused when it is sampled, and a conversation ends before it.
+// Returns the longest answers to each prompt of a step; no two share their first token. They are no
+// longer than `room`: sampling refuses an answer that does not fit a micro-batch, and a
+// conversation ends before one.
 RolloutList planned_rollouts(const StepSource& source, const std::vector<int64_t>& units,
                              int64_t room) {
   const int64_t vocab = std::max<int64_t>(source.data->policy->vocab(), 1);
@@ -51,7 +52,7 @@ RolloutList planned_rollouts(const StepSource& source, const std::vector<int64_t
   return list;
 }
 
-// Returns the number of items.
+// Adds the packs of one step. Returns the number of items.
 int64_t add_packs(const std::vector<const PackedBatch*>& packs, const FoldSettings& settings,
                   StepSizes& sizes) {
   int64_t items = 0;
@@ -134,7 +135,7 @@ StepLengths lengths_of(const StepLoop& loop, int64_t step) {
     const DataSet& set = source.data->set;
     std::vector<int64_t> tokens;
     for (const int64_t unit : set.step_units(source.plan, step)) {
-      // A unit that fits folded alone may have more tokens.
+      // A unit that fits only when folded may have more tokens.
       tokens.push_back(std::min(set.unit_tokens(unit), loop.max_tokens));
       if (source.answers) lengths.prompts += tokens.back();
     }
@@ -151,8 +152,8 @@ StepLengths lengths_of(const StepLoop& loop, int64_t step) {
   return lengths;
 }
 
-// Lengths of the rows that a split left out of a set of prompts; nothing else is done with those
-// but to answer them. The sampler decodes them in waves, so the first ones are enough.
+// Returns the lengths of the prompts that a split held out; they are only answered. The sampler
+// decodes them in waves, so the first ones are enough.
 std::vector<int64_t> held_out_prompts(const DataSet& set) {
   constexpr size_t kMost = 1024;
   std::vector<int64_t> lengths;

@@ -12,17 +12,18 @@ struct StepLoop;
 
 struct StepSizes {
   int64_t tokens = 0, loss_rows = 0;
-  // With prefixes held over several micro-batches: tokens of the largest, and of a prefix.
+  // If micro-batches share held prefixes: the most tokens of one without its prefix, and of a
+  // prefix.
   int64_t rest_tokens = 0, prefix_tokens = 0;
   int64_t longest = 0;  // no unit of the sets has more tokens
   int64_t micros = 0;
-  int64_t items = 0;  // of a step: micro-batches that share a held prefix are one
+  int64_t items = 0;  // of a step: micro-batches that share a held prefix count as one
   int64_t reference_tokens = 0, reference_rows = 0;  // of a canonical pack
   // If the loop samples answers: the lengths of the prompts of the step with the most prompt
   // tokens.
   std::vector<int64_t> prompts;
   PlannedAnswers answers;
-  // The lengths of such a set's held-out prompts, which run:sample answers once each.
+  // The lengths of such a set's held-out prompts, each of which run:sample answers once.
   std::vector<int64_t> held_out;
 };
 

@@ -11,8 +11,8 @@ class Options;
 struct StepLoop;
 
 // Reads the size of a step, and its changes, from the options of run:steps into the plan of each
-// set. Every set takes the count of its rows; every count is some set's. Throws UsageError for a
-// count that is missing or fits no set.
+// set. Each set uses the count in the unit of its rows. Throws UsageError for a count that is
+// missing or fits no set.
 void read_all_units(lua_State* L, const Options& batch, const BatchSizes& sizes, StepLoop& loop);
 
 }  // namespace xrun

@@ -34,7 +34,7 @@ AdamWOptions read_options(lua_State* L, int i) {
   if (!Options(L, i).has("lr")) {
     throw UsageError("optim.lr is missing; it has no default: write optim = { lr = 2e-5 }");
   }
-  // A table of the recipe and not the config itself: two optimizers may differ.
+  // Read from the recipe's table, not from the config: two optimizers may differ.
   Json optim = to_json(L, i);
   check_fields(optim, "optim");
   add_defaults(optim, "optim");
@@ -169,7 +169,7 @@ int step(AdamW& adamw, lua_State* L) {
   }
   // Draws after the step do not depend on the micro-batches that were computed here.
   if (const auto& run = session_of(L).run) run->seed_after_update(L);
-  // A skipped step trained nothing, so no rollout of it counts as used.
+  // A skipped step trained nothing, so its rollouts do not count as used.
   if (was_skipped(values)) {
     say_skipped(session_of(L), *terms.front().batch);
   } else if (const auto& run = session_of(L).run) {
@@ -236,7 +236,7 @@ int use(Ema& ema, lua_State* L) {
     protected_call(L, 0, LUA_MULTRET);
   } catch (...) {
     // An error or a signal leaves the policy with its own weights, which are saved. Ranks swap
-    // together: if only this one failed, the run ends without.
+    // together: if only this one failed, the run ends with the average in place.
     Ranks* const ranks = session_ranks(L);
     if (ema.in_use() && (ranks == nullptr || ranks->fails_together())) ema.swap();
     throw;

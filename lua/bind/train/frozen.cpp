@@ -58,7 +58,7 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
   options.cache = read_cache(given);
   if (given.has("k") && options.cache != FrozenCache::kTopColumns) {
     throw UsageError(
-        "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
+        "k is the number of columns that cache = \"topk\" stores; leave k out, or set cache");
   }
   options.top_k = given.get<int64_t>("k");
   if (options.top_k < 1) {
@@ -73,7 +73,7 @@ FrozenOptions read_frozen_options(lua_State* L, const Options& given) {
 
 // A resume compares the folder and its bytes.
 void note_model(lua_State* L, FrozenModel& frozen) {
-  // A digest reads the weights.
+  // A preview takes no digest, which would read the weights.
   if (recipe_context(L).options.purpose == RecipePurpose::kPreview) return;
   const std::string dir = frozen.dir().string();
   note_input(session_of(L), {"models", dir, "the frozen model " + dir,
@@ -96,7 +96,7 @@ int open_frozen_model(lua_State* L) {
   for (const std::string& notice : config.notices) session.notices.add(notice);
   session.notices.add(tied_head_notice(frozen->base_dir(), config));
   note_model(L, *frozen);
-  // Now, and not at the first loss: a resume is refused before it changes anything.
+  // Noted now, not at the first loss: a resume is refused before it changes anything.
   const Json* projection = recipe_context(L).config.find("kd.projection");
   if (projection != nullptr) note_projection(L, projection->as_string());
   push(L, frozen);
@@ -176,9 +176,9 @@ void open_frozen(LuaState& state) {
           {"table"},
           "The teacher's distribution where it predicts the chunks of a view, over its own "
           "tokens, for objectives in Lua: logprob [Rt] of its tokens, lse [Rt], top_logprob "
-          "and top_id [Rt, k] (64), rest [Rt], the probability outside them, and chunk [Rt], the number of each row's chunk from 0. "
-          "top_id has the tokens of the highest mean log-prob over the rows of a chunk, the "
-          "same for each of them.",
+          "and top_id [Rt, k] (64), rest [Rt], the probability outside them, and chunk [Rt], the "
+          "number of each row's chunk from 0. top_id has the tokens of the highest mean log-prob "
+          "over the rows of a chunk, the same for each of them.",
           push_columns)
       .method("digest", {}, {"string"}, "A hash of the files of its weights and configuration.",
               [](FrozenModel& self, lua_State* L) {

@@ -158,14 +158,14 @@ bool reads_projection(KdLoss loss) {
   return std::find(settings.begin(), settings.end(), "projection") != settings.end();
 }
 
-// The micro-batch whose tokens decide which losses there are; null for a batch without any.
+// The micro-batch whose tokens decide which losses are possible; null for a batch without any.
 const MicroBatch* some_micro(lua_State* L, int i) {
   if (class_of(L, i) != &class_info<Batch>) return &read_view(L, i).micro();
   const Batch& batch = arg<Batch&>(L, i, "batch");
   return batch.micros().empty() ? nullptr : batch.micros().front().get();
 }
 
-// A teacher, or a list of those whose logits are averaged.
+// Reads a teacher, or a list of teachers whose logits are averaged.
 std::vector<std::shared_ptr<FrozenModel>> read_teachers(lua_State* L, int i) {
   if (!lua_istable(L, i)) return {arg<std::shared_ptr<FrozenModel>>(L, i, "teacher")};
   std::vector<std::shared_ptr<FrozenModel>> teachers;

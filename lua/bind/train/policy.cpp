@@ -27,7 +27,7 @@ namespace xrun {
 
 namespace {
 
-// `temperature`: that of the rows, unless another one is given.
+// `temperature` is that of the rows; an option replaces it.
 HeadOptions read_head_options(const Options& given, double temperature) {
   HeadOptions options;
   options.temperature = given.get("temperature", temperature);
@@ -227,7 +227,8 @@ void register_policy(lua_State* L) {
                 if (ranks_to_fetch_from(self.options().dist, 1) != nullptr) {
                   recipe_context(L).fetching->begin_meetings();
                 }
-                // The first rank writes the weights of one that is taken after training began.
+                // The first rank writes the weights of a reference that is taken after training
+                // began.
                 on_first_rank(session_ranks(L), "a reference",
                               [&] { reference = self.reference(); });
                 if (!reference) reference = self.reference();

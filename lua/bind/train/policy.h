@@ -1,5 +1,5 @@
 #pragma once
-// Methods that models of every kind have in Lua: log-probs and outputs of the head.
+// The Lua methods that all models share: log-probs and outputs of the head.
 
 #include <lua.hpp>
 
@@ -9,11 +9,11 @@ namespace xrun {
 
 class LogprobSource;
 
-// logprob(view) and, by token, token_logprob(view): a batch is scored whole and without gradient, a
-// view in the step's forward.
+// Pushes logprob(view), or token_logprob(view) if `by_token`. A batch is scored whole and without
+// gradient, a view in the step's forward.
 int push_logprobs(LogprobSource& source, lua_State* L, bool by_token);
 
-// head(view, options).
+// Pushes head(view, options).
 int push_head(LogprobSource& source, lua_State* L);
 LuaParameter head_options_parameter();
 

@@ -63,7 +63,7 @@ int set_batch_field(Batch& batch, const std::string& name, lua_State* L) {
 }
 
 const View& reduced_view(const View& view) { return view; }
-// Over every sequence, so x is of micro.all, for pairs of both sides.
+// A micro-batch reduces over all its sequences, both sides of pairs: x has the rows of micro.all.
 View reduced_view(MicroBatch& micro) { return micro.all(); }
 
 template <typename T, at::Tensor (View::*F)(const at::Tensor&) const>
@@ -123,7 +123,7 @@ std::string describe_batch_handle(const Batch& batch) {
                      counted(std::ssize(batch.micros()), "micro-batch", "es"));
 }
 
-// The methods of a view that a micro-batch has too.
+// Adds the methods that views and micro-batches share.
 template <typename T>
 void add_reductions(Class<T>& handle) {
   handle.method("sum", {{"x", "Tensor"}}, {{"Tensor", "[n]"}}, kSumDoc, view_reduce<T, &View::sum>)

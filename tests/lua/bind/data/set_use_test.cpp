@@ -94,7 +94,7 @@ end
 )";
   EXPECT_EQ(run(recipe, "r"), "");
   const std::string line =
-      "valid/odd: nothing was measured, no metrics: no trained "
+      "valid/odd: nothing was measured, so there are no metrics: no trained "
       "token of its 1 row (other.jsonl:1)";
   has(output_, line);
   EXPECT_NE(output_.find(line),

@@ -20,7 +20,8 @@ TEST_F(LuaRollouts, AFailedRewardNamesPromptSampleAndText) {
   EXPECT_EQ(error.find('\n', error.find("\n  prompt: ") + 1), error.find("\n  answer: ")) << error;
   has(failed("return s.indx"), "the sample has no field `indx`; did you mean `index`?");
   has(failed("return s.quality"),
-      "the sample has no field `quality`, which is neither one of a sample nor a column that `keep`");
+      "the sample has no field `quality`, which is neither a field of samples nor a column that "
+      "`keep`");
   has(failed("return nil"), "failed: it is nil, wanted a finite number; is a `return` missing?");
   has(failed("return true"),
       "failed: it is true, wanted a finite number; write `return right and 1 or 0`");

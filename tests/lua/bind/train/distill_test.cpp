@@ -101,7 +101,7 @@ TEST_F(FrozenRuns, WrongOptionsAreNamed) {
   };
   has(error_for("cache = \"topp\""), "cache is \"topp\", wanted \"topk\" or \"hidden\"");
   has(error_for("k = 3"),
-      "k is the number of columns that cache = \"topk\" stores; leave it out, or set that");
+      "k is the number of columns that cache = \"topk\" stores; leave k out, or set cache");
   has(error_for("cache = \"topk\", k = 0"), "k is 0, wanted at least 1");
   has(error_for("tokeniser = \"tiny\""), "tokenizer");
   has(run("local xrun = require \"xrun\"\nxrun.frozen(\"no/where\")\n", ""), "no/where");

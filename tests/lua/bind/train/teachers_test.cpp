@@ -119,7 +119,7 @@ TEST_F(Teachers, RowsOfOtherFilesAreAlignedWithTheSameTeacher) {
 
 TEST_F(Teachers, ATeacherOfConversationsNeedsATemplate) {
   has(run(over_chats(), "", {.steps = 1, .sets = chat_sets("other")}),
-      "other is to read conversations in its own template: the tokenizer has no chat template");
+      "other reads conversations in its own template: the tokenizer has no chat template");
   has(run(over_chats(", { template = 'chatml' }"), "", {.steps = 1, .sets = chat_sets("one")}),
       "align: a teacher of the student's vocabulary reads the student's own tokens; leave template "
       "out");
