@@ -116,7 +116,8 @@ class Model {
   //   memory  weights that do not fit into it, before any is read
   //   names   tensors that are missing, unexpected or misshapen; lists them all
   //   values  tensors that hold NaN or infinity or overflow the storage type; lists them all
-  //   files   changed since the digests of weights in ranges were taken
+  //   a head  that differs from the embedding to which config.json ties it
+  //   files   that have changed since the digests of weights in ranges were taken
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
   // Returns a frozen model that shares the base weights of `model` and has another adapter, or
   // none. Throws Error if those weights are trained.

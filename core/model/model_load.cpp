@@ -255,9 +255,9 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
   const at::ScalarType dtype = options.dtype;
   XRUN_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
                  (dtype == at::kHalf && !options.trainable),
-             "a model that is {} computes in fp32 or bf16{}, not in {}",
-             options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
-             dtype_name(dtype));
+             "a model that is {} computes in {}, not in {}",
+             options.trainable ? "trained" : "only read",
+             options.trainable ? "fp32 or bf16" : "fp32, bf16 or fp16", dtype_name(dtype));
   LoadOptions placed = options;
   placed.adapter = adapter_on(options.adapter, options.device);
   return std::shared_ptr<Model>(

@@ -203,7 +203,7 @@ std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const Dr
   check_sampling(options);
   const int64_t n = logits.size(0), width = logits.size(1);
   XRUN_CHECK(n == static_cast<int64_t>(keys.size()) && width > 0 && logits.is_contiguous(),
-             "{} draws need as many contiguous rows of logits, got {} of {}", keys.size(), n,
+             "{} draws need as many contiguous rows of logits, got [{}, {}]", keys.size(), n,
              width);
   const float* const x = logits.const_data_ptr<float>();
   std::vector<DrawnToken> draws(keys.size());

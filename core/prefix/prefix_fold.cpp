@@ -55,7 +55,7 @@ void check_paths(std::span<const std::vector<int64_t>> paths, size_t nodes) {
         slices += static_cast<int64_t>(i) + 1;
       }
       XRUN_CHECK(known == above,
-                 "tree_slices: sample_paths[{}][{}] is node {}, here {} and before {}; a node has "
+                 "tree_slices: sample_paths[{}][{}] is node {}, here {} but earlier {}; a node has "
                  "one parent",
                  s, i, node, above < 0 ? "a root" : fmt::format("below node {}", above),
                  known < 0 ? "a root" : fmt::format("below node {}", known));
