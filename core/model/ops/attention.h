@@ -44,7 +44,7 @@ struct AttentionResult {
 AttentionResult varlen_attention_lse(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      const AttentionLayout& layout, double scale);
 
-// Declares what the backward saves: q, k, v, out and lse of a token.
+// Declares what the backward of varlen_attention saves: q, k, v, out and lse of a token.
 void attention_saves(SavedTensors& saved, double heads, double kv_heads, double head_dim);
 // Returns the temporaries from the inputs of the q, k and v projections to the output of attention,
 // and back.

@@ -24,7 +24,7 @@ std::optional<int64_t> memory_setting();
 // memory_setting does.
 int64_t available_bytes(const std::filesystem::path& root = "/");
 
-// Numbers of bytes.
+// All numbers are bytes.
 struct DeviceMemory {
   int64_t held = 0;       // by tensors, now
   int64_t peak = 0;       // the largest since the last reset_device_peak

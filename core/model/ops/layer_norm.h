@@ -15,8 +15,8 @@ namespace xrun {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps);
 
-// Declares what its backward saves: the tensor `x`, `width` elements per token, and two fp32
-// numbers per token.
+// Declares what the backward of layer_norm saves: the tensor `x`, `width` elements per token, and
+// two fp32 numbers per token.
 void layer_norm_saves(SavedTensors& saved, const std::string& x, double width);
 
 }  // namespace xrun

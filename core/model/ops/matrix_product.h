@@ -17,7 +17,7 @@ namespace xrun {
 // The kernel is ours (kernels/cpu/row_product.h): the BLAS behind at::mm chooses the order of its
 // sums by M, and oneDNN does so too on some processors (Zen 5: below 16 to 65 rows, by shape). On
 // one thread of a Zen 5 it takes 0.5 to 0.97 of at::linear's time for 1 to 4 rows and 0.42 to 0.46
-// for 256; of oneDNN's time it takes 0.93 to 1.02, for 256 rows of 576 to 1536 columns.
+// for 256; against oneDNN it takes 0.93 to 1.02 of the time for 256 rows of 576 to 1536 columns.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                         const at::Tensor& bias = {});
 

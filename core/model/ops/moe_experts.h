@@ -21,11 +21,11 @@ at::Tensor moe_experts(const at::Tensor& x, const at::Tensor& index, const at::T
                        const at::Tensor& gate_up, const at::Tensor& down,
                        GemmType gemm = GemmType::kStorage);
 
-// Declares what its backward saves: the input `x`, `width` elements per token, and gate and up of
-// the token's experts.
+// Declares what the backward of moe_experts saves: the input `x`, `width` elements per token, and
+// gate and up of the token's experts.
 void moe_experts_saves(SavedTensors& saved, const std::string& x, double width, double inner,
                        double top_k);
-// Width D and inner I are those of each of a token's top_k rows.
+// Returns the temporaries, of width D and inner I for each of a token's top_k rows.
 Temporaries moe_experts_temporaries(double width, double inner, double top_k);
 
 }  // namespace xrun

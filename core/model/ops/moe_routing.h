@@ -45,8 +45,8 @@ struct TokenRoutes {
 Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise,
               const at::Tensor& chosen = {});
 
-// Declares what its backward saves: a token's probabilities, the index, and the weights before and
-// after the division.
+// Declares what the backward of route saves: a token's probabilities, the index, and the weights
+// before and after the division.
 void route_saves(SavedTensors& saved, double experts, double top_k);
 
 // The rows of a mixture, one for each token and expert of it: its T k slots sorted by expert and,

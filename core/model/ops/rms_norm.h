@@ -14,8 +14,8 @@ namespace xrun {
 //   weight  [D]
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
-// Declares what its backward saves: the tensor `x`, `rows` rows of `width` elements per token, and
-// one fp32 number per row.
+// Declares what the backward of rms_norm saves: the tensor `x`, `rows` rows of `width` elements per
+// token, and one fp32 number per row.
 void rms_norm_saves(SavedTensors& saved, const std::string& x, double width, double rows = 1);
 
 }  // namespace xrun

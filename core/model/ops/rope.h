@@ -20,7 +20,7 @@ struct RopeConfig {
   std::vector<double> short_factor = {}, long_factor = {};  // longrope, K/2 each
   double attention_factor = 1.0;                            // yarn, longrope: scales cos and sin
   int64_t original_max_length = 0;                          // llama3, yarn, longrope
-  int64_t max_length = 0;                                   // dynamic: longer lengths stretch
+  int64_t max_length = 0;                                   // dynamic: lengths beyond it stretch
 };
 
 // Cosines and sines of every position of a pack, shared by the layers of a forward.
