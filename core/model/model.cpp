@@ -263,7 +263,8 @@ void Model::weights_replaced(int64_t count) {
 // transposed already.
 bool Model::pack() {
   if (is_packed()) return true;
-  if (ranged_ || !device().is_cpu()) return false;  // the weights are not here as a whole
+  // The weights must be whole and on the CPU, whose kernels read packed ones.
+  if (ranged_ || !device().is_cpu()) return false;
   const at::NoGradGuard no_grad;
   const std::vector<int64_t> parameters = decoder_->packable();
   if (packed_->empty()) {

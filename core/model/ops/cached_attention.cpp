@@ -88,7 +88,7 @@ std::tuple<at::Tensor, at::Tensor> cached_attention_composed(
           .view({J, B, n, G, L})
           .masked_fill_(unseen(call, L, window).view({1, B, n, 1, L}), kMinusInfinity);
   const at::Tensor l = at::logsumexp(s, -1, /*keepdim=*/true);  // [J, B, n, G, 1]
-  // -inf is replaced by 0, since exp(-inf - 0) = 0 but -inf - -inf is NaN.
+  // An l of -inf becomes 0, since exp(-inf - 0) = 0 but -inf - -inf is NaN.
   const at::Tensor p = s.sub(l.masked_fill(l.eq(kMinusInfinity), 0)).exp_();
   const at::Tensor y = at::matmul(p.view({J, B, n * G, L}), gathered(values));
   return {y.view({J, B, n, G, K}).permute({1, 2, 0, 3, 4}).reshape({B, n, H, K}),
