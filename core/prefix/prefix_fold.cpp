@@ -89,8 +89,8 @@ FoldedRollouts fold_shared_prefix(const RolloutGroup& group, int64_t ignore_idx)
   for (const std::vector<int64_t>& completion : group.completions) {
     const int64_t node = std::ssize(folded.node_lengths);
     folded.input_ids.insert(folded.input_ids.end(), completion.begin(), completion.end());
-    // The label of a token is the next token. A completion's first token is no label, since the
-    // prompt's last token has a successor in each completion.
+    // The label of a token is the next token. A completion's first token is not a label, since
+    // the prompt's last token has a successor in each completion.
     folded.labels.insert(folded.labels.end(), completion.begin() + 1, completion.end());
     folded.labels.push_back(ignore_idx);
     // Completions are alternatives, so all continue at the same position.
