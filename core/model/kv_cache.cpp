@@ -35,7 +35,7 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
     : device_(device),
       type_(compute == at::kBFloat16 || !device.is_cpu() ? compute : at::kFloat),
       layers_(config.layers),
-      groups_(config.kv_heads),
+      kv_heads_(config.kv_heads),
       head_dim_(config.head_dim),
       width_(device.is_cpu() ? kernels::padded_head(config.head_dim) : config.head_dim),
       slots_(static_cast<size_t>(slots)) {}
@@ -87,7 +87,7 @@ KvCache::KvBlock KvCache::new_block() {
   const int64_t place = free_.back();
   if (device_.is_cpu()) {
     blocks_[static_cast<size_t>(place)] =
-        at::empty({layers_, 2, groups_, kKeyBlock * width_}, type_);
+        at::empty({layers_, 2, kv_heads_, kKeyBlock * width_}, type_);
   }
   free_.pop_back();
   ++live_;
@@ -124,7 +124,7 @@ void KvCache::grow_pools() {
   pools_.resize(static_cast<size_t>(layers_));
   for (at::Tensor& pool : pools_) {
     // Zeros, since library calls multiply values that are not written yet by probabilities of 0.
-    const at::Tensor grown = at::zeros({2, groups_, places, kKeyBlock, head_dim_},
+    const at::Tensor grown = at::zeros({2, kv_heads_, places, kKeyBlock, head_dim_},
                                        at::TensorOptions(device_).dtype(type_));
     if (had > 0) grown.narrow(2, 0, had).copy_(pool);
     pool = grown;
@@ -134,7 +134,7 @@ void KvCache::grow_pools() {
 
 int64_t KvCache::slot_bytes(int64_t capacity, int64_t shared) const {
   // Only full blocks are shared; a fork has its own copy of the last one.
-  return (blocks_of(capacity) - shared / kKeyBlock) * layers_ * 2 * groups_ * kKeyBlock * width_ *
+  return (blocks_of(capacity) - shared / kKeyBlock) * layers_ * 2 * kv_heads_ * kKeyBlock * width_ *
          static_cast<int64_t>(at::elementSize(type_));
 }
 
@@ -185,7 +185,7 @@ void KvCache::write_pool(int64_t layer, const at::Tensor& k, const at::Tensor& v
   const at::Tensor& pool = pools_[static_cast<size_t>(layer)];
   const auto write = [&](int64_t keys_or_values, const at::Tensor& x) {
     pool.select(0, keys_or_values)
-        .view({groups_, -1, head_dim_})
+        .view({kv_heads_, -1, head_dim_})
         .index_copy_(1, written_, x.transpose(0, 1));
   };
   write(0, k);
@@ -219,7 +219,7 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
   // Keys are written before the attention, since a token sees itself and the tokens before it in
   // this pack. Fresh sequences are a plain pack, whose kernel need not read the keys back.
   if (device_.is_cpu()) {
-    const CpuBlocks blocks{blocks_, layer, groups_, head_dim_};
+    const CpuBlocks blocks{blocks_, layer, kv_heads_, head_dim_};
     const std::vector<CachedSequence> all = sequences(cu_seqlens);
     append_to_blocks(blocks, all, k.to(type_).contiguous(), v.to(type_).contiguous());
     if (fresh) return varlen_attention(q, k, v, layout, scale);
@@ -230,7 +230,7 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
   if (fresh) return varlen_attention(q, k, v, layout, scale);
   if (!calls_) {
     calls_ =
-        cached_calls(sequences(cu_seqlens), {q.size(1), groups_, head_dim_, kKeyBlock}, device_);
+        cached_calls(sequences(cu_seqlens), {q.size(1), kv_heads_, head_dim_, kKeyBlock}, device_);
   }
   const at::Tensor& pool = pools_[static_cast<size_t>(layer)];
   return cached_attention(q, pool.select(0, 0), pool.select(0, 1), *calls_, scale, layout.window);

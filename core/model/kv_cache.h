@@ -72,9 +72,9 @@ class KvCache {
 
   c10::Device device_;
   at::ScalarType type_;
-  int64_t layers_, groups_, head_dim_, width_;  // J key heads of K, padded to width_ on the CPU
-  int64_t live_ = 0;                            // blocks
-  std::vector<int64_t> free_;                   // places without a block
+  int64_t layers_, kv_heads_, head_dim_, width_;  // J key heads of K, padded to width_ on the CPU
+  int64_t live_ = 0;                              // blocks
+  std::vector<int64_t> free_;                     // places without a block
   // On the CPU: [layers, 2, J, 64 width], undefined at a free place.
   std::vector<at::Tensor> blocks_;
   // Elsewhere, by layer: [2, J, P, 64, K] for P places; one tensor, since library calls gather

@@ -117,7 +117,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
     int64_t window, at::IntArrayRef parent) {
   check_attention_backward(grad, q, k, v, out, lse, cu_seqlens, window, parent);
   const auto paths = layout_paths(cu_seqlens, parent);
-  const int64_t heads = q.size(1), groups = k.size(1);
+  const int64_t heads = q.size(1), kv_heads = k.size(1);
   const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
   const at::Tensor dq = at::empty(q.sizes(), q.options().dtype(wide_type(q)));
   const at::Tensor dk = at::empty_like(dq), dv = at::empty_like(dq);
@@ -134,8 +134,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
     dk.narrow(0, begin, n).copy_(at::matmul(ds.transpose(1, 2), q1).permute({1, 0, 2}));
     dv.narrow(0, begin, n).copy_(at::matmul(p.transpose(1, 2), g).permute({1, 0, 2}));
   });
-  return {dq.to(q.scalar_type()), sum_of_copies(dk, groups).to(k.scalar_type()),
-          sum_of_copies(dv, groups).to(v.scalar_type())};
+  return {dq.to(q.scalar_type()), sum_of_copies(dk, kv_heads).to(k.scalar_type()),
+          sum_of_copies(dv, kv_heads).to(v.scalar_type())};
 }
 
 PackBorders make_pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
@@ -199,16 +199,16 @@ at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders) {
 
 // For library kernels without grouped heads.
 at::Tensor head_copies(const at::Tensor& k, int64_t heads) {
-  const int64_t T = k.size(0), groups = k.size(1), width = k.size(2);
-  if (groups == heads) return k;
-  return k.unsqueeze(2).expand({T, groups, heads / groups, width}).reshape({T, heads, width});
+  const int64_t T = k.size(0), kv_heads = k.size(1), width = k.size(2);
+  if (kv_heads == heads) return k;
+  return k.unsqueeze(2).expand({T, kv_heads, heads / kv_heads, width}).reshape({T, heads, width});
 }
 
 // The gradient of a copy adds to its original.
-at::Tensor sum_of_copies(const at::Tensor& dk, int64_t groups) {
+at::Tensor sum_of_copies(const at::Tensor& dk, int64_t kv_heads) {
   const int64_t heads = dk.size(1);
-  if (groups == heads) return dk;
-  return dk.view({dk.size(0), groups, heads / groups, dk.size(2)}).sum(2);
+  if (kv_heads == heads) return dk;
+  return dk.view({dk.size(0), kv_heads, heads / kv_heads, dk.size(2)}).sum(2);
 }
 
 TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {

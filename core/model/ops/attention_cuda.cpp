@@ -131,7 +131,7 @@ OutputAndLse efficient_forward(const at::Tensor& q, const at::Tensor& k, const a
 Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                             const AttentionSlice& slice, double scale) {
-  const int64_t heads = q.size(1), groups = k.size(1);
+  const int64_t heads = q.size(1), kv_heads = k.size(1);
   const at::Tensor none = at::empty({}, q.options().dtype(at::kLong));
   auto [dq, dk, dv, dbias] = at::_efficient_attention_backward(
       grad.unsqueeze(0), q.unsqueeze(0), head_copies(k, heads).unsqueeze(0),
@@ -140,8 +140,8 @@ Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const a
       padded_lse(lse, slice.queries), /*dropout_p=*/0.0, /*philox_seed=*/none,
       /*philox_offset=*/none, slice.causal ? kCausal : kUnmasked, /*bias_requires_grad=*/false,
       std::optional<double>(scale));
-  return {dq.squeeze(0), sum_of_copies(dk.squeeze(0), groups),
-          sum_of_copies(dv.squeeze(0), groups)};
+  return {dq.squeeze(0), sum_of_copies(dk.squeeze(0), kv_heads),
+          sum_of_copies(dv.squeeze(0), kv_heads)};
 }
 
 // The memory-efficient kernels never get a window, since kernel_for() excludes it.

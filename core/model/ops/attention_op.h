@@ -78,6 +78,6 @@ at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders);
 
 // Repeat key heads for each query head, [T, J, K] to [T, H, K], and sum the repeats back.
 at::Tensor head_copies(const at::Tensor& k, int64_t heads);
-at::Tensor sum_of_copies(const at::Tensor& dk, int64_t groups);
+at::Tensor sum_of_copies(const at::Tensor& dk, int64_t kv_heads);
 
 }  // namespace xrun
