@@ -1,5 +1,5 @@
-// x += norm(O attention(norm(x))), then x += norm(feed_forward(norm(x))); and, function by
-// function, the memory that each half takes.
+// x += norm(O attention(norm(x))), then x += norm(feed_forward(norm(x))). BlockSizes follows these
+// functions one by one and adds up the memory that they take.
 
 #include "core/model/block.h"
 
@@ -25,14 +25,14 @@ namespace xrun {
 
 namespace {
 
-// x [T, H, K]: normalised per head (Qwen3) or over all heads (OLMo-2).
+// Normalises x [T, H, K] per head (Qwen3) or over all heads (OLMo-2).
 at::Tensor qk_norm(const ForwardState& state, const WeightIndex& index, const at::Tensor& x) {
   const ModelConfig& c = state.config;
   const at::Tensor rows = c.qk_norm == QkNorm::kPerHead ? x : x.flatten(1);
   return rms_norm(rows, state.weight(index.weight), c.norm_eps).view(x.sizes());
 }
 
-// q [T, H, K], k and v [T, J, K], before RoPE.
+// Returns q [T, H, K], k and v [T, J, K], before RoPE.
 std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& index,
                                   const at::Tensor& x) {
   const ModelConfig& c = state.config;
@@ -54,8 +54,8 @@ std::array<at::Tensor, 3> project(const ForwardState& state, const BlockIndex& i
   return qkv;
 }
 
-// head_dim^-1/2 unless the config has another; GPT-2's scale_attn_by_inverse_layer_idx divides by
-// the number of the layer, from 1.
+// Returns head_dim^-1/2 unless the config sets another scale. GPT-2's
+// scale_attn_by_inverse_layer_idx divides it by the layer's number, counted from 1.
 double score_scale(const ModelConfig& c, int64_t layer) {
   const double scale =
       c.score_scale != 0 ? c.score_scale : 1.0 / std::sqrt(static_cast<double>(c.head_dim));
@@ -74,8 +74,8 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
   AttentionLayout layout = state.layout;
   // Layers share the layout except for their windows.
   layout.window = c.window(layer);
-  // Copies: k and v may be views of a larger product, which nothing else needs.
-  // A later micro-batch reads them, rotated already.
+  // Copies, since k and v may be views of a larger product that nothing else needs. A later
+  // micro-batch reads them, already rotated.
   if (state.keys != nullptr) {
     state.keys->push_back(
         {k.clone(at::MemoryFormat::Contiguous), v.clone(at::MemoryFormat::Contiguous)});
@@ -85,7 +85,7 @@ at::Tensor attention(const ForwardState& state, const BlockIndex& index, int64_t
     if (state.cache != nullptr) return state.cache->attend(layer, q, k, v, layout, scale);
     // A pack that computes all of its keys.
     if (!state.held) return varlen_attention(q, k, v, layout, scale);
-    // The keys of a prefix come from an earlier forward.
+    // The keys of a held prefix come from an earlier forward.
     return varlen_attention(q, k, v, (*state.held)[static_cast<size_t>(layer)], layout, scale);
   };
   return state.linear(index.o, attend().view({x.size(0), c.heads * c.head_dim}));
@@ -138,7 +138,7 @@ at::Tensor ForwardState::linear(const WeightIndex& index, const at::Tensor& x) c
   const at::Tensor y = ready != nullptr ? xrun::linear(x, *ready, bias)
                                         : xrun::linear(x, weight(index.weight), bias, gemm);
   if (adapter == nullptr || index.low_a < 0) return y;
-  // Dropout applies only to the adapter's input; the base map reads all of x, as in PEFT.
+  // As in PEFT, dropout applies only to the adapter's input; the base map reads all of x.
   const double rate = dropout ? adapter->options.dropout : 0;
   const at::Tensor read = rate > 0 ? dropped(x, rate, *dropout, index.low_a) : x;
   return y.add(low_rank(read, weight(index.low_a), weight(index.low_b), adapter->scale(), gemm));
@@ -163,7 +163,7 @@ at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t lay
 namespace {
 
 // The memory of one block, collected in the order of the functions above. Sizes are doubles, so
-// that a hostile config's products do not wrap.
+// that a hostile config's products do not overflow.
 class BlockSizes {
  public:
   BlockSizes(const ModelConfig& config, c10::ScalarType dtype,
@@ -190,7 +190,7 @@ class BlockSizes {
   }
 
  private:
-  // Returns the name of the result: that of x if the family lacks the norm.
+  // Returns the name of the result: x itself if the family lacks the norm.
   std::string norm(const std::string& role, const std::string& x) {
     if (role.empty()) return x;
     if (c_.norm == Norm::kRms) {
@@ -201,8 +201,8 @@ class BlockSizes {
     return x + ".normed";
   }
 
-  // The input of a linear map called `role`; an adapter on it reads the input, or with dropout a
-  // masked copy.
+  // Counts the input of the linear map `role`. An adapter on it reads the same input or, with
+  // dropout, a masked copy.
   void linear(const std::string& role, const std::string& x, double width) {
     if (role.empty()) return;
     const bool trained =

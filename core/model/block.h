@@ -41,10 +41,10 @@ struct ForwardState {
   at::Tensor multiplicity = {};                      // ForwardOptions::multiplicity
   const Adapter* adapter = nullptr;                  // of the linear maps; null: none
   std::optional<DropoutKey> dropout = std::nullopt;  // of adapter inputs; nullopt: none
-  std::vector<HeldKeys>* keys = nullptr;             // ForwardOptions::keys and held
-  std::shared_ptr<const std::vector<HeldKeys>> held = nullptr;
+  std::vector<HeldKeys>* keys = nullptr;             // ForwardOptions::keys
+  std::shared_ptr<const std::vector<HeldKeys>> held = nullptr;      // ForwardOptions::held
   std::shared_ptr<const std::vector<at::Tensor>> replay = nullptr;  // ForwardOptions::replay
-  std::vector<at::Tensor>* routes = nullptr;  // by layer, gets the experts of each token
+  std::vector<at::Tensor>* routes = nullptr;  // out: the experts of each token, by layer
 
   // Returns a weight in the compute type, with its graph if gradients are enabled.
   at::Tensor weight(int64_t parameter) const;
@@ -60,9 +60,9 @@ struct ForwardState {
 at::Tensor block(const ForwardState& state, const BlockIndex& index, int64_t layer,
                  const at::Tensor& x);
 
-// The memory of a block, in bytes: what its operators declare (ops/op_memory.h).
+// The memory of a block in bytes, as its operators declare it (ops/op_memory.h).
 struct BlockMemory {
-  double saved = 0;     // per token, for the backward; each tensor once
+  double saved = 0;     // per token, tensors kept for the backward, each counted once
   double forward = 0;   // per token, the peak of a forward that records no graph
   double backward = 0;  // per token, the peak of a backward, without gradients of weights
   double gradient = 0;  // the largest gradients of weights that exist before they are accumulated
@@ -70,7 +70,7 @@ struct BlockMemory {
 
 // Returns the memory of the block of `config`, a model of one layer.
 //   dtype    of activations
-//   adapter  trained in place of the weights; nullopt: the weights are trained
+//   adapter  trained instead of the weights; nullopt: the weights are trained
 BlockMemory block_memory(const ModelConfig& config, c10::ScalarType dtype,
                          const std::optional<AdapterOptions>& adapter);
 

@@ -18,8 +18,8 @@ namespace xrun {
 
 namespace {
 
-// Forward: the existing copy, which shares no graph with the master. Backward: the gradient in the
-// master's type.
+// The forward returns the existing copy, which shares no graph with the master. The backward
+// returns the gradient in the master's type.
 class WeightCopyFunction : public torch::autograd::Function<WeightCopyFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& master,
@@ -43,7 +43,7 @@ class ParameterNames {
       index_.emplace(parameter.name, static_cast<int64_t>(index_.size()));
     }
   }
-  // `before` is the prefix of the role's name; a role without a name has no weight.
+  // `before` is put in front of the role's name. A role without a name has no weight.
   WeightIndex find(const std::string& before, const std::string& role) const {
     if (role.empty()) return {};
     const std::string module = before + role;
@@ -102,7 +102,7 @@ DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Paramete
 }
 
 const PackedMatrix* PackedWeights::find(int64_t parameter) const {
-  // Beyond the table: a parameter that is never packed.
+  // A parameter beyond the table is never packed.
   const auto index = static_cast<size_t>(parameter);
   if (index >= matrices_.size() || !matrices_[index].defined()) return nullptr;
   return &matrices_[index];

@@ -1,5 +1,5 @@
 #pragma once
-// The weights of a decoder: the parameters of each role, and their values in the compute type.
+// The weights of a decoder: which parameter has each role, and its values in the compute type.
 
 #include <ATen/core/Tensor.h>
 
@@ -16,7 +16,7 @@ struct Parameter;
 class IncomingWeights;
 class RangedWeights;
 
-// The parameters of a linear map or a norm; -1 where the model has none.
+// Indices of the parameters of a linear map or a norm; -1 where the model has none.
 struct WeightIndex {
   int64_t weight = -1, bias = -1;
   int64_t low_a = -1, low_b = -1;  // the factors of an adapter
@@ -35,11 +35,12 @@ struct DecoderIndex {
   std::vector<BlockIndex> blocks;                      // [layers]
 };
 
-// Finds the parameters that the config names. A role without a name has none.
+// Finds the parameters of each role by the names that the config gives them. A role without a name
+// has none.
 DecoderIndex decoder_index(const ModelConfig& config, const std::vector<Parameter>& parameters);
 
-// Copies of the weights of linear maps, in the layout for products with few rows, which decoding
-// makes. They take as much memory as these weights in fp32.
+// Copies of the weights of linear maps, in a layout that is fast for products of few rows, as in
+// decoding. They take as much memory as these weights in fp32.
 class PackedWeights {
  public:
   bool empty() const { return !storage_.defined(); }
@@ -47,8 +48,8 @@ class PackedWeights {
   // Returns a parameter's weight, null if it is not packed.
   const PackedMatrix* find(int64_t parameter) const;
 
-  // Packs the weights as they are at an update count. Later calls have the same parameters and
-  // shapes, and reuse the memory of the first.
+  // Packs the weights of an update count. Later calls must have the same parameters and shapes;
+  // they reuse the memory of the first.
   void pack(const std::vector<int64_t>& parameters, const std::vector<at::Tensor>& weights,
             int64_t update_count);
 
@@ -62,14 +63,14 @@ class PackedWeights {
 // has changed. Not thread-safe.
 class ComputeWeights {
  public:
-  //   ranged  the first `ranged_count` parameters, those of the base; null: all are whole
+  //   ranged  holds the first `ranged_count` parameters, those of the base; null: all are whole
   ComputeWeights(const std::vector<Parameter>& masters, at::ScalarType compute,
                  RangedWeights* ranged, size_t ranged_count);
 
   // Returns the weight of the master with this index. If it is a copy and gradients are enabled,
   // its backward passes the gradient to the master, in the master's type.
   at::Tensor get(size_t index, int64_t update_count);
-  // Drops all copies, for masters that changed while the count did not.
+  // Drops all copies. Needed when masters have changed and the count may not have.
   void forget();
   bool holds_ranges() const { return ranged_ != nullptr; }
   void keep_fetched(bool keep);  // RangedWeights::keep_all; does nothing if all are whole

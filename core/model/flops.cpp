@@ -1,5 +1,5 @@
-// 6 N per token of a trained model: 2 N forward, 2 N for inputs, 2 N for weights; 2 N of a frozen
-// one.
+// N weights cost 6 N per token in a trained model: 2 N in the forward, 2 N for the gradients of
+// inputs and 2 N for those of weights. In a frozen model they cost 2 N.
 
 #include "core/model/flops.h"
 
@@ -16,10 +16,10 @@ namespace {
 // Summed over all models of the process.
 std::atomic<double> flops_since_start = 0;
 
-// Keys seen by the queries of a causal segment: 1 + 2 + ... + n, each at most `window` (0: all).
+// Returns the keys seen by the n queries of a causal segment: 1 + 2 + ... + n, where each summand
+// is at most `window` (0: no window).
 double seen_keys(double n, double window) {
-  // Query i, from 1, sees i keys, but never more than `window`.
-  // The first `rising` queries see one key more each, the rest a full window.
+  // The first `rising` queries see one key more than the one before; the rest see a full window.
   const double rising = window > 0 ? std::min(n, window) : n;
   return rising * (rising + 1) / 2 + (n - rising) * rising;
 }

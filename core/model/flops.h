@@ -21,19 +21,19 @@ struct PackFlops {
     base -= part.base, adapter -= part.adapter, attention -= part.attention;
     return *this;
   }
-  // The gradient of a product's input costs as much as the product, the gradient of a trained
-  // weight as much again; attention has two operands with gradients. Blocks computed again in the
-  // backward do not count: utilisation is measured against the operations that the model needs
-  // (Chowdhery et al. 2022, appendix B).
+  // The gradient of a product's input costs as much as the product, and the gradient of a trained
+  // weight as much again; attention has two operands with gradients. Recomputed blocks do not
+  // count: utilisation is measured against the operations that the model needs (Chowdhery et al.
+  // 2022, appendix B).
   //   trained  the share of the base weights that is trained
   double backward(double trained) const {
     return (1 + trained) * base + 2 * adapter + 2 * attention;
   }
 };
 
-// Returns the FLOPs of the blocks, without the vocabulary projection. Per token and layer
-// 2 in out of each linear map (of a mixture of experts the router and top_k experts); per layer,
-// head and pair of a query and a key that it sees (causal, within the layer's window) 4 head_dim.
+// Returns the FLOPs of the blocks, without the vocabulary projection. A linear map costs 2 in out
+// per token; a mixture of experts counts its router and top_k experts. Attention costs 4 head_dim
+// per layer, head and pair of a query and a key that it sees (causal, within the layer's window).
 //   cu_seqlens  [N+1] boundaries of the segments, or of the nodes of trees
 //   parent      [N] the node above, -1 for a root; empty: all are roots
 //   adapter     of the linear maps; null: none
@@ -41,12 +41,12 @@ PackFlops pack_flops(const ModelConfig& config, const std::vector<int32_t>& cu_s
                      const std::vector<int32_t>& parent = {},
                      const AdapterOptions* adapter = nullptr);
 
-// Returns the FLOPs of the vocabulary projection of `rows` loss rows, 2 rows V D; its backward is
-// as large for hidden states and again for a trained weight.
+// Returns the FLOPs of the vocabulary projection of `rows` loss rows, 2 rows V D. Its backward
+// costs as much for the hidden states, and as much again for a trained weight.
 double head_flops(const ModelConfig& config, int64_t rows);
 
-// The FLOPs of every forward since the process began, with its backward where a graph was recorded,
-// over all models. Models add to it; a step reports the difference. Thread-safe.
+// Returns the FLOPs of all forwards of all models since the process began, each with its backward
+// if a graph was recorded. Models add to the count; a step reports the difference. Thread-safe.
 double counted_flops();
 void count_flops(double flops);
 

@@ -1,7 +1,7 @@
-// New tokens are appended to the blocks of their slots and then meet all of them. Slots that were
-// forked from one another share blocks and are computed together. Only full blocks are shared, and
-// full blocks are never written. Each block has a place: on the CPU a tensor of its own, on other
-// devices rows of a pool, which library calls gather.
+// New tokens are appended to the blocks of their slots before they attend to these blocks. Slots
+// that were forked from one another share blocks and are computed together. Only full blocks are
+// shared, and full blocks are never written. On the CPU each block is a tensor of its own; on other
+// devices it is a part of a pool, from which library calls gather.
 
 #include "core/model/kv_cache.h"
 
@@ -35,7 +35,7 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
     : device_(device),
       type_(compute == at::kBFloat16 || !device.is_cpu() ? compute : at::kFloat),
       layers_(config.layers),
-      groups_(config.kv_heads),
+      kv_heads_(config.kv_heads),
       head_dim_(config.head_dim),
       width_(device.is_cpu() ? kernels::padded_head(config.head_dim) : config.head_dim),
       slots_(static_cast<size_t>(slots)) {}
@@ -43,7 +43,7 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType compute, int64_t slot
 void KvCache::open(int64_t slot, int64_t capacity, int64_t shared) {
   const auto index = static_cast<size_t>(slot);
   if (index >= slots_.size()) slots_.resize(index + 1);
-  // Blocks are made when tokens come: most answers end before their limit.
+  // Blocks are made when tokens arrive, since most answers end before their limit.
   slots_[index] = {.blocks = {}, .capacity = capacity, .shared = shared};
 }
 
@@ -64,7 +64,7 @@ void KvCache::truncate(int64_t slot, int64_t length) {
   held.length = length;
   held.shared = std::min(held.shared, length);
   held.blocks.resize(static_cast<size_t>(blocks_of(length)));
-  // The next token goes into the last block, which was full and may be shared.
+  // The next token is written to the last block, which was full and may be shared.
   if (length % kKeyBlock == 0 || held.blocks.back().use_count() == 1) return;
   held.blocks.back() = copy_of(held.blocks.back());
 }
@@ -77,7 +77,7 @@ void KvCache::fork(int64_t from, int64_t to) {
              source.length);
   target.length = source.length;
   target.blocks = source.blocks;
-  // The last block is not full: both slots will write into it, so one gets a copy.
+  // The last block is not full, and both slots will write to it, so one gets a copy.
   if (source.length % kKeyBlock == 0) return;
   target.blocks.back() = copy_of(source.blocks.back());
 }
@@ -87,11 +87,11 @@ KvCache::KvBlock KvCache::new_block() {
   const int64_t place = free_.back();
   if (device_.is_cpu()) {
     blocks_[static_cast<size_t>(place)] =
-        at::empty({layers_, 2, groups_, kKeyBlock * width_}, type_);
+        at::empty({layers_, 2, kv_heads_, kKeyBlock * width_}, type_);
   }
   free_.pop_back();
   ++live_;
-  // With the last slot that holds it.
+  // The block is freed with the last slot that holds it.
   return {new int64_t(place), [this](const int64_t* freed) {
             --live_;
             if (device_.is_cpu()) blocks_[static_cast<size_t>(*freed)].reset();
@@ -115,16 +115,16 @@ void KvCache::grow() {
   blocks_.emplace_back();
 }
 
-// To all blocks that open slots may come to hold, so that decoding rarely copies a pool; the caller
-// limits these.
+// Grows the pools to all blocks that open slots may come to hold, so that decoding rarely copies a
+// pool; the caller limits the capacity of slots.
 void KvCache::grow_pools() {
   constexpr int64_t kLeast = 8;  // more places each time
   const int64_t had = pools_.empty() ? 0 : pools_.front().size(2);
   const int64_t places = std::max(had + kLeast, bytes() / slot_bytes(kKeyBlock));
   pools_.resize(static_cast<size_t>(layers_));
   for (at::Tensor& pool : pools_) {
-    // Zeros: library calls multiply what is not written yet with probabilities of 0.
-    const at::Tensor grown = at::zeros({2, groups_, places, kKeyBlock, head_dim_},
+    // Zeros, since library calls multiply values that are not written yet by probabilities of 0.
+    const at::Tensor grown = at::zeros({2, kv_heads_, places, kKeyBlock, head_dim_},
                                        at::TensorOptions(device_).dtype(type_));
     if (had > 0) grown.narrow(2, 0, had).copy_(pool);
     pool = grown;
@@ -133,8 +133,8 @@ void KvCache::grow_pools() {
 }
 
 int64_t KvCache::slot_bytes(int64_t capacity, int64_t shared) const {
-  // Only whole blocks are shared: of the last one a fork has its own.
-  return (blocks_of(capacity) - shared / kKeyBlock) * layers_ * 2 * groups_ * kKeyBlock * width_ *
+  // Only full blocks are shared; a fork has its own copy of the last one.
+  return (blocks_of(capacity) - shared / kKeyBlock) * layers_ * 2 * kv_heads_ * kKeyBlock * width_ *
          static_cast<int64_t>(at::elementSize(type_));
 }
 
@@ -169,7 +169,7 @@ std::vector<CachedSequence> KvCache::sequences(const std::vector<int64_t>& cu_se
   return all;
 }
 
-// k, v [T, J, K] to the places of the new tokens.
+// Writes k, v [T, J, K] to the places of the new tokens.
 void KvCache::write_pool(int64_t layer, const at::Tensor& k, const at::Tensor& v,
                          const std::vector<int64_t>& cu_seqlens) {
   if (!written_.defined()) {
@@ -185,14 +185,14 @@ void KvCache::write_pool(int64_t layer, const at::Tensor& k, const at::Tensor& v
   const at::Tensor& pool = pools_[static_cast<size_t>(layer)];
   const auto write = [&](int64_t keys_or_values, const at::Tensor& x) {
     pool.select(0, keys_or_values)
-        .view({groups_, -1, head_dim_})
+        .view({kv_heads_, -1, head_dim_})
         .index_copy_(1, written_, x.transpose(0, 1));
   };
   write(0, k);
   write(1, v);
 }
 
-// Returns true if no slot in use had tokens before.
+// Makes the blocks that the new tokens need. Returns true if no slot in use had tokens before.
 bool KvCache::make_blocks(const std::vector<int64_t>& cu_seqlens) {
   bool fresh = true;
   for (size_t s = 0; s < used_.size(); ++s) {
@@ -216,10 +216,10 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
   XRUN_CHECK(used_.size() + 1 == cu_seqlens.size(), "the pack has {} segments, {} slots are in use",
              cu_seqlens.size() - 1, used_.size());
   const bool fresh = make_blocks(cu_seqlens);
-  // Written before the attention: a token sees itself, and the tokens before it in this pack. Fresh
-  // sequences are a pack; its kernel need not read the keys back.
+  // Keys are written before the attention, since a token sees itself and the tokens before it in
+  // this pack. Fresh sequences are a plain pack, whose kernel need not read the keys back.
   if (device_.is_cpu()) {
-    const CpuBlocks blocks{blocks_, layer, groups_, head_dim_};
+    const CpuBlocks blocks{blocks_, layer, kv_heads_, head_dim_};
     const std::vector<CachedSequence> all = sequences(cu_seqlens);
     append_to_blocks(blocks, all, k.to(type_).contiguous(), v.to(type_).contiguous());
     if (fresh) return varlen_attention(q, k, v, layout, scale);
@@ -230,7 +230,7 @@ at::Tensor KvCache::attend(int64_t layer, const at::Tensor& q, const at::Tensor&
   if (fresh) return varlen_attention(q, k, v, layout, scale);
   if (!calls_) {
     calls_ =
-        cached_calls(sequences(cu_seqlens), {q.size(1), groups_, head_dim_, kKeyBlock}, device_);
+        cached_calls(sequences(cu_seqlens), {q.size(1), kv_heads_, head_dim_, kKeyBlock}, device_);
   }
   const at::Tensor& pool = pools_[static_cast<size_t>(layer)];
   return cached_attention(q, pool.select(0, 0), pool.select(0, 1), *calls_, scale, layout.window);

@@ -1,6 +1,6 @@
 #pragma once
 // Keys and values of the sequences being decoded, one slot each, in blocks of 64 tokens that forked
-// slots share. They are on the device of the model, where attention is our kernel on the CPU
+// slots share. They are on the model's device. Attention to them is a kernel of ours on the CPU
 // (ops/cached_attention_cpu.h) and library calls elsewhere (ops/cached_attention.h).
 
 #include <ATen/core/Tensor.h>
@@ -25,20 +25,21 @@ class KvCache {
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
 
-  // Makes an empty slot that will hold up to `capacity` tokens; the first `shared` of them will be
-  // those of a slot that it is forked from; frees the slot.
+  // Makes a slot empty, for up to `capacity` tokens. The first `shared` of them will be those of a
+  // slot that it is forked from.
   void open(int64_t slot, int64_t capacity, int64_t shared = 0);
+  // Frees a slot.
   void close(int64_t slot);
-  // Changes the number of tokens that a slot will hold, at least those that it has.
+  // Changes the number of tokens that a slot will hold. Throws Error if it holds more already.
   void reserve(int64_t slot, int64_t capacity);
   // Drops all but the first `length` tokens of a slot, which stays open.
   void truncate(int64_t slot, int64_t length);
   // Gives an open slot the tokens of another: full blocks by reference, the last one as a copy.
   void fork(int64_t from, int64_t to);
   int64_t length(int64_t slot) const { return slots_[static_cast<size_t>(slot)].length; }
-  // Memory of a slot of `capacity` tokens that shares `shared` of them.
+  // Returns the memory of a slot of `capacity` tokens that shares `shared` of them.
   int64_t slot_bytes(int64_t capacity, int64_t shared = 0) const;
-  // Memory of all blocks, and of those that open slots have still to allocate.
+  // Returns the memory of all blocks, and of those that open slots have still to allocate.
   int64_t bytes() const;
 
   // Sets the slot of each segment of the next forward.
@@ -47,11 +48,11 @@ class KvCache {
   // of their slots, [T, H, K]. The layout's nodes are segments, one per slot in use, of any length.
   at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const AttentionLayout& layout, double scale);
-  // Adds the appended tokens to the lengths, after the last layer.
+  // Adds the appended tokens to the slots' lengths. Called after the last layer.
   void advance(const std::vector<int64_t>& cu_seqlens);
 
  private:
-  // The place of a block among blocks_ or in the pools.
+  // The index of a block, called its place, in blocks_ or in the pools.
   using KvBlock = std::shared_ptr<const int64_t>;
 
   struct SequenceSlot {
@@ -71,16 +72,16 @@ class KvCache {
 
   c10::Device device_;
   at::ScalarType type_;
-  int64_t layers_, groups_, head_dim_, width_;  // G key heads of K, padded to `width` on the CPU
-  int64_t live_ = 0;                            // blocks
-  std::vector<int64_t> free_;                   // places without a block
+  int64_t layers_, kv_heads_, head_dim_, width_;  // J key heads of K, padded to width_ on the CPU
+  int64_t live_ = 0;                              // blocks
+  std::vector<int64_t> free_;                     // places without a block
   // On the CPU: [layers, 2, J, 64 width], undefined at a free place.
   std::vector<at::Tensor> blocks_;
-  // Elsewhere, by layer: [2, J, P, 64, K] for P places. One tensor, since library calls gather
-  // blocks of one; they grow when no place is free.
+  // Elsewhere, by layer: [2, J, P, 64, K] for P places; one tensor, since library calls gather
+  // blocks of a tensor. Pools grow when no place is free.
   std::vector<at::Tensor> pools_;
-  // Of the forward that use_slots() began, made by its first layer.
-  at::Tensor written_;  // [T] int64, the place of each new token among P 64
+  // State of the forward that use_slots() began, made by its first layer.
+  at::Tensor written_;  // [T] int64, the index of each new token in the P 64 tokens of a pool
   std::optional<CachedCalls> calls_;
   std::vector<SequenceSlot> slots_;
   std::vector<int64_t> used_;

@@ -1,5 +1,5 @@
-// A master is fp32 where it is trained and the only copy, in the storage type, where it is frozen.
-// model_load.cpp reads them from a folder.
+// A trained master is fp32; a frozen one is the only copy, in the storage type. model_load.cpp
+// reads masters from a folder.
 
 #include "core/model/model.h"
 
@@ -27,8 +27,8 @@ namespace xrun {
 
 namespace {
 
-// Share of the base weights' elements that have a gradient: the part of the backward's products
-// that is for weights.
+// Share of the base weights' elements that have a gradient. A backward needs this part of the
+// products for weights.
 double share_of_trained(const std::vector<Parameter>& base, const LoadOptions& options) {
   if (!trains_base(options)) return 0;
   double all = 0, trained = 0;
@@ -90,7 +90,7 @@ at::Tensor Model::master(size_t parameter) const {
 }
 
 int64_t Model::held_bytes() const {
-  // Masters in ranges are stand-ins of one number.
+  // A master in ranges is represented by one zero.
   const size_t first = ranged_ ? static_cast<size_t>(base_count()) : 0;
   int64_t bytes = ranged_ ? ranged_->held_bytes() : 0;
   for (size_t i = first; i < parameters_.size(); ++i) {
@@ -143,8 +143,8 @@ std::vector<NamedTensor> Model::stored(const WeightSpec& spec, size_t parameter,
 ExportedModel Model::exported(std::optional<at::ScalarType> dtype) const {
   ExportedModel result{config_, dtype.value_or(config_.dtype), {}};
   const std::vector<WeightSpec> specs = weight_specs(config_);
-  // The weights that are read last: the experts of a layer, stored one by one, take turns in a
-  // file.
+  // The last two weights read. Experts stored one by one alternate between the two weights of their
+  // layer, so one would not be enough.
   using Recent = std::map<size_t, std::vector<NamedTensor>>;
   const auto recent = std::make_shared<Recent>();
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -178,7 +178,7 @@ std::shared_ptr<Model> Model::copied(
 std::shared_ptr<Model> Model::clone(bool trainable) const {
   LoadOptions options = options_;
   options.trainable = trainable;
-  // The types of the masters are those of a model without the adapter.
+  // Without the adapter, so that master_type() gives the types of the clone's masters.
   options.adapter = nullptr;
   return copied(options, [&](size_t i) {
     // Copied even where the type is right already: nothing else may share a master's storage.
@@ -227,7 +227,6 @@ at::Tensor Model::decoding_logits(const at::Tensor& hidden) {
   const at::Tensor rows = hidden.to(at::kFloat);
   const at::Tensor logits =
       scratch_floats(rows.size(0) * config_.vocab).view({rows.size(0), config_.vocab});
-  // [R, V] in scratch memory: valid until the next call.
   if (const PackedWeights* const ready = packed()) {
     multiply_rows_into(logits, rows, *ready->find(decoder_->head_parameter()));
     return logits;
@@ -264,7 +263,8 @@ void Model::weights_replaced(int64_t count) {
 // transposed already.
 bool Model::pack() {
   if (is_packed()) return true;
-  if (ranged_ || !device().is_cpu()) return false;  // not here, or not for our kernels
+  // The weights must be whole and on the CPU, whose kernels read packed ones.
+  if (ranged_ || !device().is_cpu()) return false;
   const at::NoGradGuard no_grad;
   const std::vector<int64_t> parameters = decoder_->packable();
   if (packed_->empty()) {
@@ -282,7 +282,7 @@ bool Model::pack() {
     weights.push_back(decoder_->weight(parameter, update_count));
   }
   packed_->pack(parameters, weights, update_count);
-  decoding_head_ = at::Tensor();  // the packed one serves
+  decoding_head_ = at::Tensor();  // replaced by the packed head
   return true;
 }
 
@@ -308,11 +308,10 @@ std::string Model::digest(std::optional<at::ScalarType> type) const {
   if (as_loaded && !type && !loaded_.masters.empty()) return loaded_.masters;
   if (as_loaded && type == options_.dtype && !loaded_.rounded.empty()) return loaded_.rounded;
   std::vector<std::string> digests;
-  // In a given type the digest is of the base weights, which a frozen copy has too; without one
-  // also of the factors.
+  // With a type: the base weights alone, so that a frozen copy has the same digest.
   const size_t count = type ? static_cast<size_t>(base_count()) : parameters_.size();
   for (size_t i = 0; i < count; ++i) {
-    // One weight at a time, so that no second model is made.
+    // One weight at a time, so that memory never holds a second model.
     const at::Tensor whole = master(i);
     digests.push_back(weight_digest(parameters_[i].name, type ? whole.to(*type) : whole));
   }

@@ -32,39 +32,39 @@ struct RouterRecord;
 struct WeightSpec;
 
 // A pack without padding: N segments, or the nodes of trees whose branches share their prefixes
-// (ops/attention_layout.h). Node n is tokens [cu_seqlens[n], cu_seqlens[n+1]). Tensors are on the
-// host, where they are checked, whatever the model's device.
+// (ops/attention_layout.h). Node n is tokens [cu_seqlens[n], cu_seqlens[n+1]). The tensors are on
+// the host, whatever the model's device, since they are checked there.
 struct PackInput {
   at::Tensor tokens;                 // [T] int64
   at::Tensor position_ids;           // [T] int64, usually from 0 in each segment
   std::vector<int32_t> cu_seqlens;   // [N+1], from 0 to T
   std::vector<int32_t> parent = {};  // [N] the node above, -1 for a root; empty: all are roots
-  // [N] tokens of the sequences through a node, which choose the frequencies of dynamic and
-  // longrope RoPE; empty: the last position of the node plus 1
+  // [N] length of the sequences through a node, by which dynamic and longrope RoPE choose its
+  // frequencies; empty: the last position of the node plus 1
   std::vector<int32_t> rope_length = {};
 };
 
-// Returns a copy of the values, [n] int64.
+// Returns a tensor with a copy of the values, [n] int64.
 at::Tensor int64_tensor(const std::vector<int64_t>& values);
 
-// Returns the pack of sequences laid end to end, positions from 0.
+// Returns the pack of sequences laid end to end; the positions of each start at 0.
 PackInput pack_sequences(const std::vector<std::vector<int32_t>>& sequences);
 
 struct Parameter {
   std::string name;   // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
   at::Tensor master;  // trained: an fp32 leaf that requires grad; frozen: the only copy, in the
-                      // storage type (an adapter's factors fp32). Of a weight in ranges it has
-                      // type, shape and gradient, but zeros for values (ranged_weights.h)
+                      // storage type (an adapter's factors in fp32). For a weight in ranges it has
+                      // the type, shape and gradient, but its values are 0 (ranged_weights.h)
 };
 
-// Digests of a weight (weight_digest() in model_load.h): of its master, and rounded to the type
-// that the model computes in.
+// Digests of a weight (weight_digest() in model_load.h): of its master, and of the master rounded
+// to the type that the model computes in.
 struct WeightDigest {
   std::string master, rounded;
 };
 
-// The digests of a folder's base weights, by weight, and the state of its files when they were
-// read (weight_files_state()).
+// The digests of a folder's base weights, in the order of weight_specs(), and the state of its
+// files when they were read (weight_files_state()).
 struct FolderDigests {
   std::vector<WeightDigest> weights;
   std::string state;
@@ -72,8 +72,8 @@ struct FolderDigests {
 
 struct LoadOptions {
   // Type of activations, copies and frozen weights: kFloat, kBFloat16, or kHalf if not trained.
-  // kDouble is the oracle of tests, on the CPU: composed forms throughout, fp64 masters; no setting
-  // has it.
+  // kDouble serves tests as an oracle on the CPU: its ops are composed and its masters are fp64. No
+  // setting selects it.
   at::ScalarType dtype = at::kFloat;
   GemmType gemm = GemmType::kStorage;  // compute type of products (linear.h)
   bool trainable = false;  // all weights, or the adapter's factors alone if there is one
@@ -84,10 +84,10 @@ struct LoadOptions {
   std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
   bool classifiers = false;  // also load a sequence classifier, whose head_weight() is [labels, D]
   c10::Device device = c10::kCPU;  // of weights, activations, gradients
-  // Divides the base weights into ranges over processes. A model with a backward then recomputes
-  // its blocks. Empty: they are whole.
+  // Divides the base weights into ranges over processes; a model with a backward then recomputes
+  // its blocks. Empty: the weights are whole.
   MakeRangedWeights make_ranged = {};
-  // With make_ranged: the digests of all weights, since the model reads only its own ranges.
+  // With make_ranged: the digests of whole weights, since this process reads only its own ranges.
   std::shared_ptr<const FolderDigests> digests = nullptr;
 };
 
@@ -96,8 +96,8 @@ struct ForwardOptions {
   std::optional<DropoutKey> dropout = std::nullopt;  // of an adapter; nullopt: none
   // [T] float32 on the host: how often the router's record counts a token; undefined: once.
   at::Tensor multiplicity = {};
-  // out: keys and values of every layer after RoPE, with their graph; the blocks are then computed
-  // again in the backward (recompute.h). Null: not wanted.
+  // out: keys and values of every layer after RoPE, with their graph; the blocks are then
+  // recomputed in the backward (recompute.h). Null: not wanted.
   std::vector<HeldKeys>* keys = nullptr;
   // The keys and values of the input's first P tokens in every layer; only the others are computed.
   // Null: P is 0.
@@ -111,13 +111,16 @@ struct ForwardOptions {
 // backward must not if blocks are recomputed.
 class Model {
  public:
-  // Loads a Hugging Face folder. Throws Error that lists all missing, unexpected and misshapen
-  // tensors, or all that hold NaN or infinity or overflow in the storage type; and Error, before
-  // any is read, if they do not fit into memory. Of weights in ranges it reads only those of this
-  // process, and throws Error if the files have changed since their digests were taken.
+  // Loads a Hugging Face folder; of weights in ranges it reads only the ranges of this process.
+  // Throws Error for
+  //   memory  weights that do not fit into it, before any is read
+  //   names   tensors that are missing, unexpected or misshapen; lists them all
+  //   values  tensors that hold NaN or infinity or overflow the storage type; lists them all
+  //   a head  that differs from the embedding to which config.json ties it
+  //   files   that have changed since the digests of weights in ranges were taken
   static std::shared_ptr<Model> load(const std::filesystem::path& dir, const LoadOptions& options);
-  // Returns a frozen model that shares the base weights, under another adapter or none. Throws
-  // Error if the base weights of `model` are trained.
+  // Returns a frozen model that shares the base weights of `model` and has another adapter, or
+  // none. Throws Error if those weights are trained.
   static std::shared_ptr<Model> with_adapter(const Model& model,
                                              std::shared_ptr<const Adapter> adapter);
   ~Model();
@@ -127,32 +130,32 @@ class Model {
   const LoadOptions& options() const { return options_; }
   bool trainable() const { return options_.trainable; }
   c10::Device device() const { return options_.device; }
-  // All, the factors of an adapter last.
+  // All parameters; the factors of an adapter come last.
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   std::vector<Parameter>& trained_parameters() { return trained_; }
   const std::vector<Parameter>& trained_parameters() const { return trained_; }
   const std::shared_ptr<const Adapter>& adapter() const { return options_.adapter; }
-  // Returns a base weight, by its number, with its adapter merged, fp32; without an adapter the
-  // weight itself.
+  // Returns the base weight with this number. An adapter is merged into it, in fp32; without one it
+  // is the weight itself.
   at::Tensor merged(size_t parameter) const;
-  // The base weights, merged, in the form of a checkpoint, each made when it is written and rounded
-  // to nearest even. Refers to the model (core/model/weights/export.h). Reading one throws Error if
-  // a value overflows the type.
+  // Returns the merged base weights in the form of a checkpoint (core/model/weights/export.h). Each
+  // is computed, and rounded to nearest even, when it is read; that throws Error if a value
+  // overflows the type. The result refers to the model.
   //   dtype  nullopt: that of the folder the model came from
   ExportedModel exported(std::optional<at::ScalarType> dtype = std::nullopt) const;
 
   // Returns the hidden states after the last norm, [T, D] in the storage type; row t predicts
   // token t+1. With C held tokens the rows are those after them, [T - C, D]. With a trainable model
   // and gradients enabled the result carries the graph; otherwise no activation outlives its layer.
-  // T = 0 is legal. Throws Error if a token is outside the vocabulary, a position outside learned
-  // ones, or shapes or cu_seqlens disagree.
+  // T = 0 is legal. Throws Error for a token outside the vocabulary, a position outside the learned
+  // ones, and shapes or cu_seqlens that disagree.
   at::Tensor forward(const PackInput& input, const ForwardOptions& options = {});
 
   // Returns the weight of the vocabulary projection, [V, D] in the storage type, with its graph if
   // gradients are enabled.
   at::Tensor head_weight();
-  // Returns linear_head (ops/linear_head.h) of hidden states of this model under that weight.
+  // Returns linear_head (ops/linear_head.h) of this model's hidden states and head_weight().
   HeadResult head(const at::Tensor& hidden, const at::Tensor& index, const at::Tensor& target,
                   const HeadOptions& options);
 
@@ -163,42 +166,43 @@ class Model {
                            const at::Tensor& row_target, int64_t head_mb = 1024,
                            const ForwardOptions& options = {});
 
-  // Counts changes of the masters. Code that changes them in place adds one, or copies go stale.
+  // Counts changes of the masters. Code that changes them in place must add one; otherwise their
+  // copies go stale.
   int64_t update_count = 0;
-  // Sets the count after all masters were replaced, as a restored checkpoint does. The new count
-  // may be one that other weights had, so everything made of the old weights is dropped.
+  // Sets the count after all masters were replaced, as by a restored checkpoint. The new count may
+  // be one that other weights had, so everything derived from the old weights is dropped.
   void weights_replaced(int64_t count);
   int64_t times_replaced() const { return times_replaced_; }
 
-  // Makes the model await weights that another process sends before it reads them. Code that reads
-  // the masters of parameters() calls await_weights() first.
+  // Makes the model wait for weights that other processes are still sending before it reads them.
+  // Code that reads the masters of parameters() calls await_weights() first.
   void add_incoming(std::shared_ptr<IncomingWeights> incoming);
   void await_weights() const;
 
   // Returns the digest over names, shapes, types and bytes of the masters, in parameter order
   // (model_digest() in model_load.h).
-  //   type  rounds the base weights to a type and leaves out an adapter; nullopt: neither
+  //   type  the base weights are rounded to it and an adapter is left out; nullopt: neither
   std::string digest(std::optional<at::ScalarType> type = std::nullopt) const;
   // The base weights in ranges; null if they are whole.
   RangedWeights* ranged_weights() const { return ranged_.get(); }
-  // The bytes of the masters that are here: all of them, or this process's ranges.
+  // Returns the bytes of the masters in this process: all of them, or its ranges.
   int64_t held_bytes() const;
 
   // Returns a copy that shares no storage, without the adapter.
   std::shared_ptr<Model> clone(bool trainable) const;
-  // Returns a frozen copy on the host in the storage type, with the adapter merged; one weight at a
-  // time leaves the device.
+  // Returns a frozen copy on the host in the storage type, with the adapter merged. Weights leave
+  // the device one at a time.
   std::shared_ptr<Model> host_copy(GemmType gemm = GemmType::kStorage) const;
 
   // ---- decoding, for the sampler
 
-  // As forward, and appends keys and values of every segment to `cache`; with one-token segments it
-  // is a decoding step. Never records a graph.
-  //   routes  out: as ForwardOptions::replay has them; null: not wanted
+  // As forward, and also appends the keys and values of every segment to `cache`. With segments of
+  // one token it is a decoding step. Never records a graph.
+  //   routes  out: the experts chosen, in the form of ForwardOptions::replay; null: not wanted
   at::Tensor forward_cached(const PackInput& input, KvCache& cache,
                             std::vector<at::Tensor>* routes = nullptr);
   // Returns hidden states [n, D] times the head, [n, V] fp32 on the host: in scratch memory
-  // (ops/scratch.h), or copied from the device, which is waited for.
+  // (ops/scratch.h), or copied from the device, for which it waits.
   at::Tensor decoding_logits(const at::Tensor& hidden);
   // Packs the head and the linear maps whose products are fp32, for faster products of few rows.
   // The copies take as much memory as these weights in fp32. All decoding at this update count
@@ -215,7 +219,7 @@ class Model {
                                      const LoadOptions& options,
                                      std::shared_ptr<RangedWeights> ranged = nullptr);
   at::Tensor master(size_t parameter) const;  // whole, without its graph
-  // The tensors of a file for one weight, merged and rounded.
+  // Returns the tensors that a file has for one weight, merged and rounded.
   std::vector<NamedTensor> stored(const WeightSpec& spec, size_t parameter,
                                   at::ScalarType dtype) const;
 
@@ -232,7 +236,7 @@ class Model {
   LoadOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<Parameter> trained_;  // those that require a gradient
-  double trained_share_ = 0;        // of the base weights' elements
+  double trained_share_ = 0;        // the part of the base weights' elements that is trained
   std::shared_ptr<RangedWeights> ranged_;
   // Digests of weights in ranges as loaded, so that digest() fetches none; empty if unknown.
   struct LoadedDigests {

@@ -1,7 +1,7 @@
-// Loading checks everything before it converts anything: memory, names, shapes, then values.
+// Loading checks memory, names and shapes before it reads a weight, and the values as it reads.
 //
-// A digest of a model is the XXH3-128 of the digests of its weights, so that processes that hold
-// ranges share the reading: each computes the digests of some weights, and reads its ranges.
+// The digest of a model is the XXH3-128 of the digests of its weights, so that processes that hold
+// ranges share the reading: each digests some whole weights and otherwise reads only its ranges.
 
 #include "core/model/model_load.h"
 
@@ -50,7 +50,7 @@ std::string model_digest(const std::vector<std::string>& weights) {
 
 namespace {
 
-// The adapter with its factors on a device; the adapter itself if they are there already.
+// Returns the adapter with its factors on a device; the adapter itself if they are there already.
 std::shared_ptr<const Adapter> adapter_on(std::shared_ptr<const Adapter> adapter,
                                           c10::Device device) {
   // All factors are on one device, so the first stands for them.
@@ -66,19 +66,18 @@ std::shared_ptr<const Adapter> adapter_on(std::shared_ptr<const Adapter> adapter
   return moved;
 }
 
-// The type of a checkpoint: config.json's, else that of its first weight.
+// Returns the type of a checkpoint: the one that config.json names, else that of its first weight.
 at::ScalarType stored_dtype(const ModelConfig& config, at::ScalarType file) {
   const bool named = config.source.find("dtype") || config.source.find("torch_dtype");
   return named || (file != at::kBFloat16 && file != at::kHalf) ? config.dtype : file;
 }
 
-// A file may hold the head beside the embedding it is tied to.
+// Throws Error if the files hold a head that differs from the embedding that it is tied to.
 void check_tied_head(const SafetensorsFolder& files, const ModelConfig& config,
                      const FileForm& form, const std::string& where) {
   const std::string head = config.names.head + ".weight";
   if (!config.tied || !files.has(head)) return;
-  // A fine-tuned head that differs would be lost without notice.
-  // The embedding is the first spec.
+  // A fine-tuned head would otherwise be lost without notice. The embedding is the first spec.
   const at::Tensor embedding = read_weight(weight_specs(config).front(), files, form);
   XRUN_CHECK(at::equal(files.read(head), embedding),
              "{}: config.json ties the head to the embedding, but the file has an {} that differs "
@@ -111,7 +110,7 @@ ModelConfig config_to_load(const std::filesystem::path& dir, const LoadOptions& 
   return options.classifiers ? read_frozen_config(dir) : read_model_config(dir);
 }
 
-// Adds a weight that was read, or a part of it, to those that were checked.
+// Adds the values of a weight, or of a range of it, to those checked by values.finish().
 void check_values(const ModelFolder& folder, const WeightSpec& spec, const at::Tensor& read,
                   WeightValues& values) {
   XRUN_CHECK(read.is_floating_point(), "{}: '{}' is {}, wanted a floating-point type", folder.where,
@@ -130,7 +129,7 @@ std::shared_ptr<RangedWeights> make_ranged_weights(const ModelConfig& config,
   return options.make_ranged(parameters, options.dtype, options.device);
 }
 
-// One weight at a time: loading peaks at one tensor more than it keeps.
+// Reads one weight at a time, so that loading peaks at one tensor more than it keeps.
 std::vector<Parameter> read_whole(const ModelFolder& folder, const LoadOptions& options) {
   std::vector<Parameter> parameters;
   WeightValues values(options.dtype);
@@ -156,7 +155,7 @@ std::vector<Parameter> read_ranges(const ModelFolder& folder, const LoadOptions&
       check_values(folder, spec, read, values);
       ranged.put(parameters.size(), read);
     }
-    // Type and shape of the weight, on one zero.
+    // One zero with the type and the shape of the weight.
     const at::Tensor zero =
         at::zeros({}, at::TensorOptions(options.device).dtype(master_type(options, spec.name)));
     parameters.push_back({spec.name, zero.expand(spec.shape)});
@@ -213,8 +212,8 @@ std::string weight_files_state(const std::filesystem::path& dir) {
 
 std::shared_ptr<Model> Model::load(const std::filesystem::path& dir, const LoadOptions& options) {
   const ModelConfig config = config_to_load(dir, options);
-  // Only from config.json, before a file of weights is opened. The rest of weights in ranges is not
-  // here.
+  // From config.json alone, before a file of weights is opened. Not for weights in ranges, of which
+  // this process holds only a part.
   if (!options.make_ranged) {
     check_weights_fit(config, master_type(options), device_memory(options.device).available,
                       dir.string());
@@ -256,9 +255,9 @@ std::shared_ptr<Model> Model::make(ModelConfig config, std::vector<Parameter> pa
   const at::ScalarType dtype = options.dtype;
   XRUN_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kDouble ||
                  (dtype == at::kHalf && !options.trainable),
-             "a model that is {} computes in fp32 or bf16{}, not in {}",
-             options.trainable ? "trained" : "only read", options.trainable ? "" : " or fp16",
-             dtype_name(dtype));
+             "a model that is {} computes in {}, not in {}",
+             options.trainable ? "trained" : "only read",
+             options.trainable ? "fp32 or bf16" : "fp32, bf16 or fp16", dtype_name(dtype));
   LoadOptions placed = options;
   placed.adapter = adapter_on(options.adapter, options.device);
   return std::shared_ptr<Model>(

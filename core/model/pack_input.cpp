@@ -1,5 +1,5 @@
-// Every index is checked on the host before it is used: one outside its table reads other memory on
-// a CPU, and is an assertion without a name on a GPU.
+// Every index is checked on the host before it is used. One outside its table would read other
+// memory on a CPU, and on a GPU fail an assertion that does not name it.
 
 #include "core/model/pack_input.h"
 

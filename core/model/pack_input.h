@@ -6,11 +6,11 @@
 namespace xrun {
 
 // Throws Error unless shapes and types fit each other, cu_seqlens and parent describe a layout, and
-// every token and learned position is one that the model has.
+// the model has every token and, with learned positions, every position.
 void check_pack_input(const PackInput& input, const ModelConfig& config);
 
-// Returns the number of leading tokens whose keys the caller holds, 0 without such keys. Throws
-// Error if the keys belong to another model or are more than the pack has tokens.
+// Returns the number of leading tokens of the pack whose keys are in options.held; 0 if it is null.
+// Throws Error if it has another number of layers than the model or more tokens than the pack.
 int64_t held_tokens(const PackInput& input, const ModelConfig& config,
                     const ForwardOptions& options);
 

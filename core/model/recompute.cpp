@@ -1,5 +1,6 @@
-// forward: y = block(x) without a graph, x saved. backward: y = block(x) again, with a graph, whose
-// backward runs at once; gradients of weights accumulate in their leaves (Chen et al. 2016).
+// The forward computes y = block(x) without a graph and saves x. The backward computes block(x)
+// again with a graph and runs that graph's backward at once; the gradients of weights accumulate in
+// their leaves (Chen et al. 2016).
 
 #include "core/model/recompute.h"
 
@@ -23,8 +24,8 @@ struct HeldBlock : torch::CustomClassHolder {
 
 using torch::autograd::variable_list;
 
-// `node` requires a gradient, so that there is a backward even if x needs none, as in the first
-// block over a frozen embedding.
+// `node` requires a gradient, so that there is a backward even if x requires none, as in the first
+// block after a frozen embedding.
 class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
  public:
   static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,

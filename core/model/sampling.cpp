@@ -23,8 +23,8 @@ namespace {
 constexpr double kLowestTemperature = 1e-3, kHighestTemperature = 1e3;
 constexpr int kSampleBits = 20;  // of a draw key; the prompt has the rest
 
-// The sum of n numbers in double, in a fixed order: eight lanes, which a compiler may vectorise
-// without changing the bits, then their sum.
+// Returns the sum of n numbers in double, in a fixed order: eight lanes, which a compiler may
+// vectorise without changing the bits, then their sum.
 double lane_sum(const float* e, int64_t n) {
   std::array<double, 8> lanes{};
   int64_t i = 0;
@@ -73,8 +73,8 @@ class DrawRow {
   // The lowest id among equals, as in before().
   int64_t likeliest() const { return std::find(x_.begin(), x_.end(), most_) - x_.begin(); }
 
-  // Returns the token at `share` in [0, 1) of the kept mass. Sums of stretches are skipped whole,
-  // so that only one stretch is summed token by token.
+  // Returns the token at `share` in [0, 1) of the kept mass. Whole stretches are skipped by their
+  // sums, so that only the last one is added up token by token.
   int64_t token_at(double share) const {
     constexpr int64_t kStretch = 512;
     const double wanted = share * remaining_sum_;
@@ -91,7 +91,7 @@ class DrawRow {
         if (before > wanted) return i;
       }
     }
-    // rounding of the partial sums left them below `wanted`: the last kept token
+    // the partial sums were rounded to less than `wanted`: the last kept token
     const auto last = std::find_if(e_.rbegin(), e_.rend(), [](float e) { return e > 0; });
     return width() - 1 - (last - e_.rbegin());
   }
@@ -114,15 +114,15 @@ class DrawRow {
     return xa > xb || (xa == xb && a < b);
   }
 
-  // The power of two of e, monotonic in the logit.
+  // The exponent bits of e, which never fall as the logit rises.
   static size_t octave(float e) {
     uint32_t bits = 0;
     std::memcpy(&bits, &e, sizeof bits);
     return bits >> 23;
   }
 
-  // Keeps the shortest prefix of this order whose weights reach `wanted`, or everything. Only one
-  // octave of probabilities has to be ordered: sums per octave decide the rest of the vocabulary.
+  // Keeps the shortest prefix of the order of before() whose weights reach `wanted`, or everything.
+  // Only one octave of probabilities has to be ordered: sums per octave decide about the rest.
   template <typename Weight>
   void keep_prefix(const Weight& weight, double wanted) {
     // 8 bits of exponent: e is never negative, so its sign bit is 0.
@@ -145,7 +145,8 @@ class DrawRow {
     remaining_sum_ = lane_sum(e_.data(), width());
   }
 
-  // The last of the shortest ordered prefix of `ids` whose weights reach `wanted`, by bisection.
+  // Returns the last id of the shortest ordered prefix of `ids` whose weights reach `wanted`, found
+  // by bisection.
   template <typename Weight>
   int32_t last_of_prefix(std::vector<int32_t>& ids, const Weight& weight, double wanted) const {
     const auto rank = [this](int32_t a, int32_t b) { return before(a, b); };
@@ -202,7 +203,7 @@ std::vector<DrawnToken> draw_tokens(const at::Tensor& logits, std::span<const Dr
   check_sampling(options);
   const int64_t n = logits.size(0), width = logits.size(1);
   XRUN_CHECK(n == static_cast<int64_t>(keys.size()) && width > 0 && logits.is_contiguous(),
-             "{} draws need as many contiguous rows of logits, got {} of {}", keys.size(), n,
+             "{} draws need as many contiguous rows of logits, got [{}, {}]", keys.size(), n,
              width);
   const float* const x = logits.const_data_ptr<float>();
   std::vector<DrawnToken> draws(keys.size());

@@ -14,7 +14,6 @@ PackLimits pack_limits(int64_t max_tokens, const FoldSettings& settings) {
   return limits;
 }
 
-// Nothing where folding does not pay: the pack then runs as it is.
 std::optional<FoldedPack> fold_where_it_pays(const PackedBatch& batch, const FoldSettings& settings,
                                              const std::vector<int64_t>& frequency_classes,
                                              const std::vector<int32_t>& token_keys) {

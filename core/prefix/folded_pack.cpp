@@ -15,7 +15,7 @@ namespace {
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
-// token_keys replace the tokens in comparisons: equal tokens with different keys are not shared.
+// token_keys replace the tokens in comparisons; equal tokens with different keys are not shared.
 PrefixTrie trie_of(const PackedBatch& batch, const FoldOptions& options) {
   const std::vector<int32_t>& keys = options.token_keys.empty() ? batch.tokens : options.token_keys;
   XRUN_CHECK(keys.size() == batch.tokens.size(), "folding: token_keys has {} entries for {} tokens",
@@ -30,7 +30,7 @@ PrefixTrie trie_of(const PackedBatch& batch, const FoldOptions& options) {
   return prefix_trie(lengths, sort_lists(segments, options.frequency_classes), options.min_run);
 }
 
-// The end of each node's subtree, in tokens.
+// Returns the end of each node's subtree, in tokens.
 std::vector<int32_t> subtree_ends(const FoldedPack& fold) {
   std::vector<int32_t> ends(fold.node_begin.begin() + 1, fold.node_begin.end());
   // Children follow their parent, so one pass from the end sees every subtree complete.
@@ -107,8 +107,8 @@ std::vector<std::pair<int32_t, int32_t>> same_targets(const FoldedPack& fold) {
   return same;
 }
 
-// An edge is one (hidden row, target) pair, however many loss rows train it, and is found through
-// the slot of its target, which follows exactly one hidden row.
+// An edge is one (hidden row, target) pair, however many loss rows train it. It is found by the
+// slot of its target, which follows exactly one hidden row.
 void write_edges(const PackedBatch& batch, FoldedPack& fold) {
   // Mark the targets, sort them by hidden row, number the edges.
   const std::vector<std::pair<int32_t, int32_t>> same = same_targets(fold);
@@ -168,11 +168,11 @@ FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options) {
   return fold;
 }
 
-// The sum over a shared row decides the gradient, so `share` chooses how its copies count.
+// The gradient depends on the sum of the weights of an edge's rows; `share` decides how they count.
 std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share) {
   std::vector<float> weights = batch.rows.weight;
   if (share == SharedRows::kBranchMean) {
-    // [N] segments through the root above each node: the K of its rows.
+    // [N] segments through the root above each node: the K of its rows' weights.
     std::vector<int32_t> root_segments = fold.segments;
     for (size_t n = 0; n < root_segments.size(); ++n) {
       // Parents come first, so a parent already has the number of its root.
@@ -196,7 +196,6 @@ std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold,
   return weights;
 }
 
-// -1 for a row that ends there.
 PrefixBreak prefix_break(std::span<const int32_t> a, std::span<const int32_t> b) {
   const size_t position = at(common_prefix(a, b));
   return {static_cast<int64_t>(position), position < a.size() ? a[position] : -1,

@@ -1,6 +1,6 @@
 #pragma once
-// A pack whose shared prefixes are computed once: its tokens as a tree, beside the PackedBatch,
-// which does not change.
+// A folded pack: the tokens of a PackedBatch as a tree, in which shared prefixes are computed once.
+// The PackedBatch does not change.
 
 #include <cstdint>
 #include <span>
@@ -22,9 +22,10 @@ struct FoldOptions {
 };
 
 // T tokens in S segments with R loss rows, folded into F tokens in N nodes. A node is a run of
-// tokens that the same segments share; nodes are in preorder, roots and the children of a node in
-// the order of their first segments. So a pack without shared prefixes is folded into itself.
-//   loss row -> edge -> hidden row: an edge is a distinct (hidden row, target) of the loss rows.
+// tokens that the same segments share. Nodes are in preorder; roots, and the children of a node,
+// are in the order of their first segments, so that a pack without shared prefixes is folded into
+// itself. An edge is a distinct (hidden row, target) of the loss rows; each loss row has an edge,
+// and each edge a hidden row.
 struct FoldedPack {
   std::vector<int32_t> tokens;        // [F]
   std::vector<int32_t> position_ids;  // [F] depth of the token on its path
@@ -45,21 +46,24 @@ struct FoldedPack {
   int64_t token_count() const { return static_cast<int64_t>(tokens.size()); }
   int64_t logical_tokens() const { return static_cast<int64_t>(flat_of.size()); }
   int64_t node_count() const { return static_cast<int64_t>(parent.size()); }
-  // Tokens of the pack for each computed one, >= 1; 1 for an empty pack.
+  // Returns the tokens of the pack per computed token, >= 1; 1 for an empty pack.
   double ratio() const;
 
-  // Throws Error that names field, index and value at the first broken invariant: nodes that do not
-  // nest in preorder, prev or end that do not follow from them, a slot of another token or
-  // position, a segment that leaves its path, an edge that is not the row's.
+  // Throws Error that names field, index and value at the first of
+  //   nodes     that do not nest in preorder
+  //   prev, end that do not follow from the nodes
+  //   a slot    with another token or position than the batch's
+  //   a segment that leaves its path
+  //   an edge   that is not the loss row's
   void validate(const PackedBatch& batch) const;
 };
 
 // Returns the tree with the fewest tokens whose shared runs have at least min_run tokens
-// (prefix_trie). The weights of loss rows play no part. Requires a valid batch; throws Error for
+// (prefix_trie). The weights of loss rows are not read. Requires a valid batch. Throws Error for
 // frequency_classes or token_keys of another length and a min_run below 1.
 FoldedPack fold_pack(const PackedBatch& batch, const FoldOptions& options = {});
 
-// The share of a loss row in an edge that several segments have.
+// The weights of loss rows whose edge several segments share.
 enum class SharedRows {
   kPerSample,   // every row counts: the loss of the separate sequences
   kBranchMean,  // every row counts 1 / K for K segments through its root: an edge that g of them
@@ -68,10 +72,10 @@ enum class SharedRows {
                 // replay earlier turns as context
 };
 
-// Returns [R] the batch's weights of loss rows, shared as `share` says.
+// Returns the weights of the batch's loss rows under `share`, [R].
 std::vector<float> row_weights(const PackedBatch& batch, const FoldedPack& fold, SharedRows share);
 
-// The first position at which two segments differ: the reason why they share no more.
+// The first position at which two segments differ, where their shared prefix ends.
 struct PrefixBreak {
   int64_t position = 0;  // tokens that both share
   int32_t token_a = -1;  // the token of each there; -1: the segment has ended

@@ -1,4 +1,4 @@
-// FoldedPack::validate. Nodes are checked first; all other fields follow from them and the batch.
+// FoldedPack::validate checks nodes first; all other fields follow from them and the batch.
 
 #include <algorithm>
 
@@ -62,8 +62,7 @@ void check_tokens(const FoldedPack& fold) {
   check_size(fold.prev, "prev", count, "F");
   check_size(fold.end, "end", count, "F");
   // A subtree ends with its last node. Nodes follow their parents, so one pass from the end
-  // suffices.
-  // Computed again here instead of calling the builder, or the check would repeat its faults.
+  // suffices. The builder is not called, since the check would repeat its faults.
   PackField ends(fold.node_begin.begin() + 1, fold.node_begin.end());
   for (size_t n = ends.size(); n-- > 0;) {
     if (fold.parent[n] < 0) continue;
@@ -76,8 +75,7 @@ void check_tokens(const FoldedPack& fold) {
       const int32_t parent = fold.parent[n];
       const int64_t branch =
           parent < 0 ? -1 : int64_t{fold.node_begin[static_cast<size_t>(parent) + 1]} - 1;
-      // Inside a node the token before is the neighbour; at its start it is the parent's last
-      // token.
+      // Inside a node, prev is the neighbour; at its start, the parent's last token.
       check_value(fold.prev, "prev", t, t > begin ? static_cast<int64_t>(t) - 1 : branch);
       check_value(fold.end, "end", t, ends[n]);
       const int32_t prev = fold.prev[t];
@@ -152,7 +150,7 @@ void check_edges(const FoldedPack& fold, const PackedBatch& batch) {
 
 }  // namespace
 
-// In this order, since each check indexes by fields that the one before has proved.
+// The order matters: each check indexes by fields that the one before has proved.
 void FoldedPack::validate(const PackedBatch& batch) const {
   check_nodes(*this);
   check_tokens(*this);

@@ -1,5 +1,5 @@
 // Layout and slices follow nemo_automodel/components/datasets/llm/prefix_tree.py and AttnMaskSpec
-// of NVIDIA-NeMo/Automodel; texts of errors too, where that has one.
+// of NVIDIA-NeMo/Automodel, and so do the error messages that it has.
 
 #include "core/prefix/prefix_fold.h"
 
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostSlices = int64_t{1} << 24;  // a chain of 5,800 nodes
 
-// Half-open ranges of tokens in the order of the nodes; a node may be empty.
+// Returns half-open ranges of tokens in the order of the nodes; a node may be empty.
 std::vector<TokenRange> node_ranges(std::span<const int64_t> lengths) {
   std::vector<TokenRange> ranges;
   int64_t begin = 0;
@@ -33,8 +33,8 @@ std::vector<TokenRange> node_ranges(std::span<const int64_t> lengths) {
   return ranges;
 }
 
-// One parent for each node makes a forest: a path with a cycle would meet a node again, after
-// a different one than before.
+// Nodes with one parent each form a forest: a path with a cycle would reach a node twice, from
+// different nodes.
 void check_paths(std::span<const std::vector<int64_t>> paths, size_t nodes) {
   constexpr int64_t kUnseen = -2;
   std::vector<int64_t> parent(nodes, kUnseen);
@@ -48,13 +48,14 @@ void check_paths(std::span<const std::vector<int64_t>> paths, size_t nodes) {
                  "tree_slices: sample_paths[{}][{}] is {}, node_lengths has {} entries", s, i, node,
                  nodes);
       int64_t& known = parent[static_cast<size_t>(node)];
-      // Its first visit fixes the parent and gives one slice for itself and each node above it.
+      // The first visit of a node fixes its parent and gives one slice for the node and for each
+      // node above it.
       if (known == kUnseen) {
         known = above;
         slices += static_cast<int64_t>(i) + 1;
       }
       XRUN_CHECK(known == above,
-                 "tree_slices: sample_paths[{}][{}] is node {}, here {} and before {}; a node has "
+                 "tree_slices: sample_paths[{}][{}] is node {}, here {} but earlier {}; a node has "
                  "one parent",
                  s, i, node, above < 0 ? "a root" : fmt::format("below node {}", above),
                  known < 0 ? "a root" : fmt::format("below node {}", known));
@@ -88,8 +89,8 @@ FoldedRollouts fold_shared_prefix(const RolloutGroup& group, int64_t ignore_idx)
   for (const std::vector<int64_t>& completion : group.completions) {
     const int64_t node = std::ssize(folded.node_lengths);
     folded.input_ids.insert(folded.input_ids.end(), completion.begin(), completion.end());
-    // The label of a token is the next one. No label is a completion's first token: the prompt's
-    // last one has a successor in each completion.
+    // The label of a token is the next token. A completion's first token is not a label, since
+    // the prompt's last token has a successor in each completion.
     folded.labels.insert(folded.labels.end(), completion.begin() + 1, completion.end());
     folded.labels.push_back(ignore_idx);
     // Completions are alternatives, so all continue at the same position.
@@ -117,7 +118,7 @@ TreeSlices tree_slices(std::span<const int64_t> node_lengths,
   std::set<std::tuple<TokenRange, TokenRange, bool>> empty;
   const auto add = [&](const TokenRange& q, const TokenRange& k, bool full) {
     const bool may_repeat = q[0] == q[1] || k[0] == k[1];
-    // Two empty nodes may have one range; a repeated slice would be attended twice.
+    // Two empty nodes may have the same range; a repeated slice would be attended twice.
     if (may_repeat && !empty.emplace(q, k, full).second) return;
     slices.q_ranges.push_back(q);
     slices.k_ranges.push_back(k);

@@ -16,12 +16,12 @@ struct RolloutGroup {
   std::vector<std::vector<int64_t>> completions;
 };
 
-// T tokens: the prompt once, then every completion in order. Node 0 is the prompt, node i + 1
+// T tokens: the prompt once, then the N completions in order. Node 0 is the prompt, node i + 1 is
 // completion i.
 struct FoldedRollouts {
   std::vector<int64_t> input_ids;  // [T]
-  std::vector<int64_t> labels;  // [T] the next token of the same completion, else ignore_idx: all
-                                // of the prompt and the last token of each completion
+  std::vector<int64_t> labels;     // [T] the next token of the same completion; ignore_idx for the
+                                   // prompt and for the last token of each completion
   std::vector<int64_t> position_ids;  // [T] every completion continues after the prompt
   std::vector<int64_t> node_lengths;  // [N + 1]
   std::vector<std::vector<int64_t>> sample_paths;  // [N] node 0 is in none if the prompt is empty
@@ -30,7 +30,7 @@ struct FoldedRollouts {
 // Throws Error for a group without completions, an empty completion, and 2^31 tokens or more.
 FoldedRollouts fold_shared_prefix(const RolloutGroup& group, int64_t ignore_idx = -100);
 
-// The collate rule of the same source: a batch is exactly one group; throws Error otherwise.
+// Folds a batch by NeMo Automodel's collate rule. Throws Error unless it is exactly one group.
 FoldedRollouts collate_groups(std::span<const RolloutGroup> groups, int64_t ignore_idx = -100);
 
 using TokenRange = std::array<int64_t, 2>;  // half open
@@ -42,11 +42,13 @@ struct TreeSlices {
   std::vector<std::vector<TokenRange>> sample_token_ranges;  // of the nodes on each path
 };
 
-// Returns the slices of a tree of any depth: for each path and each node on it the causal square of
-// the node, then a full rectangle for every node above it, root first; each rectangle once. Nodes
-// follow one another in the order of node_lengths. Throws Error that names field, index and
-// value: a negative length, 2^31 tokens or more, a path without nodes, a node out of range, a node
-// with two parents (the paths do not nest, or form a cycle), and more than 2^24 slices.
+// Returns the slices of a tree of any depth. For each path and each node on it they are the causal
+// square of the node, then a full rectangle for every node above it, root first; each rectangle
+// once. Nodes follow one another in the order of node_lengths. Throws Error that names field, index
+// and value for
+//   node_lengths  a negative length, 2^31 tokens or more
+//   sample_paths  a path without nodes, a node out of range, a node with two parents (paths that do
+//                 not nest or form a cycle), more than 2^24 slices
 TreeSlices tree_slices(std::span<const int64_t> node_lengths,
                        std::span<const std::vector<int64_t>> sample_paths);
 

@@ -1,5 +1,5 @@
-// n packs that share C tokens compute (n - 1) C fewer. The prefix's blocks run again in its
-// backward, a third of its work, so that the saving counts as (n - 1) C - C / 3.
+// n packs that share C tokens compute (n - 1) C fewer. The prefix's blocks are recomputed in its
+// backward, which is a third of its work, so the saving counts as (n - 1) C - C / 3.
 
 #include "core/prefix/shared_prefix.h"
 
@@ -14,7 +14,8 @@ namespace xrun {
 
 namespace {
 
-// Packs of one cluster begin with a segment of it, so the first one stands for the pack.
+// Packs of one cluster begin with a segment of it, so their first segments tell if they share a
+// prefix.
 TokenList first_segment(const PackedBatch& pack) {
   if (pack.segment_count() == 0) return {};
   return TokenList(pack.tokens).first(static_cast<size_t>(pack.cu_seqlens[1]));
@@ -30,11 +31,11 @@ class FoldedPacks {
     if (!folds_[index]) folds_[index] = fold_pack(*packs_[index], {.min_run = min_run_});
     return *folds_[index];
   }
-  // The run of tokens with which a pack begins, less the last token of the pack.
+  // Returns the first node's tokens, without the last token of the pack.
   TokenList first_run(size_t index) {
     const FoldedPack& fold = (*this)[index];
     if (fold.node_count() == 0) return {};
-    // At least one token of the pack must be left to compute: a forward of the rest needs a row.
+    // The forward of the rest needs at least one token.
     const int64_t run = std::min<int64_t>(fold.node_begin[1], fold.token_count() - 1);
     return TokenList(fold.tokens).first(static_cast<size_t>(run));
   }
@@ -45,7 +46,8 @@ class FoldedPacks {
   std::vector<std::optional<FoldedPack>> folds_;
 };
 
-// The prefix of the packs from `begin` on. Without one `end` is the next pack and it is empty.
+// Returns the prefix of the packs from `begin` on. If there is none, it is empty and `end` is the
+// next pack.
 SharedPrefix prefix_from(const std::vector<const PackedBatch*>& packs, FoldedPacks& folds,
                          size_t begin, int64_t min_run) {
   SharedPrefix prefix{.begin = begin, .end = begin + 1};
@@ -81,7 +83,7 @@ SharedPrefix prefix_from(const std::vector<const PackedBatch*>& packs, FoldedPac
   return prefix;
 }
 
-// The saving counts against the work that is left, like the ratio of one pack.
+// Compares the work without the prefix with the work that is left, like the ratio of one pack.
 bool pays(const SharedPrefix& prefix, const FoldSettings& settings) {
   if (prefix.size() == 0 || settings.mode == FoldMode::kAlways) return prefix.size() > 0;
   const double work = static_cast<double>(prefix.together) + static_cast<double>(prefix.size()) / 3;

@@ -1,6 +1,6 @@
 #pragma once
-// Prefixes with which several packs of a step begin: a group of sequences that does not fit one
-// pack even folded, such as many answers to one long prompt.
+// Prefixes that several packs of a step share, since their sequences do not fit one pack even
+// folded: many answers to one long prompt, for example.
 
 #include <cstdint>
 #include <span>
@@ -11,16 +11,17 @@
 
 namespace xrun {
 
-// The first C tokens of the first tree of packs [begin, end), two at least.
+// The first C tokens of each of packs [begin, end), at least two packs.
 struct SharedPrefix {
   size_t begin = 0, end = 0;
   std::vector<int32_t> tokens = {}, position_ids = {};  // [C]
-  // Tokens computed by the folded packs: each with its own prefix, and all with one.
+  // Tokens that the folded packs compute: with a prefix for each pack, and with one for all.
   int64_t separate = 0, together = 0;
   int64_t shortest = 0, longest = 0;  // tokens of a segment of these packs
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  // False if the segments have different rotary frequencies, which no one prefix serves.
+  // Returns false if the segments differ in their rotary frequencies, so that one prefix cannot
+  // serve them all.
   bool has_one_class(const FoldSettings& settings) const {
     return !settings.frequency_class ||
            settings.frequency_class(shortest) == settings.frequency_class(longest);
@@ -29,8 +30,10 @@ struct SharedPrefix {
 
 // Returns the prefixes that are worth computing once for all of their packs, in the order of the
 // packs, without overlap. Each has at least settings.min_run tokens and leaves at least one token
-// of every pack to compute. A pack is added while that saves more tokens than the shorter prefix
-// loses. kAuto asks for settings.min_ratio between the tokens computed without and with it.
+// of every pack to compute. The next pack joins if it saves more tokens than the prefix loses by
+// becoming shorter. Under kAuto the tokens computed without the prefix must be at least
+// settings.min_ratio times those computed with it, where a third of its tokens counts again for the
+// backward.
 std::vector<SharedPrefix> shared_prefixes(const std::vector<const PackedBatch*>& packs,
                                           const FoldSettings& settings);
 

@@ -2,7 +2,7 @@
 // Activations without a gate: silu(x) = x s(x) with s the logistic, gelu(x) = x (1 + erf(x/√2)) /
 // 2, and its tanh form x s(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016).
 //
-// Every element takes the same vector code, at any position. ATen's loops compute the elements
+// The same vector code computes every element, at any position. ATen's loops compute the elements
 // left over at the end of a thread's share by scalar functions that round differently.
 
 #include "kernels/cpu/vector.h"
@@ -28,8 +28,8 @@ namespace xrun::kernels {
 
 namespace {
 
-// erf with an absolute error below 3e-7: the rational minimax form of Eigen, which reaches 1 in
-// fp32 at 4.
+// Returns erf with an absolute error below 3e-7, by the rational minimax form of Eigen, which
+// reaches 1 in fp32 at 4.
 XRUN_INLINE VF erf_of(VF x) {
   const VF most = splat(4.0f);
   VF v = x > most ? most : x;
@@ -56,7 +56,7 @@ XRUN_INLINE VF activation_of(VF x, ActivationCurve curve) {
   if (curve == ActivationCurve::kGeluTanh) {
     u = (x + x * x * x * 0.044715f) * 1.5957691216057308f;  // 2 sqrt(2 / pi)
   }
-  // 1 / (1 + e^-u) reaches 0 and 1 without an overflow: e^-u may be infinity, x / infinity is 0.
+  // e^-u may be infinity: x / infinity is 0, as it should be.
   return x / (1.0f + exp_of(-u));
 }
 

@@ -1,6 +1,6 @@
-// Both loops are bound by memory; compiling them once per vector width, with the vectoriser on
-// (CMakeLists.txt), pays for the square root and the division. Multiply-adds are not fused, so that
-// every width, and the scalar rest of a range, rounds in the same way.
+// Both loops are bound by memory if they are compiled for each vector width with the vectoriser on
+// (CMakeLists.txt), which makes the square root and the division fast enough. Multiply-adds are not
+// fused, so that every width, and the scalar rest of a range, rounds in the same way.
 
 #include "kernels/cpu/adamw.h"
 
@@ -31,8 +31,8 @@ XRUN_WIDTHS void adamw_update(float* __restrict p, const float* __restrict g, fl
 }
 
 XRUN_WIDTHS double sum_of_squares(const float* x, int64_t n) {
-  // 16 sums at every vector width, added in their order: all versions of this function give the
-  // same bits.
+  // There are 16 sums at every vector width, added in their order, so that all versions of this
+  // function give the same bits.
   constexpr int64_t kLanes = 16;
   double lanes[kLanes] = {};
   int64_t i = 0;

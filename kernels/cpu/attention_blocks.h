@@ -1,9 +1,9 @@
 #pragma once
-// The blocks of keys that the rows of a pack see, and their gathering.
+// Finds and gathers the blocks of keys that the rows of a pack see.
 //
-// Every node owns the blocks that contain its positions, filled up with the rows above it. A
-// block that the node ends is seen by the node alone, a full one by its whole subtree, which in
-// preorder is one range of rows.
+// Every node owns the blocks that contain its positions, filled up with the rows above it. Only the
+// node sees a block that it ends before the block is full; its whole subtree, one range of rows in
+// preorder, sees a full block.
 
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/vector.h"
@@ -31,7 +31,7 @@ namespace {
 XRUN_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 XRUN_INLINE int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// The keys of one block: `count` rows of the pack from position `position` of a path on.
+// The keys of one block: `count` rows of the pack, from `position` of a path on.
 struct KeyBlock {
   int64_t row[kKeyBlock];  // [count] rows of the pack
   int64_t position;
@@ -47,7 +47,7 @@ struct KeyRows {
   int64_t stride;      // elements between two rows, in both
 };
 
-// One branch per row, outside the loops over its elements.
+// Returns row r. This takes one branch per row, outside the loops over its elements.
 template <class T>
 XRUN_INLINE const T* key_row(const KeyRows<T>& x, int64_t r) {
   return r < x.held ? x.held_rows + r * x.stride : x.own + (r - x.held) * x.stride;
@@ -57,9 +57,11 @@ XRUN_INLINE int64_t node_length(const AttentionNodes& t, int64_t n) {
   return t.begin[n + 1] - t.begin[n];
 }
 
-// The block that begins at a position of the path through node n, up to the node's last row.
+// Finds the block that begins at a position of the path through node n and ends at the node's last
+// row at the latest.
 XRUN_INLINE void find_keys(const AttentionNodes& t, int64_t n, int64_t position, KeyBlock& block) {
-  // From the last key to the first, one node of the path at a time: a block may span several nodes.
+  // Goes from the last key to the first, one node of the path at a time, since a block may span
+  // several nodes.
   int64_t high = smaller(position + kKeyBlock, t.position[n] + node_length(t, n));
   block.position = position;
   block.count = high - position;
@@ -72,18 +74,17 @@ XRUN_INLINE void find_keys(const AttentionNodes& t, int64_t n, int64_t position,
   }
 }
 
-// Calls f(node, position, from, to) for each block of a node that begins at a position of
-// `lowest`'s block or later, where [from, to) are the query rows of [first, last) that see it.
+// Calls f(node, position, from, to) for each block of a node, from the one that contains position
+// `lowest` on, where [from, to) are the query rows of [first, last) that see it.
 template <class F>
 XRUN_INLINE void each_block_of(int64_t node, const AttentionNodes& t, int64_t first, int64_t last,
                                int64_t lowest, F f) {
   const int64_t top = t.position[node] + node_length(t, node);
-  // The block of the first key that a row may see: under a window, earlier blocks are skipped
-  // whole.
+  // The block of the first key that a row may see. With a window, earlier blocks are skipped.
   int64_t position = greater(t.position[node], lowest) / kKeyBlock * kKeyBlock;
   if (node_length(t, node) == 0) return;
   for (; position < top; position += kKeyBlock) {
-    // Rows of the node from the block's own first on; of its subtree, if the block is full.
+    // The node's rows from the block's first on, and those of its subtree if the block is full.
     const int64_t own = t.begin[node] + greater(position - t.position[node], 0);
     const int64_t end = position + kKeyBlock <= top ? t.end[node] : t.begin[node + 1];
     const int64_t from = greater(own, first), to = smaller(end, last);
@@ -91,11 +92,11 @@ XRUN_INLINE void each_block_of(int64_t node, const AttentionNodes& t, int64_t fi
   }
 }
 
-// The nodes above `node`, from its root: calls f for each of them.
+// Calls f for each node above `node`, from its root.
 template <class F>
 XRUN_INLINE void each_above(const AttentionNodes& t, int64_t node, F f) {
-  // Parents point upwards only. Each round climbs from the node to the one below the last that was
-  // visited: depth^2 / 2 steps, but no stack and no memory.
+  // Each round climbs from the node to the one below the last that was visited, since nodes know
+  // only their parents. This takes depth^2 / 2 steps, but no stack and no memory.
   int64_t done = -1;
   while (t.parent[node] >= 0 && done != t.parent[node]) {
     int64_t above = t.parent[node];
@@ -105,7 +106,7 @@ XRUN_INLINE void each_above(const AttentionNodes& t, int64_t node, F f) {
   }
 }
 
-// The node that holds a row.
+// Returns the node that holds a row.
 XRUN_INLINE int64_t node_of(const AttentionNodes& t, int64_t row) {
   int64_t low = 0, high = t.count;  // begin[low] <= row < begin[high]
   while (high - low > 1) {
@@ -119,8 +120,8 @@ XRUN_INLINE int64_t node_of(const AttentionNodes& t, int64_t row) {
 struct QuerySlice {
   int64_t first;  // query tokens [first, last) of the pack
   int64_t last;
-  int64_t node;       // that holds `first`
-  int64_t lowest;     // position of the first key that the window shows to any of them
+  int64_t node;       // the one that holds `first`
+  int64_t lowest;     // position of the first key that any of them sees through the window
   int32_t* position;  // [last - first] of the tokens on their paths
 };
 
@@ -140,8 +141,8 @@ XRUN_INLINE QuerySlice find_slice(const AttentionNodes& t, int64_t first, int64_
   return slice;
 }
 
-// Calls f as each_block_of does, for all nodes whose blocks some row of the slice sees, in an order
-// in which every row meets its blocks as on its path.
+// Calls f as each_block_of does, for all nodes whose blocks some row of the slice sees. Every row
+// gets its blocks in the order of its path.
 template <class F>
 XRUN_INLINE void each_block(const AttentionNodes& t, const QuerySlice& c, F f) {
   // Nodes above come first, from the root, then the slice's own nodes in preorder. A node above a
@@ -153,8 +154,8 @@ XRUN_INLINE void each_block(const AttentionNodes& t, const QuerySlice& c, F f) {
   }
 }
 
-// y [width, kKeyBlock]: column j is the block's j-th row of x; columns up to a whole vector, and
-// dimensions beyond the head's, are 0.
+// Fills y [width, kKeyBlock]: column j is the block's j-th row of x. Further columns up to a whole
+// vector, and dimensions beyond the head's, are 0.
 template <class T>
 void gather_transposed(const KeyBlock& block, const KeyRows<T>& x, int64_t head_dim, float* y) {
   const int64_t width = padded_head(head_dim);
@@ -176,7 +177,7 @@ void gather_transposed(const KeyBlock& block, const KeyRows<T>& x, int64_t head_
   }
 }
 
-// y [count, width]: the block's rows of x.
+// Fills y [count, width] with the block's rows of x.
 template <class T>
 void gather(const KeyBlock& block, const KeyRows<T>& x, int64_t head_dim, float* y) {
   const int64_t width = padded_head(head_dim);
@@ -185,7 +186,7 @@ void gather(const KeyBlock& block, const KeyRows<T>& x, int64_t head_dim, float*
   }
 }
 
-// The keys that some row of [from, to) sees, given the tokens' positions.
+// Returns the range of keys that the rows [from, to) see, given the tokens' positions.
 XRUN_INLINE SeenKeys seen_by_any(const int32_t* positions, int64_t block, int64_t count,
                                  int64_t window, int64_t from, int64_t to, int64_t heads) {
   SeenKeys all{kKeyBlock, 0};
@@ -197,7 +198,7 @@ XRUN_INLINE SeenKeys seen_by_any(const int32_t* positions, int64_t block, int64_
   return all;
 }
 
-// Columns are computed in whole vectors; the masked rest costs nothing extra.
+// Returns n rounded up to whole vectors, in which columns are computed; further ones are masked.
 XRUN_INLINE int64_t whole_vectors(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 }  // namespace

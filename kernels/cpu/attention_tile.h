@@ -4,8 +4,8 @@
 //
 // A row's bits must not depend on the rows computed beside it. So keys come in blocks of kKeyBlock
 // positions of the row's path, a score is one chain of multiply-adds over the head's dimensions,
-// the row's maximum moves once a block, and weighted values are added key by key. Keys of a tile
-// that a row does not see have weight 0 for it.
+// the row's maximum changes once per block, and weighted values are added key by key. Keys of a
+// tile that a row does not see have weight 0 for it.
 
 #include "kernels/cpu/vector.h"
 
@@ -14,7 +14,7 @@ namespace xrun::kernels {
 // Positions k kKeyBlock to (k + 1) kKeyBlock - 1 of a path are one block of keys.
 constexpr int64_t kKeyBlock = 64;
 
-// A head's dimensions in a tile: a whole number of vectors of every instruction set.
+// Returns a head's dimensions in a tile: a whole number of vectors of every instruction set.
 constexpr int64_t padded_head(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
 }  // namespace xrun::kernels
@@ -25,8 +25,8 @@ namespace xrun::kernels {
 
 namespace {
 
-// Rows and vectors of a product held in registers: 24 sums of 32, 12 of 16, and 8 where a
-// multiply-add needs a register for the product.
+// Rows and vectors of a product whose sums are in registers: 24 of the 32 of AVX-512, 12 of 16 of
+// AVX2, and 8 of 16 where a multiply-add needs a register for the product.
 constexpr int kTileRows = kLanes == 4 ? 4 : 6;
 constexpr int kTileVectors = kLanes == 16 ? 4 : 2;
 
@@ -83,8 +83,8 @@ void multiply_tile(const TileProduct<B>& p, int64_t row, int64_t column) {
   }
 }
 
+// Columns in steps of a full tile; a narrower instance multiplies the rest.
 template <int R, class B>
-// Columns in steps of a full tile, then the narrower instances.
 XRUN_INLINE void multiply_rows(const TileProduct<B>& p, int64_t row) {
   for (int64_t column = 0; column < p.columns; column += kTileVectors * kLanes) {
     const int64_t left = (p.columns - column) / kLanes;
@@ -98,7 +98,7 @@ XRUN_INLINE void multiply_rows(const TileProduct<B>& p, int64_t row) {
   }
 }
 
-// Rows in steps of a full tile; the rest picks the instance of its own height.
+// Rows in steps of a full tile; an instance of the right height multiplies the rest.
 template <class B>
 void multiply(const TileProduct<B>& p) {
   int64_t row = 0;
@@ -120,13 +120,14 @@ struct SeenKeys {
   int64_t low, high;
 };
 
-// Keys of the block that begins at position `block` and holds `count`, for a row at `position`.
+// Returns what a row at `position` sees of the block that begins at position `block` and has
+// `count` keys.
 XRUN_INLINE SeenKeys seen_keys(int64_t position, int64_t block, int64_t count, int64_t window) {
   const int64_t high = position + 1 - block, low = window > 0 ? high - window : 0;
   return {low > 0 ? low : 0, high < count ? high : count};
 }
 
-// Scores with those of keys that the row does not see replaced by -infinity.
+// Returns the scores, with -infinity for keys that the row does not see.
 XRUN_INLINE VF masked(VF scores, int64_t first, SeenKeys seen) {
   const VI key = lane_numbers(LaneNumbers()) + static_cast<int32_t>(first);
   const VI out = (key < static_cast<int32_t>(seen.low)) | (key >= static_cast<int32_t>(seen.high));
@@ -139,15 +140,15 @@ struct RowSum {
   float lanes[16];  // their sum is the row's; kLanes of them are used
 };
 
-// -inf and not a large negative number: its exponential must be exactly 0.
+// -inf, not a large negative number, since its exponential must be exactly 0.
 XRUN_INLINE void clear(RowSum& row) {
   row.most = -__builtin_inff();
   for (float& lane : row.lanes) lane = 0;
 }
 
-// Turns the scores of a row over a block, of which `width` are stored, into exponentials under the
-// row's maximum so far, adds them to its sum, and returns the factor that brings what was
-// accumulated before to that maximum. Never inlined: every caller must round alike.
+// Turns the scores of a row over a block, of which `width` are stored, into exponentials relative
+// to the row's maximum so far, and adds them to its sum. Returns the factor that brings what was
+// accumulated before to that maximum. Never inlined, since every caller must round alike.
 __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKeys seen,
                                              RowSum& row) {
   const bool whole = seen.low == 0 && seen.high >= width;
@@ -165,11 +166,11 @@ __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKe
     }
     most = larger(s, most);
   }
-  // A NaN never becomes the maximum: `larger` keeps its second argument. It reaches the sum through
-  // its own exponential.
+  // A NaN never becomes the maximum, since `larger` keeps its second argument. It reaches the sum
+  // through its exponential.
   const float largest = max_of(most);
   const VF shift = VF{} + largest;
-  // Before the first block the old maximum is -inf, and the factor 0 clears an empty sum.
+  // Before the first block the old maximum is -inf, so the factor is 0; the sum is empty.
   const float factor = exp_of_nonpositive(splat(row.most) - shift)[0];
   VF sum = load(row.lanes) * factor;
   for (int64_t j = 0; j < width; j += kLanes) {
@@ -182,10 +183,10 @@ __attribute__((noinline)) float exponentials(float* score, int64_t width, SeenKe
   return factor;
 }
 
-// The lanes are added at the end of the row, in their order.
+// Returns the sum of the lanes, added in their order at the end of a row.
 XRUN_INLINE float total(const RowSum& row) { return sum_of(load(row.lanes)); }
 
-// Numbers converted and scaled: [from, from + n) of x, padded with zeros to `width`.
+// Writes n numbers of x to y, converted and scaled, and pads them with zeros to `width`.
 template <class T>
 XRUN_INLINE void widen(const T* x, float* y, int64_t n, int64_t width, float scale) {
   for (int64_t i = 0; i < width; i += kLanes) {

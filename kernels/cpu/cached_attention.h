@@ -1,7 +1,7 @@
 #pragma once
-// Attention of new tokens to cached keys and values, with the bits of the same rows in a pack: the
-// cache holds keys in the blocks of tree_attention.h, transposed, so that the tiles read them in
-// place. Sequences that share a block meet it together.
+// Attention of new tokens to cached keys and values, with the bits of the same rows in a pack. The
+// cache holds the blocks of tree_attention.h, with keys transposed, so that the tiles read them in
+// place. A block that several sequences share is read once for all of them.
 
 #include "kernels/cpu/tree_attention.h"
 
@@ -21,10 +21,10 @@ struct CachedBlock {
 // y = softmax(scale q k^T) v of query tokens, for the query heads of one key head.
 template <class T>
 struct CachedAttention {
-  const T* q;                    // the key head's first query head of token 0: row t is q + t row
+  const T* q;                    // first query head of token 0; token t is at q + t row
   T* y;                          // the same
   const int32_t* positions;      // [tokens]
-  const CachedBlock<T>* blocks;  // ascending positions, as each token meets its own
+  const CachedBlock<T>* blocks;  // those of a token have ascending positions
   float* scratch;                // cached_scratch floats
   int64_t tokens;
   int64_t block_count;
@@ -35,7 +35,8 @@ struct CachedAttention {
   float scale;       // of the scores, usually 1 / sqrt(K)
 };
 
-// q and out of a row and its RowSum of 17 floats; scores of at most 6 rows.
+// Returns the floats of scratch: q and out of each row, its RowSum of 17 floats, and the scores of
+// at most 6 rows.
 constexpr int64_t cached_scratch(int64_t rows, int64_t head_dim) {
   return rows * (2 * padded_head(head_dim) + 17) + 6 * kKeyBlock;
 }
@@ -52,7 +53,7 @@ template <class T>
 void compute(const CachedAttention<T>& a) {
   const int64_t width = padded_head(a.head_dim), rows = a.tokens * a.heads;
   float* const scores = a.scratch + 2 * rows * width;
-  // As in attend_slice, without gathered keys and values: the tiles read those in the cache.
+  // As in attend_slice, but the tiles read keys and values in the cache.
   ForwardTiles<T> f{a.scratch,
                     a.scratch + rows * width,
                     reinterpret_cast<RowSum*>(scores + kTileRows * kKeyBlock),
@@ -65,7 +66,7 @@ void compute(const CachedAttention<T>& a) {
                     kKeyBlock};
   const auto row_at = [&](int64_t r) { return r / a.heads * a.row + r % a.heads * a.head_dim; };
   for (int64_t r = 0; r < rows; ++r) begin_row(f, r, a.q + row_at(r), a.scale);
-  // Blocks ascend, so each row meets them in the order of its path, as in a pack.
+  // Blocks ascend, so each row takes them in the order of its path, as in a pack.
   for (int64_t b = 0; b < a.block_count; ++b) {
     const CachedBlock<T>& block = a.blocks[b];
     f.keys = block.keys;

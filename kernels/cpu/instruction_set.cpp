@@ -1,6 +1,6 @@
-// Every kernel for one instruction set. CMakeLists.txt compiles this file once per set, with its
-// compiler flags, XRUN_INSTRUCTION_SET (portable, avx2 or avx512), XRUN_INSTRUCTION_SET_NAME (the
-// same, quoted) and XRUN_VECTOR_BYTES.
+// Every kernel for one instruction set. CMakeLists.txt compiles this file once per set, with the
+// set's compiler flags, XRUN_INSTRUCTION_SET (portable, avx2 or avx512), XRUN_INSTRUCTION_SET_NAME
+// (the same, quoted) and XRUN_VECTOR_BYTES.
 
 #include "kernels/cpu/kernels.h"
 

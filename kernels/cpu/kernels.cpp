@@ -20,12 +20,12 @@ extern const CpuKernels kTable;
 const CpuKernels* cpu_kernels_named(const char* name) {
   if (std::strcmp(name, "portable") == 0) return &portable::kTable;
   if (std::strcmp(name, "avx2") == 0) {
-    // AVX2 without FMA would round differently from the table compiled for both.
+    // The table is compiled for AVX2 with FMA.
     const bool able = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     return able ? &avx2::kTable : nullptr;
   }
   if (std::strcmp(name, "avx512") == 0) {
-    // The builtin also asks whether the operating system saves the wide registers.
+    // The builtin also checks that the operating system saves the wide registers.
     const bool able = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return able ? &avx512::kTable : nullptr;
@@ -36,8 +36,8 @@ const CpuKernels* cpu_kernels_named(const char* name) {
 namespace {
 
 const CpuKernels* choose() {
-  // If XRUN_CPU names a set that this machine cannot run, the program reports it; here it is
-  // ignored.
+  // The program refuses an XRUN_CPU that names a set that this machine cannot run; it is ignored
+  // here.
   if (const char* wanted = std::getenv("XRUN_CPU")) {
     if (const CpuKernels* table = cpu_kernels_named(wanted)) return table;
   }

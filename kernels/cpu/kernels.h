@@ -1,11 +1,10 @@
 #pragma once
-// The CPU kernels, compiled for portable, AVX2 and AVX-512 vectors; the processor chooses at run
-// time.
+// The CPU kernels, compiled for portable, AVX2 and AVX-512 vectors; the set is chosen at run time.
 //
-// A kernel is one file: its arguments and a `compute` that takes them. Its argument types are
-// listed in CpuKernels below, and nothing else names them. Every kernel works on the rows it is
-// given, on the calling thread; the caller splits rows over threads at boundaries that the shape
-// alone fixes. Rows are contiguous. Arithmetic is fp32 (long sums fp64) whatever the storage type.
+// A kernel is a struct of arguments and a `compute` that takes it. CpuKernels below is the only
+// list of argument types. Every kernel works on the rows it is given, on the calling thread; the
+// caller splits rows over threads at boundaries that depend only on the shape. Rows are contiguous.
+// Arithmetic is fp32 (long sums fp64) whatever the storage type.
 
 #include "kernels/cpu/activation_rows.h"
 #include "kernels/cpu/cached_attention.h"

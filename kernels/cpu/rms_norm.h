@@ -88,7 +88,7 @@ void compute(const RmsNormBackward<T>& a) {
       const VF grad = load_some(g + i, n);
       const VF xn = load_some(x + i, n) * rstd;
       store_some(dx + i, (grad * load_some(a.weight + i, n) - xn * mean) * rstd, n);
-      // fp32 sums over the rows of one call; the caller keeps these few and adds the calls'
+      // Sums over the rows of a call are fp32. The caller gives each call few rows and adds the
       // results.
       store_some(a.dweight + i, load_some(a.dweight + i, n) + grad * xn, n);
     });

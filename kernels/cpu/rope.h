@@ -1,5 +1,5 @@
 #pragma once
-// Rotary positions (Su et al. 2021), half-split pairs: (a, b) -> (a c - b s, b c + a s).
+// Rotary positions (Su et al. 2021) on half-split pairs: (a, b) -> (a c - b s, b c + a s).
 
 #include "kernels/cpu/vector.h"
 
@@ -15,7 +15,7 @@ struct Rope {
   int64_t rows;
   int64_t heads;
   int64_t head_dim;  // K, even
-  bool inverse;      // rotate back, which is the backward
+  bool inverse;      // rotate back, as in the backward
 };
 
 }  // namespace xrun::kernels

@@ -2,17 +2,17 @@
 // Linear maps y = x W^T + b whose rows do not depend on each other: every element is one chain of
 // fused multiply-adds over the inner dimension, from 0, and the bias is added last. So a row has
 // the same bits whatever the number of rows, their order, the split over threads and the vector
-// width (portable vectors round the product and the sum separately).
+// width, except that portable vectors round the product and the sum separately.
 //
 // W is transposed a panel at a time into a buffer that stays in the cache, as in Goto and van de
-// Geijn (2008); a tile of rows times a panel of columns is summed in registers. A weight that meets
-// few rows many times may be packed once instead, with the same bits.
+// Geijn (2008); a tile of rows times a panel of columns is summed in registers. A weight of many
+// products of few rows may be packed once instead, with the same bits.
 
 #include "kernels/cpu/vector.h"
 
 namespace xrun::kernels {
 
-// y = x W^T + b, the bias added last.
+// y = x W^T + b.
 struct RowProduct {
   const float* x;     // [rows, inner]
   int64_t x_stride;   // elements between two rows of x
@@ -52,9 +52,9 @@ namespace {
 // vectors of the panel and a broadcast element of x.
 constexpr int kProductRows = kLanes == 16 ? 14 : 4;
 constexpr int kPanelColumns = 2 * kLanes;
-// Inner elements of a panel. Few rows take a short panel that stays in the first-level cache, many
-// rows one that is packed rarely; sums are carried from panel to panel through y, so their bits do
-// not depend on it.
+// Inner elements of a panel. Few rows take a short panel, which stays in the first-level cache;
+// many rows take a long one, which is packed rarely. Sums are carried from panel to panel through
+// y, so their bits do not depend on its length.
 constexpr int64_t kLongPanel = 1024, kShortPanel = 64;
 
 template <int... I>
@@ -130,8 +130,8 @@ void pack_panel(const Weight& a, int64_t j, int64_t from, int64_t n, float* pane
       VF v[kLanes];
       for (int i = 0; i < kLanes; ++i) {
         v[i] = load_some(row[i] + k, count);
-        // Prefetch these elements of the next panel: products of few rows wait for memory, 15 to 25
-        // % less with it. A prefetch beyond the end of W does not fault.
+        // Prefetches these elements of the next panel: products of few rows wait for memory, and
+        // this takes 15 to 25 % off their time. A prefetch beyond the end of W does not fault.
         __builtin_prefetch(row[i] + k + kPanelColumns * a.w_stride, 0, 2);
       }
       transpose(v);
@@ -140,7 +140,7 @@ void pack_panel(const Weight& a, int64_t j, int64_t from, int64_t n, float* pane
   }
 }
 
-// Rows [r, r + kRows) times the panel: kWide vectors of columns from j.
+// Multiplies rows [r, r + kRows) by the panel, for kWide vectors of columns from j.
 template <int kRows, int kWide>
 void row_tile(const RowProduct& a, int64_t r, int64_t j, int64_t from, int64_t n,
               const float* panel) {
@@ -160,8 +160,8 @@ void row_tile(const RowProduct& a, int64_t r, int64_t j, int64_t from, int64_t n
     VF b[kWide];
     for (int c = 0; c < kWide; ++c) b[c] = load(panel + k * kPanelColumns + c * kLanes);
     for (int i = 0; i < kRows; ++i) {
-      // Broadcast. x - 0 is x for every x, so the compiler drops the subtraction; x + 0 is not,
-      // because of -0.
+      // A broadcast. The compiler drops the subtraction, since x - 0 is x for every x; x + 0 is not
+      // for x = -0.
       const VF e = x[i * a.x_stride + k] - VF{};
       // GCC contracts this to one fused multiply-add where the instruction set has it.
       for (int c = 0; c < kWide; ++c) sum[i][c] += e * b[c];
@@ -189,12 +189,11 @@ void row_tile_of(int64_t rows, const RowProduct& a, int64_t r, int64_t j, int64_
 void compute(const RowProduct& a) {
   alignas(64) float packed[kLongPanel * kPanelColumns];
   const int64_t tiles = (a.rows + kProductRows - 1) / kProductRows;
-  // A single tile reads a packed panel once, from one end to the other.
+  // A single tile reads packed panels once and in order, so they are not cut.
   const int64_t few = a.panels != nullptr && a.inner > kShortPanel ? a.inner : kShortPanel;
   const int64_t most = tiles > 1 ? kLongPanel : few;
-  // Tiles and panels are cut evenly rather than from the front: a short rest would run at a
-  // fraction of the rate.
-  const int64_t panels = a.inner > most ? (a.inner + most - 1) / most : 1;  // one of 0 elements too
+  // Tiles and panels are cut evenly, since a short last one would run at a fraction of the rate.
+  const int64_t panels = a.inner > most ? (a.inner + most - 1) / most : 1;  // 1 even if inner is 0
   for (int64_t j = 0; j < a.columns; j += kPanelColumns) {
     for (int64_t p = 0; p < panels; ++p) {
       const int64_t from = a.inner * p / panels, n = a.inner * (p + 1) / panels - from;

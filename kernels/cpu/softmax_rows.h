@@ -8,8 +8,8 @@
 
 namespace xrun::kernels {
 
-// Softmax of `rows` rows of x [rows, V], and the log-probabilities of the targets of each: those
-// from first[r] to first[r + 1], at least one.
+// Softmax of `rows` rows of x [rows, V], and the log-probabilities of the targets of each row:
+// those from first[r] to first[r + 1], at least one.
 struct SoftmaxRows {
   float* x;               // [rows, V] logits; probabilities afterwards if `keep`
   const int64_t* first;   // [rows + 1] rising; null: row r has target r alone
@@ -96,10 +96,11 @@ void compute(const SoftmaxRows& a) {
     const float most = row_max(x, a.width);
     const int64_t begin = a.first == nullptr ? r : a.first[r];
     const int64_t end = a.first == nullptr ? r + 1 : a.first[r + 1];
-    // The logits are overwritten below.
+    // Read now, since the logits are overwritten below.
     for (int64_t e = begin; e < end; ++e) a.logprob[e] = x[a.target[e]];
     const double sum = a.keep ? sum_exp<true>(x, a.width, most) : sum_exp<false>(x, a.width, most);
-    // The order of head_rows.h and of the sampler's draw: a token's log-prob has the same bits.
+    // In the order of head_rows.h and of the sampler's draw, so that a token's log-prob has the
+    // same bits.
     const double log_sum = __builtin_log(sum), largest = static_cast<double>(most);
     for (int64_t e = begin; e < end; ++e) {
       a.logprob[e] = static_cast<float>(static_cast<double>(a.logprob[e]) - largest - log_sum);
@@ -107,8 +108,8 @@ void compute(const SoftmaxRows& a) {
     if (a.lse != nullptr) a.lse[r] = static_cast<float>(largest + log_sum);
     if (!a.keep) continue;
     scale_row(x, a.width, static_cast<float>(1.0 / sum));
-    // A row of one target with gradient a has dz = -a (softmax - one-hot): what is written here is
-    // the gradient of the logits up to that factor.
+    // A row of one target with gradient a has dz = -a (softmax - one-hot). Written here is the
+    // gradient of the logits without the factor -a.
     x[a.target[begin]] -= 1.0f;
   }
 }

@@ -37,7 +37,7 @@ template <class T>
 void compute(const SwiGlu<T>& a) {
   each_vector(a.n, [&](int64_t i, int n) {
     const VF g = load_some(a.gate + i, n);
-    // silu is rounded before the product, as the two operations of transformers do in bf16.
+    // silu is rounded before the product, as by the two operations of transformers in bf16.
     const VF silu = round_to(a.gate, g / (1.0f + exp_of(-g)));
     store_some(a.y + i, silu * load_some(a.up + i, n), n);
   });
@@ -48,7 +48,7 @@ void compute(const SwiGluBackward<T>& a) {
   each_vector(a.n, [&](int64_t i, int n) {
     const VF g = load_some(a.gate + i, n);
     const VF grad = load_some(a.grad + i, n);
-    // No rounding of silu in between: the gradient of the unrounded function.
+    // silu is not rounded: this is the gradient of the unrounded function.
     const VF s = 1.0f / (1.0f + exp_of(-g));
     store_some(a.dup + i, grad * (g * s), n);
     store_some(a.dgate + i, grad * load_some(a.up + i, n) * s * (1.0f + g * (1.0f - s)), n);

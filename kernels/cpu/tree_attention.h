@@ -3,9 +3,9 @@
 //
 // A row of queries is one head of one token. A call takes a range of query tokens and one key head,
 // and goes through the blocks of keys that some row of the range sees. A block is gathered once,
-// keys transposed so that lanes are keys, and meets all its rows while it is in the cache; a row
-// meets its blocks in the order of its path. The first tokens of a pack may be held from an earlier
-// call: their keys and values are read from there, and they have no queries.
+// with keys transposed so that lanes are keys, and all its rows use it while it is in the cache.
+// Each row takes its blocks in the order of its path. The first tokens of a pack may be held from
+// an earlier call: their keys and values are read from there, and they have no queries.
 
 #include "kernels/cpu/attention_blocks.h"
 #include "kernels/cpu/attention_tile.h"
@@ -40,8 +40,8 @@ struct PathAttention {
   const T* held_v = nullptr;  // [C, J, K]
 };
 
-// Gradients of query tokens [first, last), one or several whole trees less what is held, for query
-// heads [head, head + heads) of one key head. The call owns the rows it adds to.
+// Gradients of query tokens [first, last), which are whole trees without their held tokens, for
+// query heads [head, head + heads) of one key head. No other call may add to the same rows.
 template <class T>
 struct PathAttentionBackward {
   const T* grad;     // [T, H, K], of out
@@ -66,14 +66,14 @@ struct PathAttentionBackward {
   const T* held_v = nullptr;  // [C, J, K]
 };
 
-// Query tokens that a range is cut into: about 256 rows, whose state stays in the second-level
-// cache and for which gathering a block costs a few percent.
+// Returns the query tokens of a slice, into which a range is cut: about 256 rows, whose state stays
+// in the second-level cache and for which gathering a block costs a few percent.
 constexpr int64_t query_block(int64_t heads) { return heads >= 256 ? 1 : 256 / heads; }
 
-// Floats of scratch of a call over `heads` query heads, forward or backward.
-// Forward: q and out of every row, its RowSum (17 floats) and a position; keys, values, scores.
-// Backward needs more: q, grad and dq of a row, its lse and delta; five tiles of a block's keys
-// (keys, keys_t, values_t, dk, dv); p and ds of a panel of at most 48 rows.
+// Returns the floats of scratch that a forward or backward over `heads` query heads needs.
+//   forward   q and out of every row, its RowSum (17 floats) and a position; keys, values, scores
+//   backward  more: q, grad and dq of a row, its lse, delta and a position; five tiles of a block
+//             (keys, keys_t, values_t, dk, dv); p and ds of a panel of at most 48 rows
 constexpr int64_t attention_scratch(int64_t heads, int64_t head_dim) {
   const int64_t rows = heads * query_block(heads), width = padded_head(head_dim);
   return rows * (3 * width + 32) + kKeyBlock * (5 * width + 2 * 48);
@@ -87,8 +87,8 @@ namespace xrun::kernels {
 
 namespace {
 
-// Rows of queries, `heads` for each token, and one block of keys. B is float where the block was
-// gathered, the storage type where it is in a cache.
+// Rows of queries, `heads` for each token, and one block of keys. B is float for a block that was
+// gathered, and the storage type for one in a cache.
 template <class B>
 struct ForwardTiles {
   float* q;          // [rows, width], scaled
@@ -103,12 +103,12 @@ struct ForwardTiles {
   int64_t stride;    // elements between two rows of keys
 };
 
-// Up to kTileRows rows meet the block's keys, of which they see [any.low, any.high).
+// Up to kTileRows rows attend to the block's keys, of which they see [any.low, any.high).
 template <class B>
 XRUN_INLINE void attend(const ForwardTiles<B>& f, const int32_t* positions, int64_t block,
                         int64_t count, int64_t window, int64_t row, int64_t rows, SeenKeys any) {
-  // Scores begin at column 0, not at any.low, so that the vectors of a block are the same whichever
-  // of its keys are seen. Columns beyond the block's keys are masked below.
+  // Scores begin at column 0, not at any.low, so that a block's vectors are the same whichever of
+  // its keys are seen. Columns beyond the block's keys are masked below.
   const int64_t columns = whole_vectors(any.high);
   multiply(TileProduct<B>{f.q + row * f.width, f.width, 1, f.keys, f.stride, f.scores, kKeyBlock,
                           rows, columns, f.head_dim, nullptr});
@@ -123,7 +123,7 @@ XRUN_INLINE void attend(const ForwardTiles<B>& f, const int32_t* positions, int6
                           factor});
 }
 
-// A fresh row: q scaled and padded, nothing accumulated.
+// Begins a row: scales and pads q, and clears what is accumulated.
 template <class B, class T>
 XRUN_INLINE void begin_row(const ForwardTiles<B>& f, int64_t row, const T* q, float scale) {
   widen(q, f.q + row * f.width, f.head_dim, f.width, scale);
@@ -141,7 +141,7 @@ XRUN_INLINE float end_row(const ForwardTiles<B>& f, int64_t row, T* out) {
   return static_cast<float>(double{f.sums[row].most} + __builtin_log(double{sum}));
 }
 
-// The rows of one key head.
+// Returns the rows of one key head.
 template <class T>
 XRUN_INLINE KeyRows<T> rows_of(const T* held_rows, const T* own, const AttentionSizes& s,
                                int64_t kv_head) {
@@ -228,20 +228,19 @@ struct BackwardTiles {
   int64_t width;    // head_dim, padded to whole vectors
 };
 
-// Rows that are summed over at once for dk and dv, a few register tiles.
+// Rows summed over at once for dk and dv: a few register tiles.
 constexpr int64_t kPanelRows = kTileRows * 8;
 
-// Turns scores and dp of a row over a block into p = exp(score - lse) and ds = p (dp - delta), in
+// Turns a row's scores and dp over a block into p = exp(score - lse) and ds = p (dp - delta), in
 // place.
 XRUN_INLINE void weights_of(float* score, float* dp, int64_t width, SeenKeys seen, float lse,
                             float delta) {
   const VF shift = VF{} + lse, mean = VF{} + delta;
   for (int64_t j = 0; j < width; j += kLanes) {
     VF s = load(score + j) - shift;
-    // The lse is rounded to fp32, so s may be slightly above 0: exp_of, not exp_of_nonpositive.
+    // exp_of, not exp_of_nonpositive: the lse is rounded to fp32, so s may be slightly above 0.
     VF p = exp_of(s);
-    // An unseen key may have any score, and its exponential may be infinite: select, never multiply
-    // by 0.
+    // Selects rather than multiplying by 0, since the exponential of an unseen key may be infinite.
     if (seen.low > j || seen.high < j + kLanes) {
       const VI key = lane_numbers(LaneNumbers()) + static_cast<int32_t>(j);
       const VI out =
@@ -255,7 +254,7 @@ XRUN_INLINE void weights_of(float* score, float* dp, int64_t width, SeenKeys see
   }
 }
 
-// Up to kPanelRows rows against one block: scores, weights, then the three sums.
+// Takes up to kPanelRows rows and one block: scores, weights, then the three sums.
 XRUN_INLINE void backward_panel(const BackwardTiles& b, const QuerySlice& c, const KeyBlock& block,
                                 int64_t window, int64_t row, int64_t rows, SeenKeys any,
                                 const float* ones) {
@@ -342,8 +341,8 @@ void backward_slice(const PathAttentionBackward<T>& a, int64_t first, int64_t la
           seen_by_any(c.position, position, block.count, a.nodes.window, row, row + n, heads);
       if (any.low < any.high) backward_panel(b, c, block, a.nodes.window, row, n, any, ones);
     }
-    // The panels have summed into the tile; the gradients in memory are read and written once
-    // per block.
+    // The panels have added to the tile, so the gradients in memory are read and written once per
+    // block.
     for (int64_t j = all.low; j < all.high; ++j) {
       const int64_t to_row = block.row[j] * a.kv_row;
       each_vector(s.head_dim, [&](int64_t i, int n) {

@@ -3,9 +3,9 @@
 // that the kernels share.
 //
 // A kernel file has two halves: its arguments, which every includer sees, and its code, which only
-// instruction_set.cpp compiles, once for each instruction set (XRUN_VECTOR_BYTES is defined there
-// alone). The code has internal linkage, so no function of one instruction set can be linked into
-// another; for the same reason it includes no header with inline functions.
+// instruction_set.cpp compiles, once for each instruction set (XRUN_VECTOR_BYTES is defined only
+// there). The code has internal linkage, so that no function of one instruction set can be linked
+// into another; for the same reason it includes no header with inline functions.
 
 #include <cstdint>
 
@@ -36,7 +36,7 @@ using VH = VectorOf<uint16_t, kLanes>::type;
 
 XRUN_INLINE VF splat(float x) { return VF{} + x; }
 
-// memcpy: rows need no alignment, and the compiler emits one unaligned load.
+// memcpy, since rows need no alignment; the compiler makes it one unaligned load.
 XRUN_INLINE VF load(const float* p) {
   VF v;
   __builtin_memcpy(&v, p, sizeof v);
@@ -51,7 +51,7 @@ XRUN_INLINE VF load(const Bf16* p) {
 
 XRUN_INLINE void store(float* p, VF v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// Rounds to nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; a NaN stays a NaN.
 XRUN_INLINE VU bf16_bits(VF v) {
   const VU bits = (VU)v;
   const VU rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -64,15 +64,15 @@ XRUN_INLINE void store(Bf16* p, VF v) {
   __builtin_memcpy(p, &bits, sizeof bits);
 }
 
-// The value as the type stores it.
+// Returns the value as the type stores it.
 XRUN_INLINE VF round_to(const float*, VF v) { return v; }
 XRUN_INLINE VF round_to(const Bf16*, VF v) { return (VF)(bf16_bits(v) << 16); }
 
-// n <= kLanes elements at p; missing ones are zero, and are not written back.
+// Loads n <= kLanes elements at p; the other lanes are zero, and store_some does not write them.
 template <class T>
 XRUN_INLINE VF load_some(const T* p, int n) {
   if (n == kLanes) return load(p);
-  // Never reads beyond the row, nor writes there in store_some.
+  // Never reads beyond the row.
   T part[kLanes] = {};
   for (int i = 0; i < n; ++i) part[i] = p[i];
   return load(part);
@@ -96,14 +96,14 @@ XRUN_INLINE void each_vector(int64_t width, F f) {
 
 XRUN_INLINE VF larger(VF a, VF b) { return a > b ? a : b; }
 
-// Lane after lane: the order is part of the result.
+// Adds lane after lane, since the order is part of the result.
 XRUN_INLINE float sum_of(VF v) {
   float sum = 0;
   for (int i = 0; i < kLanes; ++i) sum += v[i];
   return sum;
 }
 
-// 0, 1, ... N - 1 as template arguments.
+// The numbers 0, 1, ... N - 1 as template arguments.
 template <int... I>
 struct Numbers {};
 template <int N, int... I>
@@ -155,9 +155,9 @@ XRUN_INLINE void transpose(VF* row) {
 
 constexpr float kRounds = 12582912.0f;  // 1.5 * 2^23: adding it to a float rounds to an integer
 
-// e^r of r = y - n ln 2, with |r| at most ln 2 / 2: the polynomial of degree 6 of Cephes expf. ln 2
-// is subtracted in two parts, since n ln 2 rounded once would lose the last bits of r; the first,
-// 355 / 512, has 9 bits, so n times it is exact (Cody and Waite).
+// Returns e^r for r = y - n ln 2, with |r| at most ln 2 / 2, by the polynomial of degree 6 of
+// Cephes expf. ln 2 is subtracted in two parts, since n ln 2 rounded once would lose the last bits
+// of r. The first part, 355 / 512, has 9 bits, so its product with n is exact (Cody and Waite).
 XRUN_INLINE VF exp_of_rest(VF y, VF n) {
   const VF r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
   VF p = splat(1.9875691500e-4f);
@@ -169,7 +169,7 @@ XRUN_INLINE VF exp_of_rest(VF y, VF n) {
   return p * r * r + r + 1.0f;
 }
 
-// e^x with a relative error below 2e-7; 0 below -87, infinity above 88, NaN stays.
+// Returns e^x with a relative error below 2e-7; 0 below -87.3, infinity above 88.7, NaN for NaN.
 // e^x = 2^n e^(x - n ln 2) with n = round(x log2 e).
 XRUN_INLINE VF exp_of(VF x) {
   const VF top = splat(88.7f), low = splat(-87.3f);
@@ -189,7 +189,7 @@ XRUN_INLINE VF exp_of(VF x) {
   return x != x ? x : p;
 }
 
-// e^x of x <= 0 or NaN, with the error of exp_of: n is at most 0, so 2^n needs one factor.
+// Returns e^x for x <= 0 or NaN, with the error of exp_of. n is at most 0, so 2^n needs one factor.
 XRUN_INLINE VF exp_of_nonpositive(VF x) {
   const VF low = splat(-87.3f);
   const VF y = x < low ? low : x;

@@ -1,5 +1,5 @@
-// Both types multiply in alternation, so that a change of clock speed affects both; the median of
-// three rounds decides.
+// The two types take turns, so that a change of clock speed affects both; the median of three
+// rounds decides.
 
 #include "core/model/cost/gemm_choice.h"
 
@@ -40,7 +40,7 @@ double product_ms(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   // A forward and its backward, as a step has them.
   linear(x, weight, {}, gemm).backward(grad);
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  // Otherwise the next backward would also add to them, which is not its time.
+  // Otherwise the next backward would spend time on adding to them.
   x.mutable_grad().reset();
   weight.mutable_grad().reset();
   return ms;
@@ -70,12 +70,12 @@ GemmType faster(const GemmTimes& times) {
   return times.float_ms < times.storage_ms ? GemmType::kFloat : GemmType::kStorage;
 }
 
-// None if there is no file.
+// Returns nullopt if there is no file.
 std::optional<GemmChoice> read_choice(const MeasuredValue& stored) {
   const std::optional<Json> json = stored.read();
   if (!json) return std::nullopt;
   GemmChoice choice = gemm_from_json(*json);
-  // The times are stored beside the choice, so a changed file contradicts itself.
+  // The times are stored beside the choice, so an edited file may contradict itself.
   XRUN_CHECK(choice.gemm == faster(*choice.times), "{}: the choice is not the faster one",
              stored.file().string());
   return choice;

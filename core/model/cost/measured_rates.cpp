@@ -1,6 +1,6 @@
-// rate = sum of FLOPs / sum of seconds, over one block of each kind times their number. A block
-// alone is timed, since a model of one layer would spend much of its time in the embedding's
-// gradient, [V, D].
+// rate = sum of FLOPs / sum of seconds, over one block of each kind times their number. A block is
+// timed alone, since a model of one layer would spend much of its time on the embedding's gradient,
+// [V, D].
 
 #include "core/model/cost/measured_rates.h"
 
@@ -30,12 +30,12 @@ namespace xrun {
 
 namespace {
 
-// FLOPs, forward and backward, of the parts that are timed on a CPU. The head's are more, since its
+// FLOPs, forward and backward, of the parts that are timed on a CPU. The head gets more, since its
 // gradient, [V, D], costs the same for few rows as for many.
 constexpr double kBlockFlops = 2e10, kHeadFlops = 4e10;
 constexpr int64_t kLeastTokens = 128;  // fewer would not show the rate of longer packs
 constexpr int64_t kMostVocab = 1 << 16;
-constexpr double kPartSeconds = 0.2;  // a part is repeated for so long
+constexpr double kPartSeconds = 0.2;  // a part is repeated for this long
 constexpr size_t kLeastRuns = 3, kMostRuns = 20;
 constexpr int64_t kUpdated = 1 << 24;
 
@@ -52,7 +52,7 @@ double median(std::vector<double> values) {
 // Waits for the device.
 void finish(const at::Tensor& last) { HostCopy(last.flatten().slice(0, 0, 1)).wait(); }
 
-// Waves, since zeros would multiply faster; of the size of initial weights.
+// Waves, since zeros would multiply faster, with the magnitude of initial weights.
 at::Tensor waves(at::IntArrayRef shape, c10::ScalarType dtype, c10::Device device) {
   const int64_t n = c10::multiply_integers(shape);
   return at::arange(n, at::TensorOptions(device).dtype(at::kFloat))
@@ -63,8 +63,8 @@ at::Tensor waves(at::IntArrayRef shape, c10::ScalarType dtype, c10::Device devic
       .to(dtype);
 }
 
-// Returns the medians of several runs after one that is not counted.
-//   leaves  whose gradients a backward makes
+// Returns the medians of several runs, after one that is not counted.
+//   leaves  the tensors whose gradients a backward computes
 PassSeconds time_pass(const std::function<at::Tensor()>& forward,
                       const std::vector<at::Tensor>& leaves) {
   std::vector<double> forwards, backwards;
@@ -87,7 +87,7 @@ PassSeconds time_pass(const std::function<at::Tensor()>& forward,
   return {median(std::move(forwards)), median(std::move(backwards))};
 }
 
-// The first tokens of a pack; those of the last node may be cut.
+// Returns the first tokens of a pack; its last node may be cut.
 PackInput first_tokens(const PackInput& pack, int64_t tokens) {
   if (tokens >= pack.tokens.size(0)) return pack;
   PackInput out{pack.tokens.slice(0, 0, tokens), pack.position_ids.slice(0, 0, tokens), {}};
@@ -104,13 +104,13 @@ PackInput first_tokens(const PackInput& pack, int64_t tokens) {
   return out;
 }
 
-// The items that are timed: all on a GPU, else those that `most` FLOPs allow.
+// Returns the number of items that are timed: all on a GPU, else as many as `most` FLOPs allow.
 int64_t timed_items(int64_t items, double flops, double most, c10::Device device) {
   if (!device.is_cpu()) return items;
   return std::min(items, std::max(static_cast<int64_t>(most / flops), kLeastTokens));
 }
 
-// A model of made-up weights, for its parts.
+// A model with made-up weights, whose parts are timed.
 class TimedModel {
  public:
   TimedModel(ModelConfig config, const LoadOptions& options)
@@ -191,7 +191,7 @@ class TimedModel {
   std::optional<ComputeWeights> weights_;
 };
 
-// `options` with the adapter of another model: that of one layer.
+// Returns `options` with an adapter for `config`, a model of one layer.
 LoadOptions options_for(const ModelConfig& config, LoadOptions options) {
   options.train.clear();
   if (!options.adapter) return options;
@@ -229,10 +229,10 @@ PassRates block_rates(const ModelConfig& config, const LoadOptions& options,
   return {forward / seconds.forward, backward / seconds.backward};
 }
 
-// Returns bytes/s, where the update of a weight counts as step_forecast.h says.
+// Returns bytes/s; step_forecast.h says how many bytes the update of a weight counts.
 double update_rate(c10::Device device) {
   const at::NoGradGuard no_grad;
-  constexpr int64_t kRun = 1 << 18;  // elements, of a thread at least
+  constexpr int64_t kRun = 1 << 18;  // the least elements of a thread
   std::vector<at::Tensor> all;       // weight, gradient and both moments
   for (int i = 0; i < 4; ++i) all.push_back(at::full({kUpdated}, 0.5, at::kFloat).to(device));
   const auto update = [&](int64_t begin, int64_t end) {
@@ -247,7 +247,7 @@ double update_rate(c10::Device device) {
     if (device.is_cpu()) {
       at::parallel_for(0, kUpdated, kRun, update);
     } else {
-      // Its operators read and write memory as fast as an addition does: 12 bytes an element.
+      // The update's operators use memory as fast as an addition does: 12 bytes an element.
       all[0].add_(all[1]);
       finish(all[0]);
     }
@@ -266,7 +266,7 @@ StepRates measure_rates(const ModelConfig& config, const LoadOptions& options,
              rows);
   StepRates out;
   out.blocks = block_rates(config, options, pack.input);
-  // Without layers: the head and the embedding.
+  // A model without layers has the head and the embedding.
   ModelConfig bare = config;
   bare.layers = 0;
   bare.moe_layers.clear();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = 1 << 16;
 
-// "model name" and the instruction sets that bf16 products depend on.
+// Returns the "model name" and the instruction sets that bf16 products depend on.
 std::string processor_text() {
   std::ifstream file("/proc/cpuinfo");
   std::string text, line;
@@ -32,7 +32,7 @@ std::string processor_text() {
     if (!line.starts_with("flags")) continue;
     std::istringstream flags(line.substr(colon + 2));
     for (std::string flag; flags >> flag;) {
-      // A virtual machine may hide instructions of a processor of the same name.
+      // A virtual machine may hide instructions that a processor of the same name has.
       if (flag.ends_with("bf16")) text += " " + flag;
     }
   }

@@ -9,15 +9,15 @@
 
 namespace xrun {
 
-// One remembered value: $XRUN_CACHE/measured/KIND/HASH.json holds {"key", NAME: value}, where the
-// key has everything that the value depends on.
+// One remembered value: $XRUN_CACHE/measured/KIND/HASH.json holds {"key", NAME: value}. The key has
+// everything that the value depends on.
 class MeasuredValue {
  public:
-  // `settings` joins processor, instruction sets, thread count and torch version in the key.
+  // The key has the processor, instruction sets, thread count and torch version, and `settings`.
   MeasuredValue(const std::string& kind, std::string name, const Json& settings);
 
-  // Returns the remembered value; none if there is no file. Throws Error for a damaged file and for
-  // one whose key differs.
+  // Returns the remembered value; nullopt if there is no file. Throws Error for a damaged file and
+  // for one with another key.
   std::optional<Json> read() const;
   // Replaces the file. A file that cannot be written is ignored: the next process measures again.
   void write(const Json& value) const;

@@ -1,5 +1,5 @@
-// Memory held by models adds up over the run; memory of a step adds up only over models that are
-// trained together (step_memory.cpp).
+// The memory that models hold adds up over all models of a run; that of a step only over models
+// that are trained together (step_memory.cpp).
 
 #include "core/model/cost/memory_plan.h"
 
@@ -13,11 +13,11 @@ namespace xrun {
 
 namespace {
 
-constexpr double kMaxBytes = double(int64_t{1} << 56);  // of a kind, so that a sum fits 64 bits
+constexpr double kMaxBytes = double(int64_t{1} << 56);  // of a kind; a sum then fits 64 bits
 
 int64_t whole(double bytes) { return static_cast<int64_t>(std::clamp(bytes, 0.0, kMaxBytes)); }
 
-// Models of one loss: saved memory adds up, working memory is freed between them.
+// Adds a model of the same loss: saved memory adds up, working memory is freed between models.
 void join(PeakBytes& all, const PeakBytes& more) {
   all.gradients += more.gradients;
   all.activations += more.activations;
@@ -43,7 +43,7 @@ std::vector<MemoryKind> memory_plan(const std::vector<PlannedModel>& models) {
     join(peaks[model.optimizer], step.peak);
   }
   PeakBytes most;
-  // The tensors of one optimizer's step are freed before the next: the peaks do not add up.
+  // The tensors of one optimizer's step are freed before the next, so peaks do not add up.
   for (const auto& [optimizer, peak] : peaks) {
     if (peak.total() > most.total()) most = peak;
   }

@@ -28,7 +28,7 @@ constexpr double kLongProduct = 0.01;
 constexpr int64_t kFirstWidth = 256, kLastWidth = 2048;
 constexpr double kMaxFlops = 1e18;
 
-// Square operands and their product. Waves, since zeros would multiply faster.
+// Square operands and their product. Values are waves, since zeros would multiply faster.
 struct SquareProduct {
   SquareProduct(int64_t n, c10::ScalarType dtype)
       : a(at::arange(n * n, at::kFloat).mul_(0.37).sin_().view({n, n}).to(dtype)),
@@ -58,7 +58,7 @@ struct SquareProduct {
 // A damaged file may hold anything.
 bool is_peak(double flops) { return flops > 0 && flops < kMaxFlops; }
 
-// None if the file is missing, damaged or without a rate.
+// Returns nullopt if the file is missing, damaged or without a rate.
 std::optional<double> remembered_peak(const MeasuredValue& stored) {
   try {
     const std::optional<Json> value = stored.read();
@@ -75,7 +75,7 @@ double time_peak(c10::ScalarType dtype) {
   const at::NoGradGuard no_grad;
   const auto begin = SteadyClock::now();
   double peak = 0;
-  // The best rate of any width and any library counts, not the mean: a peak.
+  // A peak is the best rate of any width and library, not the mean.
   for (int64_t n = kFirstWidth; seconds_since(begin) < kProbeSeconds; n *= 2) {
     SquareProduct product(n, dtype);
     const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
@@ -83,7 +83,7 @@ double time_peak(c10::ScalarType dtype) {
     // Only a product that is long enough is repeated; shorter ones run once.
     do {
       seconds = product.blas_seconds();
-      // bf16 goes to oneDNN in at::mm already
+      // at::mm multiplies bf16 with oneDNN already
       if (dtype == c10::ScalarType::Float) {
         seconds = std::min({seconds, product.onednn_seconds(), product.own_seconds()});
       }
@@ -95,7 +95,8 @@ double time_peak(c10::ScalarType dtype) {
 
 double measured_peak_flops(c10::ScalarType dtype, double reached,
                            const std::function<double(c10::ScalarType)>& clock) {
-  // "products" counts the products that are timed, so that a value of fewer is measured again.
+  // "products" is the number of implementations that are timed, so that a value of fewer is
+  // measured again.
   const MeasuredValue stored("peak", "flops_per_s",
                              Json(Json::Object{{"dtype", dtype_name(dtype)}, {"products", 3}}));
   if (const auto known = remembered_peak(stored); known && *known >= reached) return *known;

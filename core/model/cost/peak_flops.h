@@ -12,11 +12,11 @@ namespace xrun {
 // numbers.
 double time_peak(c10::ScalarType dtype);
 
-// Returns time_peak of the type that products compute in (fp32 for bf16 weights under
-// GemmType::kFloat), at least `reached`. Remembered in $XRUN_CACHE/measured/peak under (processor,
-// instruction sets, threads, torch, type), so that a machine is measured once. A damaged file, or a
-// peak below `reached`, which other programs slowed down, is measured again; a file that cannot be
-// written is ignored.
+// Returns the peak FLOP/s, at least `reached`. A machine is measured once: its peak is remembered
+// in $XRUN_CACHE/measured/peak under (processor, instruction sets, threads, torch, type). A damaged
+// file is measured again, and so is a peak below `reached`, since other programs slowed it down. A
+// file that cannot be written is ignored.
+//   dtype    that products compute in: fp32 for bf16 weights under GemmType::kFloat
 //   reached  FLOP/s that a step has reached; 0: unknown
 double measured_peak_flops(c10::ScalarType dtype, double reached = 0,
                            const std::function<double(c10::ScalarType)>& clock = time_peak);

@@ -1,13 +1,16 @@
-// A step peaks at one of seven points. Sampling: keys, values and packed weights, before the step's
-// own memory exists; the first training forward releases them (Model::pack). Forward of a
-// reference: all activations of the policy and a block's temporaries. Backward of the head: all
-// activations, the softmax, and the gradient of the vocabulary projection. Backward of the last
-// block: the same activations and the temporaries of a block's backward. Backward of a prefix that
-// several micro-batches share: its keys, values, their gradients and the inputs of its blocks,
-// which are there at the other points as well, and one of its blocks. End of a micro-batch that
-// reads such a prefix: beside the sums its own gradients of all keys and values. End: all
-// gradients, no activation. Sizes come from the operators that allocate them (block_memory,
-// head_memory, linear_scratch).
+// A step peaks at one of seven points, where memory holds:
+//   sampling             keys, values and packed weights, before the step's own memory exists; the
+//                        first training forward releases them (Model::pack)
+//   reference's forward  all activations of the policy, and a block's temporaries
+//   head's backward      all activations, the softmax, the gradient of the vocabulary projection
+//   block's backward     the last block's: the same activations, and a block's temporaries
+//   prefix's backward    of a prefix that several micro-batches share: its keys, values, their
+//                        gradients and the inputs of its blocks, which the other points hold as
+//                        well, and one of its blocks
+//   prefix reader's end  of a micro-batch that reads such a prefix: beside the sums, its own
+//                        gradients of all keys and values
+//   end                  all gradients, no activations
+// Sizes come from the operators that allocate them (block_memory, head_memory, linear_scratch).
 
 #include "core/model/cost/step_memory.h"
 
@@ -26,7 +29,7 @@ namespace xrun {
 
 namespace {
 
-// As in core/dist/flat_index.h, core/train/models/gradient_exchange.cpp (gradients) and
+// The numbers of core/dist/flat_index.h, core/train/models/gradient_exchange.cpp (gradients) and
 // core/train/weight_gather.cpp (weights).
 constexpr double kBucketElements = 4 << 20;
 constexpr int kBucketsInFlight = 4;
@@ -59,7 +62,7 @@ class StepPoints {
     add_head(config);
     // Scores do not use an untied vocabulary projection.
     moved_ = trained_ - (trains_head_ && s_.scores && !tied_ ? vocab_elements_ : 0);
-    // Elements of all weights but an untied embedding; norms are counted and are small.
+    // Elements of all weights except an untied embedding. Norms, which are small, are included.
     const bool packs_blocks = s_.dtype == c10::ScalarType::Float || s_.gemm == GemmType::kFloat;
     packed_ = packs_blocks ? base_ - (tied_ ? 0 : vocab_elements_) : vocab_elements_;
     for (const LayerKind& kind : layers.all()) add_blocks(kind);
@@ -71,7 +74,7 @@ class StepPoints {
     const bool has_experts = config.moe.experts > 0;
     const auto inner = static_cast<double>(has_experts ? config.moe.ffn : config.ffn);
     upcasts_ = linear_scratch(tokens_, hidden_, inner, shape.dtype, shape.gemm);
-    // The block that computes and the next one.
+    // The block being computed and the next one.
     const double outside = vocab_elements_ * (tied_ ? 1 : 2);
     fetched_ = 2 * element_ * std::max(0.0, base_ - outside) / layers_;
     add_buckets();
@@ -100,7 +103,7 @@ class StepPoints {
   }
 
   PeakBytes fullest() const {
-    // Its forward keeps hidden states alone.
+    // The forward of a frozen model keeps only hidden states.
     if (s_.frozen) {
       return {.working = tokens_ * (largest_.forward + 2 * element_ * hidden_) + upcasts_ +
                          fetched_frozen()};
@@ -135,7 +138,7 @@ class StepPoints {
                          .head_mb = std::max<int64_t>(s_.head_mb - kept_mb, 0),
                          .dtype = s_.dtype});
     if (distills) add_distillation(rows, kept, config.vocab);
-    // Ids in int64 and log-probs wait for the backward; the rest is summed in two copies in fp64.
+    // Ids in int64 and log-probs wait for the backward; the sums take two copies in fp64.
     head_.scratch += (8 + 4 + 2 * 8) * static_cast<double>(rows * s_.teacher_top);
     if (!s_.scores) return;
     // A value head reads only hidden states.
@@ -143,8 +146,8 @@ class StepPoints {
     head_.backward = 4 * tokens_ * hidden_;
   }
 
-  // Beside the matrix of the log-probs: a block of the teacher's logits, and unless a loss reads a
-  // support alone, a matrix of gradients, whose first `kept` rows wait for the backward.
+  // Adds to the matrix of log-probs a block of the teacher's logits and, unless the loss reads only
+  // a support set, a matrix of gradients, whose first `kept` rows wait for the backward.
   void add_distillation(int64_t rows, int64_t kept, int64_t vocab) {
     const auto bytes = [](int64_t n, int64_t columns) {
       return scratch_bytes(static_cast<double>(n) * static_cast<double>(columns));
@@ -169,7 +172,7 @@ class StepPoints {
     prefix_gradients_ += kind.count * prefix_tokens() * element_ * keys;
     prefix_block_.saved = std::max(prefix_block_.saved, prefix_tokens() * block.saved);
     prefix_block_.backward = std::max(prefix_block_.backward, prefix_tokens() * block.backward);
-    // The head is packed in any case, the other maps where products are fp32; experts never.
+    // The head is always packed, other maps if products are fp32, experts never.
     if (s_.dtype == c10::ScalarType::Float || s_.gemm == GemmType::kFloat) {
       const auto experts = static_cast<double>(kind.model.moe.experts * kind.model.moe.ffn);
       packed_ -= kind.count * 3 * experts * hidden_;
@@ -180,13 +183,13 @@ class StepPoints {
     largest_.gradient = std::max(largest_.gradient, block.gradient);
   }
 
-  // The buckets of gradients between ranks, in the order of their launches.
+  // Sets the sizes of the buckets in which ranks exchange gradients, and their number.
   void add_buckets() {
     if (s_.ranks == 1) return;
     first_bucket_ = trains_embedding_ ? 4 * vocab_elements_ : 0;
     last_bucket_ = trains_head_ && !tied_ && !s_.scores ? 4 * vocab_elements_ : 0;
     const double block = std::max(0.0, 4 * moved_ - first_bucket_ - last_bucket_) / layers_;
-    // A block fills whole buckets, each at most one weight beyond the least size.
+    // A block fills whole buckets; each exceeds the least size by at most one weight.
     block_bucket_ = std::min(block, std::max(4 * kBucketElements, largest_.gradient));
     block_buckets_ =
         block_bucket_ > 0 ? layers_ * std::max(1.0, std::round(block / block_bucket_)) : 0;
@@ -194,15 +197,16 @@ class StepPoints {
     rounds_ = std::ceil(items / ranks);
     senders_ = std::min(items, ranks) / ranks;
   }
-  // The bytes of the i-th bucket that a backward launches: an untied head, blocks, the embedding.
+  // Returns the bytes of the i-th bucket that a backward launches. The order is an untied head,
+  // blocks, the embedding.
   double bucket(double i) const {
     if (i < 1) return last_bucket_;
     return i < 1 + block_buckets_ ? block_bucket_ : first_bucket_;
   }
 
-  // The gradients of a rank (gradient_exchange.h) when its last item has launched so many buckets:
-  // sums of its ranges, what it sends, and what it receives. The last buckets of an earlier item
-  // are under way until the next one launches its own.
+  // Returns the bytes of a rank's gradients (gradient_exchange.h) when its last item has launched
+  // this many buckets: the sums of its ranges, what it sends, and what it receives. The last
+  // buckets of an earlier item are under way until the next item launches its own.
   double exchanged(double launched) const {
     const double buckets = 2 + block_buckets_, whole = 4 * moved_;
     double under_way = 0, begun = rounds_ > 1 ? whole : 0;
@@ -220,14 +224,14 @@ class StepPoints {
     under_way = std::min(under_way, whole);
     // A bucket is added to the sums when it has arrived.
     const double sums = rounds_ > 2 ? whole : std::max(0.0, begun - under_way);
-    // Below level 2 every bucket keeps the buffer it is sent from, which also takes the updated
-    // weights; from 2 on there are those under way and the next one.
+    // Below level 2 every bucket keeps its send buffer, which later receives the updated weights;
+    // from level 2 on only buckets under way and the next one have buffers.
     const double next = launched < buckets ? bucket(launched) : 0;
     const double sent = s_.level < 2 ? whole : std::min(under_way + next, whole);
     return sums / static_cast<double>(s_.ranks) + sent + senders_ * under_way;
   }
 
-  // At the end of a micro-batch.
+  // Bytes of gradients at the end of a micro-batch.
   double gradients() const {
     // A group of micro-batches is summed by itself before it is added to earlier ones
     // (AdamW::begin_exchange).
@@ -237,14 +241,14 @@ class StepPoints {
     if (s_.level == 0) most = std::max(most, 4 * moved_ * (2 + 1 / static_cast<double>(s_.ranks)));
     return most + item_gradients();
   }
-  // Those of an item that has several backwards, which are exchanged when it ends.
+  // Gradients of an item with several backwards, which are exchanged when it ends.
   double item_gradients() const { return s_.ranks > 1 && s_.prefix_tokens > 0 ? 4 * moved_ : 0; }
   // Gradients of earlier micro-batches, held while one computes.
   double earlier_gradients() const {
     return s_.ranks == 1 ? gradients() : exchanged(0) + item_gradients();
   }
-  // With ranks: buckets are launched while blocks wait for their backward. The first forward after
-  // an update needs less: at level 2 at most the same buckets of weights are still under way
+  // Adds the buckets that ranks launch while blocks wait for their backward. The first forward
+  // after an update needs less: at level 2 at most as many buckets of weights are still under way
   // (weight_gather.h), with the same activations and without the pieces of other ranks.
   void add_exchange(PeakBytes& m) const {
     if (s_.ranks == 1 || s_.prefix_tokens > 0) return;
@@ -268,14 +272,14 @@ class StepPoints {
   double fetched() const { return ranges_weights_ ? fetched_ : 0; }
   double prefix_tokens() const { return static_cast<double>(s_.prefix_tokens); }
 
-  // Any point of a micro-batch between its forward and the end of its backward.
+  // The memory at any point between a micro-batch's forward and the end of its backward.
   PeakBytes with_activations() const {
     PeakBytes m{.activations = saved_ + prefix_, .head = head_.scratch};
     if (s_.several) m.gradients = earlier_gradients();
     return m;
   }
 
-  // A block of the reference, whose forward keeps nothing, while the policy's activations wait.
+  // One block of the reference, whose forward keeps nothing, beside the policy's activations.
   PeakBytes reference_forward() const {
     PeakBytes m = with_activations();
     if (s_.references > 0) {
@@ -295,12 +299,12 @@ class StepPoints {
 
   PeakBytes block_backward() const {
     PeakBytes m = with_activations();
-    // One block is recomputed, with its output and the gradient of that.
+    // One block is recomputed, with its output and the output's gradient.
     if (s_.recompute) m.activations += largest_.saved + 2 * tokens_ * element_ * hidden_;
     m.working = largest_.backward + upcasts_ + fetched();
     add_exchange(m);
     if (!trains_base_) return m;
-    // A first gradient becomes the parameter's; later ones are added to it and freed.
+    // The first gradient becomes the parameter's; later ones are added to it and freed.
     const double head = trains_head_ ? head_.weight : 0;
     if (!s_.several) m.gradients += head + largest_.gradient;
     if (s_.several) m.working += (tied_ ? head : 0) + largest_.gradient;
@@ -329,8 +333,8 @@ class StepPoints {
     m.activations = 2 * tokens_ * element_ * hidden_;
     m.working = upcasts_;
     if (!trains_embedding_) return m;
-    // The embedding's own gradient: beside the head's if they are tied, and beside the sum of
-    // earlier micro-batches; in the storage type before it becomes fp32.
+    // The embedding's gradient exists beside the head's if they are tied, and beside the sum of
+    // earlier micro-batches; it is in the storage type before it becomes fp32.
     m.working += (tied_ ? head_.weight : 0) + (s_.several ? 4 * vocab_elements_ : 0);
     if (s_.dtype != c10::ScalarType::Float) m.working += vocab_elements_ * element_;
     return m;
@@ -353,8 +357,8 @@ class StepPoints {
   bool trains_base_, tied_;
   bool trains_head_ = false, trains_embedding_ = false;
   double share_;         // the part of state in ranges that one rank holds
-  bool ranges_weights_;  // the policy's, at level 3
-  double fetched_ = 0;   // bytes of the blocks of a model in ranges that are here whole
+  bool ranges_weights_;  // the policy's weights are in ranges (level 3)
+  double fetched_ = 0;   // bytes of fetched blocks of a model in ranges
   // Bytes of buckets of gradients: the embedding's, a block's largest, an untied head's.
   double first_bucket_ = 0, block_bucket_ = 0, last_bucket_ = 0;
   double block_buckets_ = 0;  // of all blocks
@@ -366,7 +370,7 @@ class StepPoints {
   double saved_ = 0;                           // activations
   HeadMemory head_;
   BlockMemory largest_;          // over the kinds of blocks; saved and backward for all tokens
-  double prefix_ = 0;            // what is held of a prefix over its micro-batches
+  double prefix_ = 0;            // bytes of a prefix that stay during its micro-batches
   double prefix_gradients_ = 0;  // of the prefix's keys and values, in one micro-batch
   BlockMemory prefix_block_;     // saved and backward, for the tokens of the prefix
   double upcasts_ = 0;           // operands and results of products in fp32

@@ -1,5 +1,6 @@
 #pragma once
-// The memory of one model in a step: what stays, and the most that comes on top of it.
+// The memory of one model in a step: the bytes that stay from step to step, and the peak above
+// them.
 
 #include <c10/core/ScalarType.h>
 
@@ -21,16 +22,16 @@ struct MemoryShape {
   int64_t loss_rows = 0;      // of that micro-batch
   bool several = false;       // several micro-batches in a step
   int64_t prefix_tokens = 0;  // computed once for several of them, beside `tokens` (held_prefix.h)
-  int64_t items = 1;          // of a step: micro-batches, or several that share a held prefix
+  int64_t items = 1;          // of a step: micro-batches, or groups of them with one held prefix
   int64_t head_mb = 1024;
   bool recompute = false;
   std::optional<AdapterOptions> adapter = std::nullopt;  // trained instead of the weights
-  std::vector<std::string> train = {};  // patterns of what is trained; empty: all weights
-  int64_t averages = 0;                 // fp32 averages of the trained weights
-  int64_t references = 0;               // frozen copies that are loaded beside the policy
+  std::vector<std::string> train = {};                   // patterns of trained weights; empty: all
+  int64_t averages = 0;                                  // fp32 averages of the trained weights
+  int64_t references = 0;  // frozen copies that are loaded beside the policy
   int64_t reference_tokens = 0, reference_rows = 0;  // of the largest pack that they compute
   // Sampling between updates, on the policy's device.
-  int64_t sampling_cache = 0;    // bytes of keys and values; 0: it samples none
+  int64_t sampling_cache = 0;    // bytes of keys and values; 0: nothing is sampled
   int64_t sampling_prompts = 0;  // tokens of prompts in one forward
   int64_t sampling_rows = 0;     // of logits in one product
   bool sampling_packs = false;   // a packed copy of the weights
@@ -41,13 +42,13 @@ struct MemoryShape {
   // Teachers whose whole distributions the loss reads (xrun.kd): rows of the largest vocabulary
   // projection, sum of their widths, bytes of fp32 copies of their projections.
   int64_t teacher_vocab = 0, teacher_width = 0, teacher_copies = 0;
-  bool teacher_support = false;  // the loss keeps gradients at a few columns alone
+  bool teacher_support = false;  // the loss keeps gradients at a few columns only
   int64_t teacher_top = 0;       // columns of a row in a teacher's cache; 0: there is none
-  int64_t ranks = 1;             // that share the model; the plan is that of one of them
+  int64_t ranks = 1;             // the processes that train together; the plan is that of one
   int64_t level = 0;             // what they share (dist.level); 0 with one rank
 };
 
-// Bytes on top of weights, copies, optimizer and reference.
+// Bytes at a peak, above those that stay.
 struct PeakBytes {
   double gradients = 0, activations = 0, head = 0, sampling = 0, working = 0;
   double total() const { return gradients + activations + head + sampling + working; }
@@ -60,7 +61,7 @@ struct ResidentBytes {
 
 struct StepMemory {
   ResidentBytes held;
-  PeakBytes peak;  // at the one of the step's points where its total is the largest
+  PeakBytes peak;  // at the point of the step where its total is the largest
 };
 
 // Returns the memory of a step after the first; memory_plan.h lists the kinds and the points.

@@ -1,5 +1,5 @@
-// y = f(x) by our kernel; dx = dy f'(x) by ATen, whose rounding at the end of a loop does not
-// matter for a gradient.
+// Our kernel computes y = f(x). ATen computes dx = dy f'(x): that it rounds otherwise at the end of
+// a loop does not matter for a gradient.
 
 #include "core/model/ops/activation.h"
 
@@ -29,7 +29,7 @@ at::Tensor activation_cpu(const at::Tensor& x_any, ActivationCurve curve) {
   at::Tensor y = at::empty_like(x);
   with_kernel_type(x, [&](auto type_tag) {
     using T = decltype(type_tag);
-    // Any split gives the same bits: the kernel treats the end of a range like its middle.
+    // Any split gives the same bits, since the kernel treats the end of a range like its middle.
     at::parallel_for(0, x.numel(), kGrainElements, [&](int64_t begin, int64_t end) {
       kernels::cpu_kernels().run(kernels::ActivationRows<T>{
           kernel_data<T>(x) + begin, kernel_data<T>(y) + begin, end - begin, curve});

@@ -20,7 +20,7 @@
 #include "core/base/strings.h"
 
 // MKL's memory functions, which a program may replace before its first call of MKL (oneMKL
-// Developer Guide, "Redefining Memory Functions"). Weak: a LibTorch without MKL lacks them.
+// Developer Guide, "Redefining Memory Functions"). Weak, since a LibTorch without MKL lacks them.
 extern "C" {
 extern void* (*i_malloc)(size_t) __attribute__((weak));
 extern void* (*i_calloc)(size_t, size_t) __attribute__((weak));
@@ -34,14 +34,14 @@ namespace {
 
 constexpr int64_t kLargeBlock = 1 << 20;
 
-// Nothing else depends on these counters: relaxed order suffices.
+// Relaxed order suffices, since nothing else depends on these counters.
 std::atomic<int64_t> bytes_held = 0, bytes_peak = 0, large_blocks = 0, bytes_allocated = 0;
 
 int64_t usable_size(void* block) {
   return block == nullptr ? 0 : static_cast<int64_t>(malloc_usable_size(block));
 }
 
-// A plain function: LibTorch may call a deleter after any object of ours is gone.
+// A plain function, since LibTorch may call a deleter after all our objects are gone.
 void release_block(void* block) {
   bytes_held.fetch_sub(usable_size(block), std::memory_order_relaxed);
   c10::free_cpu(block);
@@ -68,7 +68,8 @@ constexpr char kLostMemory[] =
   ::_exit(1);
 }
 
-// errno still tells of the allocation: nothing stands between it and the first use of its result.
+// errno is still that of the allocation, since nothing runs between it and the first use of its
+// result.
 void on_segmentation_fault(int signal_number) {
   if (errno == ENOMEM) end_without_memory();
   ::signal(signal_number, SIG_DFL);  // the instruction runs again and faults
@@ -87,7 +88,7 @@ void* required_realloc(void* block, size_t bytes) {
   return required(std::realloc(block, bytes), bytes > 0);
 }
 
-// MKL silently computes a product for which it gets no buffer in another order.
+// Without its buffer MKL silently computes a product in another order.
 void require_mkl_buffers() {
   if (&i_malloc == nullptr) return;
   i_malloc = required_malloc;
@@ -96,7 +97,7 @@ void require_mkl_buffers() {
   i_free = std::free;
 }
 
-// LibTorch's own allocation. Its error says where in LibTorch's source it failed.
+// LibTorch's own allocation. Its error, which names a line of LibTorch's source, is replaced.
 void* allocate_block(size_t bytes) {
   try {
     return c10::alloc_cpu(bytes);
@@ -154,7 +155,7 @@ MemoryCount memory_count() {
           bytes_allocated.load(std::memory_order_relaxed)};
 }
 
-// Racing allocations may be missed by a block or two: the peak is a figure, not a limit.
+// The peak may miss a block or two of a racing allocation. It is a figure, not a limit.
 void reset_memory_peak() { bytes_peak.store(bytes_held.load()); }
 
 // Freed blocks that glibc keeps are free memory too.

@@ -1,5 +1,5 @@
 #pragma once
-// The CPU allocator: how freed memory is kept, and how many bytes tensors hold.
+// The CPU allocator: it keeps freed memory and counts the bytes that tensors hold.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace xrun {
 // Makes malloc keep large freed blocks for reuse instead of returning them to the system, since a
 // first touch of a page costs 15 times a reuse. Called once at the start of a process that
 // computes. The steps of a 135M model then fault no page twice, which saves 105,000 faults and 4 %
-// of each.
+// of a step's time.
 void tune_allocator();
 
 struct MemoryCount {
@@ -18,23 +18,23 @@ struct MemoryCount {
   int64_t allocated = 0;  // bytes of all allocations so far
 };
 
-// Puts a counter in front of ATen's CPU allocator. Idempotent. Called before any tensor is made:
-// earlier allocations are not counted. The internal allocations of libraries (oneDNN, MKL) are not
-// counted either. A tensor that finds no memory is then a c10::OutOfMemoryError "out of memory:
-// ...".
+// Puts a counter in front of ATen's CPU allocator. Idempotent. Called before any tensor is made,
+// since earlier allocations are not counted. Internal allocations of libraries (oneDNN, MKL) are
+// not counted either. A tensor for which there is no memory then throws c10::OutOfMemoryError "out
+// of memory: ...".
 void install_memory_count();
 
-// From now on a library that does not get the memory it asked for ends the process with status 1
-// and one line on standard error. oneDNN's primitives do not check, and the segmentation fault
-// would say nothing; MKL would go on without its buffer, in another order of sums. Other
-// segmentation faults stay as they are. Files are as after a kill. Called before the first product.
+// Makes the process end with status 1 and one line on standard error if a library does not get the
+// memory it asks for. oneDNN's primitives do not check, and a segmentation fault would say nothing;
+// MKL would go on without its buffer and sum in another order. Other segmentation faults are
+// unchanged. Files are as after a kill. Called before the first product.
 void report_lost_memory();
 
-// All zero before install_memory_count. Any thread.
+// Returns the counts, all 0 before install_memory_count. Thread-safe.
 MemoryCount memory_count();
 void reset_memory_peak();  // to the bytes held now
 
-// Returns the bytes of the heap that are free: taken for the system, yet available to tensors.
+// Returns the free bytes of the heap, which the system counts as used but tensors can take.
 int64_t free_heap_bytes();
 
 }  // namespace xrun

@@ -1,7 +1,6 @@
-// The gradient of the log-sum-exp needs no separate kernel. With its gradient g and the softmax
-// p,
-//   dq_i += g_i scale sum_j p_ij k_j,   dk_j += scale sum_i p_ij g_i q_i:
-// the first is the attention's output with k in place of v, the second the dv of the gradient g q.
+// The log-sum-exp needs no backward kernel of its own. With g its gradient and p the softmax,
+//   dq_i += g_i scale sum_j p_ij k_j,   dk_j += scale sum_i p_ij g_i q_i.
+// The first sum is the attention's output with k as v; the second is dv for the gradient g q.
 
 #include "core/model/ops/attention.h"
 
@@ -23,7 +22,7 @@ namespace {
 
 using AttentionOutputs = std::tuple<at::Tensor, at::Tensor>;
 
-// Looked up once by name: the CUDA half is registered when its plug-in loads.
+// The op is found by name, since the CUDA half is registered when its plug-in loads.
 AttentionOutputs attention_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                    at::IntArrayRef parent) {
@@ -49,8 +48,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                                 at::IntArrayRef parent) {
     at::AutoDispatchBelowADInplaceOrView below;
     auto [out, lse] = attention_forward(q, k, v, cu_seqlens, scale, window, parent);
-    // An output that no loss reads then has an undefined gradient, and its half of the backward is
-    // skipped.
+    // The gradient of an output that no loss reads is then undefined, and its half of the backward
+    // is skipped.
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({q, k, v, out, lse});  // attention_saves
     ctx->saved_data["cu_seqlens"] = cu_seqlens.vec();
@@ -95,14 +94,13 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-// The rows after held ones. Returns only out.
+// Attention of the rows after the held ones. Returns only out.
 class HeldAttentionFunction : public torch::autograd::Function<HeldAttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
                             const at::Tensor& k, const at::Tensor& v, const at::Tensor& held_k,
                             const at::Tensor& held_v, at::IntArrayRef cu_seqlens, double scale,
                             int64_t window, at::IntArrayRef parent) {
-    // HeldKeys' own gradients flow through its inputs, so they are saved as tensors.
     at::AutoDispatchBelowADInplaceOrView below;
     auto [out, lse] =
         held_attention_forward(q, k, v, {held_k, held_v}, cu_seqlens, scale, window, parent);
@@ -132,7 +130,7 @@ class HeldAttentionFunction : public torch::autograd::Function<HeldAttentionFunc
 at::Tensor attention_without_graph(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    at::IntArrayRef cu_seqlens, double scale, int64_t window,
                                    at::IntArrayRef parent) {
-  // lse is computed anyway; without a graph nobody reads it.
+  // lse is computed anyway, but without a graph nothing reads it.
   return std::get<0>(attention_forward(q, k, v, cu_seqlens, scale, window, parent));
 }
 
@@ -190,7 +188,7 @@ at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::
     return HeldAttentionFunction::apply(q, k, v, held.k, held.v, at::IntArrayRef(layout.cu_seqlens),
                                         scale, layout.window, at::IntArrayRef(layout.parent));
   }
-  // Elsewhere the held rows get queries of zeros, whose outputs nobody reads.
+  // Elsewhere the held rows get queries of zeros, whose outputs are dropped.
   const at::Tensor none = at::zeros({held.k.size(0), q.size(1), q.size(2)}, q.options());
   return varlen_attention(at::cat({none, q}), at::cat({held.k, k}), at::cat({held.v, v}), layout,
                           scale)
@@ -220,7 +218,7 @@ Temporaries attention_temporaries(double heads, double kv_heads, double head_dim
           .backward = std::max(4 * heads + 4 * kv_heads, 6 * heads + 2 * kv_heads) * head_dim};
 }
 
-// Checked before any kernel: they index without bounds.
+// Called before every kernel, since kernels do not check bounds.
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      at::IntArrayRef cu_seqlens, int64_t window, at::IntArrayRef parent,
                      int64_t held) {

@@ -26,12 +26,12 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kPadding = 32;  // kAlignLSE of ATen's memory-efficient attention
 
-// Rows [begin, begin + n) as [H, n, K], upcast: the reference form computes in fp32 at least.
+// Returns rows [begin, begin + n) as [H, n, K], upcast to at least fp32.
 at::Tensor heads_first(const at::Tensor& x, int64_t begin, int64_t n) {
   return x.narrow(0, begin, n).permute({1, 0, 2}).to(wide_type(x));
 }
 
-// Per row of a tree: its position on the path, and the row after the subtree of its node.
+// For each row of a tree: its position on the path, and the row after its node's subtree.
 struct TreeRows {
   at::Tensor position, end;  // [n] int64, `end` counted from the tree's first row
 };
@@ -39,7 +39,7 @@ struct TreeRows {
 TreeRows tree_rows(const LayoutPaths& paths, int64_t begin, int64_t n, c10::Device device) {
   std::vector<int64_t> position, end;
   for (size_t node = 0; node < paths.parent.size(); ++node) {
-    // Nodes of other trees.
+    // Skips the nodes of other trees.
     if (paths.cu_seqlens[node] < begin || paths.cu_seqlens[node + 1] > begin + n) continue;
     for (int64_t row = paths.cu_seqlens[node]; row < paths.cu_seqlens[node + 1]; ++row) {
       position.push_back(paths.position[node] + row - paths.cu_seqlens[node]);
@@ -50,8 +50,8 @@ TreeRows tree_rows(const LayoutPaths& paths, int64_t begin, int64_t n, c10::Devi
           on_device(at::tensor(end, at::dtype(at::kLong)), device)};
 }
 
-// [n, n], true where query i may not see key j: before it, after the subtree of its node, or
-// `window` or more after it on the path.
+// Returns [n, n], true where query i may not see key j: i is before j, after the subtree of j's
+// node, or at least `window` after j on the path.
 at::Tensor unseen(const TreeRows& rows, int64_t window) {
   const at::Tensor row = at::arange(rows.position.size(0), rows.position.options());
   const at::Tensor query = row.unsqueeze(1), key = row.unsqueeze(0);
@@ -62,8 +62,8 @@ at::Tensor unseen(const TreeRows& rows, int64_t window) {
   return hidden;
 }
 
-// Masked scores [H, n, n] of a tree.
-// -inf and not a large negative number: a row's sum of exponentials then ignores it exactly.
+// Returns the scores [H, n, n] of a tree. Masked ones are -inf, which a row's sum of exponentials
+// ignores exactly; a large negative number would not do.
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale,
                   const at::Tensor& hidden) {
   return at::matmul(q, k.transpose(1, 2)).mul_(scale).masked_fill_(hidden, -kInfinity);
@@ -78,7 +78,7 @@ void each_tree(const LayoutPaths& paths, int64_t window, c10::Device device, F f
   }
 }
 
-// Empty segments have no rows and would be empty calls.
+// Calls f for every segment that has rows.
 template <class F>
 void each_segment(at::IntArrayRef cu_seqlens, F f) {
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
@@ -101,7 +101,7 @@ std::tuple<at::Tensor, at::Tensor> attention_forward_composed(
   each_tree(*paths, window, q.device(), [&](int64_t begin, int64_t n, const at::Tensor& hidden) {
     const at::Tensor s =
         scores(heads_first(q, begin, n), heads_first(all_k, begin, n), scale, hidden);
-    // exp(s - lse) instead of a softmax: the backward forms p from the same lse.
+    // exp(s - lse) instead of a softmax, since the backward forms p from the same lse.
     const at::Tensor l = at::logsumexp(s, -1, /*keepdim=*/true);
     // p is normalised already, so one product gives the output.
     const at::Tensor y = at::matmul(s.sub(l).exp_(), heads_first(all_v, begin, n));
@@ -117,7 +117,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
     int64_t window, at::IntArrayRef parent) {
   check_attention_backward(grad, q, k, v, out, lse, cu_seqlens, window, parent);
   const auto paths = layout_paths(cu_seqlens, parent);
-  const int64_t heads = q.size(1), groups = k.size(1);
+  const int64_t heads = q.size(1), kv_heads = k.size(1);
   const at::Tensor all_k = head_copies(k, heads), all_v = head_copies(v, heads);
   const at::Tensor dq = at::empty(q.sizes(), q.options().dtype(wide_type(q)));
   const at::Tensor dk = at::empty_like(dq), dv = at::empty_like(dq);
@@ -134,11 +134,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_composed(
     dk.narrow(0, begin, n).copy_(at::matmul(ds.transpose(1, 2), q1).permute({1, 0, 2}));
     dv.narrow(0, begin, n).copy_(at::matmul(p.transpose(1, 2), g).permute({1, 0, 2}));
   });
-  return {dq.to(q.scalar_type()), sum_of_copies(dk, groups).to(k.scalar_type()),
-          sum_of_copies(dv, groups).to(v.scalar_type())};
+  return {dq.to(q.scalar_type()), sum_of_copies(dk, kv_heads).to(k.scalar_type()),
+          sum_of_copies(dv, kv_heads).to(v.scalar_type())};
 }
 
-// As the library wants them: int32 boundaries, and where each row is in a padded lse.
 PackBorders make_pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   PackBorders borders;
   std::vector<int> starts = {0};
@@ -165,7 +164,7 @@ PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
     c10::Device device = c10::kCPU;
     PackBorders borders;
   };
-  // Never destroyed: the device may be gone before the thread is.
+  // Never destroyed, since the device may be gone before the thread ends.
   static thread_local LastPack* const last = new LastPack;
   if (last->cu_seqlens.empty() || at::IntArrayRef(last->cu_seqlens) != cu_seqlens ||
       last->device != device) {
@@ -176,7 +175,6 @@ PackBorders pack_borders(at::IntArrayRef cu_seqlens, c10::Device device) {
   return last->borders;
 }
 
-// [S, H, padded] of the library to [H, T]: only rows that exist are taken.
 at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders) {
   TORCH_CHECK(
       padded.dim() == 3 && padded.size(0) == borders.count && padded.size(2) == borders.padded,
@@ -190,7 +188,6 @@ at::Tensor unpadded_lse(const at::Tensor& padded, const PackBorders& borders) {
       .index_select(1, borders.padded_row);
 }
 
-// The inverse; +inf in the padding makes its exponentials 0.
 at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders) {
   const int64_t heads = lse.size(0);
   return at::full({heads, borders.count * borders.padded}, kInfinity, lse.options())
@@ -200,18 +197,18 @@ at::Tensor padded_lse(const at::Tensor& lse, const PackBorders& borders) {
       .contiguous();
 }
 
-// Library kernels without grouped heads get each key head once per query head.
+// For library kernels without grouped heads.
 at::Tensor head_copies(const at::Tensor& k, int64_t heads) {
-  const int64_t T = k.size(0), groups = k.size(1), width = k.size(2);
-  if (groups == heads) return k;
-  return k.unsqueeze(2).expand({T, groups, heads / groups, width}).reshape({T, heads, width});
+  const int64_t T = k.size(0), kv_heads = k.size(1), width = k.size(2);
+  if (kv_heads == heads) return k;
+  return k.unsqueeze(2).expand({T, kv_heads, heads / kv_heads, width}).reshape({T, heads, width});
 }
 
 // The gradient of a copy adds to its original.
-at::Tensor sum_of_copies(const at::Tensor& dk, int64_t groups) {
+at::Tensor sum_of_copies(const at::Tensor& dk, int64_t kv_heads) {
   const int64_t heads = dk.size(1);
-  if (groups == heads) return dk;
-  return dk.view({dk.size(0), groups, heads / groups, dk.size(2)}).sum(2);
+  if (kv_heads == heads) return dk;
+  return dk.view({dk.size(0), kv_heads, heads / kv_heads, dk.size(2)}).sum(2);
 }
 
 TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {

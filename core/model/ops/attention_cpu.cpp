@@ -1,7 +1,6 @@
 // xrun::varlen_attention on the CPU: kernels/cpu/tree_attention.h for fp32 and bf16; fp16 is
-// computed in fp32; fp64 takes the composed form. The items of work depend only on the shape;
-// threads take the next item as they become free, so neither their number nor their order reaches a
-// result.
+// computed in fp32; fp64 takes the composed form. The items of work depend only on the shape. A
+// thread that becomes free takes the next item; no result depends on the threads' number or order.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -24,13 +23,13 @@ namespace {
 using OutputAndLse = std::tuple<at::Tensor, at::Tensor>;
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Borrows from `paths`, which the caller keeps alive over the call.
+// The result refers to `paths`, which must outlive the call.
 kernels::AttentionNodes kernel_nodes(const LayoutPaths& paths, int64_t window) {
   return {paths.cu_seqlens.data(), paths.parent.data(), paths.position.data(),
           paths.end.data(),        paths.nodes(),       window};
 }
 
-// The operands of a kernel, contiguous. Without held keys their tensors are undefined.
+// The operands of a kernel, contiguous. Tensors of held keys are undefined if there are none.
 struct Operands {
   at::Tensor q, k, v;
   HeldKeys held;
@@ -54,7 +53,7 @@ const T* held_data(const at::Tensor& x) {
 // Calls f(item, scratch) for items 0 to count - 1, each on the next free thread.
 void each_item(int64_t count, int64_t scratch_size, const std::function<void(int64_t, float*)>& f) {
   std::atomic<int64_t> next = 0;
-  // One range per thread: the loop inside takes items from the shared counter.
+  // One range per thread, whose loop takes items from the shared counter.
   const int64_t threads = std::min<int64_t>(at::get_num_threads(), count);
   at::parallel_for(0, threads, 1, [&](int64_t from, int64_t to) {
     // Scratch of the thread, taken once for all its items.
@@ -78,7 +77,7 @@ OutputAndLse kernel_forward(const Operands& x, const LayoutPaths& paths, double 
   with_kernel_type(x.q, [&](auto type_tag) {
     using T = decltype(type_tag);
     const auto attend = [&](int64_t item, float* scratch) {
-      // The last slices of a sequence see the most keys: they go first.
+      // The last slices of a sequence go first, since they see the most keys.
       const int64_t row = (slices - 1 - item / sizes.kv_heads) * slice;
       kernels::cpu_kernels().run(
           kernels::PathAttention<T>{.q = kernel_data<T>(x.q),
@@ -95,7 +94,7 @@ OutputAndLse kernel_forward(const Operands& x, const LayoutPaths& paths, double 
                                     .held_k = held_data<T>(x.held.k),
                                     .held_v = held_data<T>(x.held.v)});
     };
-    // An item is a slice of query tokens and one key head: it writes rows of out and lse that no
+    // An item is a slice of query tokens and one key head. It writes rows of out and lse that no
     // other item writes.
     each_item(slices * sizes.kv_heads, kernels::attention_scratch(heads, sizes.head_dim), attend);
   });
@@ -109,7 +108,7 @@ OutputAndLse attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_
   if (q_any.scalar_type() == at::kDouble) {
     return attention_forward_composed(q_any, k_any, v_any, cu_seqlens, scale, window, parent);
   }
-  // fp16: computed in fp32, rounded once.
+  // fp16 is computed in fp32 and rounded once.
   if (!has_kernel_type(q_any)) {
     auto [out, lse] =
         attention_forward_cpu(q_any.to(at::kFloat), k_any.to(at::kFloat), v_any.to(at::kFloat),
@@ -122,14 +121,14 @@ OutputAndLse attention_forward_cpu(const at::Tensor& q_any, const at::Tensor& k_
 // A tree, a key head, and some of its query heads.
 struct BackwardItem {
   int64_t first, last, kv_head, head, heads;
-  int64_t head_group;  // number of those query heads among the key head's groups
+  int64_t head_group;  // the number of this group of query heads among the key head's groups
 };
 
 // Below this many items the query heads of a key head are computed in several groups, so that a few
 // long sequences keep the threads busy. dk and dv of the groups are then summed in order.
 constexpr int64_t kFewItems = 8;
 
-// Groups that the query heads of a key head are cut into: a divisor of their number.
+// Returns the number of groups that a key head's query heads are cut into; it divides their number.
 int64_t head_group_count(int64_t trees, const kernels::AttentionSizes& s) {
   const int64_t heads = s.heads / s.kv_heads;
   int64_t head_groups = 1;
@@ -145,7 +144,7 @@ std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels
   std::vector<BackwardItem> items;
   for (size_t tree = 0; tree + 1 < paths.roots.size(); ++tree) {
     const int64_t first = std::max(paths.roots[tree], s.held);
-    if (first >= paths.roots[tree + 1]) continue;  // held, all of it
+    if (first >= paths.roots[tree + 1]) continue;  // the whole tree is held
     for (int64_t g = 0; g < s.kv_heads; ++g) {
       for (int64_t head_group = 0; head_group < head_groups; ++head_group) {
         items.push_back(
@@ -153,15 +152,15 @@ std::vector<BackwardItem> backward_items(const LayoutPaths& paths, const kernels
       }
     }
   }
-  // Long trees first, so that none starts when all others are done.
+  // Long trees go first, so that none starts when all others are done.
   std::stable_sort(items.begin(), items.end(), [](const BackwardItem& a, const BackwardItem& b) {
     return a.last - a.first > b.last - b.first;
   });
   return items;
 }
 
-// dk and dv cover the rows of the layout, held ones first.
-// Whole trees are items, since all rows of a tree add to the same keys.
+// Returns gradients whose dk and dv cover all rows of the layout, held ones first. An item has a
+// whole tree, since all rows of a tree add to the same keys.
 Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const at::Tensor& out_any,
                           const at::Tensor& lse_any, const LayoutPaths& paths, double scale,
                           int64_t window) {
@@ -174,14 +173,14 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   const int64_t tokens = s.held + s.rows;
   const std::vector<BackwardItem> items = backward_items(paths, s, head_groups);
   const at::Tensor dq = at::empty_like(x.q);
-  // [head_groups, T, J, K] each
-  // Added to in fp32 whatever the type: a key of a long sequence receives thousands of terms.
+  // [head_groups, T, J, K] each, in fp32 whatever the type, since a key of a long sequence receives
+  // thousands of terms.
   const at::Tensor dk = at::zeros({head_groups, tokens, s.kv_heads, s.head_dim}, at::kFloat);
   const at::Tensor dv = at::zeros(dk.sizes(), at::kFloat);
   with_kernel_type(x.q, [&](auto type_tag) {
     using T = decltype(type_tag);
     const auto attend = [&](int64_t i, float* scratch) {
-      // Items share no row of dq, and no row of a group's dk and dv: sums need no lock.
+      // Items share no row of dq, nor of a group's dk and dv, so sums need no lock.
       const BackwardItem& item = items[static_cast<size_t>(i)];
       const int64_t at = item.head_group * tokens * kv_width + item.kv_head * s.head_dim;
       kernels::cpu_kernels().run(
@@ -211,7 +210,7 @@ Gradients kernel_backward(const Operands& x, const at::Tensor& grad_any, const a
   });
   const auto summed = [&](const at::Tensor& of) {
     if (head_groups == 1) return of[0].to(type);
-    const at::Tensor sum = of[0].add(of[1]);  // a tensor that does not keep the groups alive
+    const at::Tensor sum = of[0].add(of[1]);  // a new tensor, so that the groups can be freed
     for (int64_t head_group = 2; head_group < head_groups; ++head_group) sum.add_(of[head_group]);
     return sum.to(type);
   };
@@ -245,7 +244,7 @@ Gradients attention_backward_cpu(const at::Tensor& grad_any, const at::Tensor& q
 static_assert(std::is_same_v<decltype(attention_forward_cpu), AttentionForward>);
 static_assert(std::is_same_v<decltype(attention_backward_cpu), AttentionBackward>);
 
-// Both held tensors against k, whose shape check_attention() has proved.
+// Checks both held tensors against k, which check_attention() has checked.
 void check_held(const at::Tensor& q, const at::Tensor& k, const HeldKeys& held) {
   for (const auto& [name, x] : {std::pair{"held k", &held.k}, std::pair{"held v", &held.v}}) {
     check_type("varlen_attention", name, *x, q.scalar_type(), q.device());
@@ -273,7 +272,8 @@ HeldGradients held_attention_backward(const at::Tensor& grad, const at::Tensor& 
   const auto [dq, dk, dv] = kernel_backward({q, k, v, held}, grad, out, lse,
                                             *layout_paths(cu_seqlens, parent), scale, window);
   const auto own = [&](const at::Tensor& x) { return x.narrow(0, rows, q.size(0)); };
-  // Copies: a leaf would keep the first gradient it gets, and with it all rows of the layout.
+  // Copies, since a leaf keeps the first gradient that it gets, and a view would keep all rows of
+  // the layout.
   const auto of_held = [&](const at::Tensor& x) { return x.narrow(0, 0, rows).clone(); };
   return {dq, own(dk), own(dv), {of_held(dk), of_held(dv)}};
 }

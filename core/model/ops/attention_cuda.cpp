@@ -1,8 +1,8 @@
-// The CUDA form of xrun::varlen_attention: flash attention in bf16 and fp16 for heads of a multiple
-// of 8 up to 256, the memory-efficient kernels in fp32 without a window, and the composed form for
-// the rest. Trees without a window take a call per level, merged (attention_slices.h). The layouts
-// of the library kernels' log-sum-exps are checked, since they are not a public interface of
-// LibTorch.
+// The CUDA form of xrun::varlen_attention: flash attention in bf16 and fp16 for head sizes that are
+// multiples of 8 up to 256, the memory-efficient kernels in fp32 without a window, and the composed
+// form for the rest. Trees without a window take a call per level, and the results are merged
+// (attention_slices.h). The layout of the library kernels' log-sum-exps is checked, since it is not
+// a public interface of LibTorch.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_efficient_attention_backward.h>
@@ -27,12 +27,12 @@ namespace {
 using OutputAndLse = std::tuple<at::Tensor, at::Tensor>;
 using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// custom_mask_type of the memory-efficient kernels; causal counts from top left.
+// custom_mask_type of the memory-efficient kernels; the causal mask is aligned to the top left.
 constexpr int64_t kUnmasked = 0, kCausal = 1;
 
 enum class AttentionKernel { kFlash, kEfficient, kProducts };
 
-// Segments of one token attend to themselves alone.
+// Returns true if a segment has more than one token.
 bool has_longer_than_one(at::IntArrayRef cu_seqlens) {
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     if (cu_seqlens[s + 1] - cu_seqlens[s] > 1) return true;
@@ -41,7 +41,7 @@ bool has_longer_than_one(at::IntArrayRef cu_seqlens) {
 }
 
 AttentionKernel kernel_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, int64_t window) {
-  // Flash attention reorders the log-sum-exp of grouped heads where no segment has two tokens.
+  // Flash attention reorders the log-sum-exp of grouped heads if no segment has two tokens.
   if (!has_longer_than_one(cu_seqlens)) return AttentionKernel::kProducts;
   const bool half = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
   if (half && q.size(2) % 8 == 0 && q.size(2) <= 256) return AttentionKernel::kFlash;
@@ -50,8 +50,8 @@ AttentionKernel kernel_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, int6
   return vectors && window == 0 ? AttentionKernel::kEfficient : AttentionKernel::kProducts;
 }
 
-// The slices of a tree, or nothing if it must take the composed form: library calls know windows
-// of rows, not of positions on a path.
+// Returns the slices of a tree, or null if it must take the composed form: the windows of library
+// calls count rows, not positions on a path.
 std::shared_ptr<const std::vector<AttentionSlice>> slices_of(const at::Tensor& q,
                                                              at::IntArrayRef cu_seqlens,
                                                              at::IntArrayRef parent,
@@ -66,11 +66,12 @@ std::shared_ptr<const std::vector<AttentionSlice>> slices_of(const at::Tensor& q
 
 struct AttentionPlan {
   AttentionKernel kernel;
-  // A tree takes one call per level; null: the whole pack is one call.
+  // The calls of a tree, one per level; null: the whole pack is one call.
   std::shared_ptr<const std::vector<AttentionSlice>> slices;
 };
 
-// The same for a forward and its backward. A tree without slices takes the composed form.
+// Returns the same plan for a forward and its backward. A tree without slices takes the composed
+// form.
 AttentionPlan plan_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, at::IntArrayRef parent,
                        int64_t window) {
   AttentionPlan plan{kernel_for(q, cu_seqlens, window), nullptr};
@@ -80,7 +81,7 @@ AttentionPlan plan_for(const at::Tensor& q, at::IntArrayRef cu_seqlens, at::IntA
   return plan;
 }
 
-// The library counts keys before and after the query, not those in the window.
+// Returns the library's form of a window: the number of keys before the query.
 std::optional<int64_t> keys_before(int64_t window) {
   return window > 0 ? std::optional<int64_t>(window - 1) : std::nullopt;
 }
@@ -89,7 +90,7 @@ std::optional<int64_t> keys_behind(int64_t window) {
   return window > 0 ? std::optional<int64_t>(0) : std::nullopt;
 }
 
-// The shape of lse is checked: a newer LibTorch may lay it out otherwise.
+// Checks the shape of lse, since a newer LibTorch may lay it out otherwise.
 OutputAndLse flash_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const AttentionSlice& slice, double scale, int64_t window) {
   auto [out, lse, rng_state, unused, debug] = at::_flash_attention_forward(
@@ -130,7 +131,7 @@ OutputAndLse efficient_forward(const at::Tensor& q, const at::Tensor& k, const a
 Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
                             const AttentionSlice& slice, double scale) {
-  const int64_t heads = q.size(1), groups = k.size(1);
+  const int64_t heads = q.size(1), kv_heads = k.size(1);
   const at::Tensor none = at::empty({}, q.options().dtype(at::kLong));
   auto [dq, dk, dv, dbias] = at::_efficient_attention_backward(
       grad.unsqueeze(0), q.unsqueeze(0), head_copies(k, heads).unsqueeze(0),
@@ -139,11 +140,11 @@ Backward efficient_backward(const at::Tensor& grad, const at::Tensor& q, const a
       padded_lse(lse, slice.queries), /*dropout_p=*/0.0, /*philox_seed=*/none,
       /*philox_offset=*/none, slice.causal ? kCausal : kUnmasked, /*bias_requires_grad=*/false,
       std::optional<double>(scale));
-  return {dq.squeeze(0), sum_of_copies(dk.squeeze(0), groups),
-          sum_of_copies(dv.squeeze(0), groups)};
+  return {dq.squeeze(0), sum_of_copies(dk.squeeze(0), kv_heads),
+          sum_of_copies(dv.squeeze(0), kv_heads)};
 }
 
-// A window never reaches the memory-efficient kernels: kernel_for() excludes it.
+// The memory-efficient kernels never get a window, since kernel_for() excludes it.
 OutputAndLse slice_forward(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const AttentionSlice& slice, double scale,
                            int64_t window) {
@@ -161,7 +162,7 @@ Backward slice_backward(AttentionKernel kernel, const at::Tensor& grad, const at
   return efficient_backward(grad, q, k, v, out, lse, slice, scale);
 }
 
-// The whole pack as one causal call.
+// Returns the whole pack as one causal call.
 AttentionSlice whole_pack(at::IntArrayRef cu_seqlens, c10::Device device) {
   const PackBorders pack = pack_borders(cu_seqlens, device);
   return {.query_rows = {}, .key_rows = {}, .queries = pack, .keys = pack, .causal = true};

@@ -1,6 +1,5 @@
-// In preorder a node's parent is the node before it or one of the nodes above that one. So the
-// nodes that are still open form a stack, and a parent that is not on it belongs to a subtree that
-// has ended.
+// In preorder a node's parent is the node before it or one of the nodes above that one. The nodes
+// whose subtrees are still open form a stack; the subtree of a parent that is not on it has ended.
 
 #include "core/model/ops/attention_layout.h"
 
@@ -13,7 +12,7 @@ namespace xrun {
 
 namespace {
 
-// A wrong boundary would read beyond the pack.
+// Throws Error for a boundary that would read beyond the pack.
 void check_boundaries(const char* op, at::IntArrayRef cu_seqlens, int64_t rows) {
   XRUN_CHECK(!cu_seqlens.empty(), "{}: cu_seqlens is empty, wanted the boundaries from 0 to {}", op,
              rows);
@@ -31,7 +30,6 @@ void check_boundaries(const char* op, at::IntArrayRef cu_seqlens, int64_t rows) 
              op, cu_seqlens.size() - 1, cu_seqlens.back(), rows);
 }
 
-// Positions and ends once per layout, for all layers and both passes.
 LayoutPaths make_paths(at::IntArrayRef cu_seqlens, at::IntArrayRef parent) {
   const size_t nodes = cu_seqlens.size() - 1;
   LayoutPaths paths{.cu_seqlens = cu_seqlens.vec(),
@@ -50,7 +48,7 @@ LayoutPaths make_paths(at::IntArrayRef cu_seqlens, at::IntArrayRef parent) {
     paths.position[n] = paths.position[above] + cu_seqlens[above + 1] - cu_seqlens[above];
   }
   if (paths.roots.back() < cu_seqlens.back()) paths.roots.push_back(cu_seqlens.back());
-  // From the end, since children follow their parent.
+  // Goes backwards, since children follow their parent.
   for (size_t n = nodes; n-- > 0;) {
     if (paths.parent[n] < 0) continue;
     int64_t& end = paths.end[static_cast<size_t>(paths.parent[n])];
@@ -74,7 +72,7 @@ void check_layout(const char* op, at::IntArrayRef cu_seqlens, at::IntArrayRef pa
     const auto self = static_cast<int64_t>(n);
     XRUN_CHECK(parent[n] >= -1 && parent[n] < self,
                "{}: parent[{}] is {}, wanted -1 (a root) or a node before {}", op, n, parent[n], n);
-    // Parents that are not on the path have ended, and with them their subtrees.
+    // The subtrees of nodes that are popped have ended.
     while (!open.empty() && open.back() != parent[n]) open.pop_back();
     XRUN_CHECK(
         parent[n] == -1 || !open.empty(),
@@ -93,7 +91,7 @@ std::shared_ptr<const LayoutPaths> layout_paths(at::IntArrayRef cu_seqlens,
   };
   // Every layer of a forward asks for the same layout.
   static thread_local LastLayout last;
-  // Compared by value: two steps may have equal layouts, and often do.
+  // Compared by value, since two steps often have equal layouts.
   if (!last.paths || at::IntArrayRef(last.paths->cu_seqlens) != cu_seqlens ||
       at::IntArrayRef(last.parent) != parent) {
     last.paths = std::make_shared<const LayoutPaths>(make_paths(cu_seqlens, parent));

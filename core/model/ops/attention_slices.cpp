@@ -1,5 +1,5 @@
-// The rows below a node follow its own in preorder, and nodes of one level have disjoint subtrees.
-// So a level's rectangles are one call, in which every row occurs at most once.
+// In preorder the rows below a node follow its own rows, and nodes of one level have disjoint
+// subtrees. So a level's rectangles are one call, in which every row occurs at most once.
 
 #include "core/model/ops/attention_slices.h"
 
@@ -35,7 +35,7 @@ std::vector<AttentionSlice> make_slices(const LayoutPaths& paths, c10::Device de
   std::vector<size_t> depth(paths.parent.size(), 0);
   for (size_t n = 0; n < paths.parent.size(); ++n) {
     if (paths.parent[n] >= 0) depth[n] = depth[static_cast<size_t>(paths.parent[n])] + 1;
-    // Rows below a node see all of its keys: a rectangle without a mask.
+    // Rows below a node see all of its keys, so the rectangle has no mask.
     const int64_t begin = paths.cu_seqlens[n], below = paths.cu_seqlens[n + 1];
     // An empty node has no keys, a leaf no rows below it.
     if (begin == below || below == paths.end[n]) continue;
@@ -62,7 +62,8 @@ at::Tensor rows_of(const at::Tensor& x, const at::Tensor& rows, int64_t dim = 0)
   return rows.defined() ? x.index_select(dim, rows) : x;
 }
 
-// Adds y to the given rows of sum, each given once: no atomics, the same bits every time.
+// Adds y to the given rows of sum. Each is given once, so that no atomics are needed and the bits
+// are the same every time.
 void add_rows(at::Tensor& sum, const at::Tensor& rows, const at::Tensor& y) {
   if (!rows.defined()) {
     sum.add_(y);
@@ -80,7 +81,7 @@ std::shared_ptr<const std::vector<AttentionSlice>> attention_slices(const Layout
     c10::Device device = c10::kCPU;
     std::shared_ptr<const std::vector<AttentionSlice>> slices;
   };
-  // Never destroyed: the device may be gone before the thread is.
+  // Never destroyed, since the device may be gone before the thread ends.
   static thread_local LastSlices* const last = new LastSlices;
   if (!last->slices || last->cu_seqlens != paths.cu_seqlens || last->parent != paths.parent ||
       last->device != device) {
@@ -92,7 +93,7 @@ std::shared_ptr<const std::vector<AttentionSlice>> attention_slices(const Layout
 
 void merge_rows(at::Tensor& out, at::Tensor& lse, const at::Tensor& rows, const at::Tensor& y,
                 const at::Tensor& l) {
-  // The shares exp(lse_i - both) are at most 1: no overflow, whatever the scores are.
+  // The shares exp(lse_i - both) are at most 1, so they do not overflow, whatever the scores are.
   const at::Tensor before = rows_of(lse, rows, 1);
   const at::Tensor both = at::logaddexp(before, l);
   const auto share = [&](const at::Tensor& one) { return one.sub(both).exp_().t().unsqueeze(2); };
@@ -115,7 +116,7 @@ std::tuple<at::Tensor, at::Tensor> merged_forward(const at::Tensor& q, const at:
     // y [rows, H, K], l [H, rows]; out = sum of exp(lse_i - lse) y_i over the slices of a row.
     auto [y, l] = forward(rows_of(q, slice.query_rows), rows_of(k, slice.key_rows),
                           rows_of(v, slice.key_rows), slice);
-    // The first slice covers every row: each row sees at least itself.
+    // The first slice covers every row, since each row sees itself.
     if (!out.defined()) {
       out = y.to(l.scalar_type()), lse = l;
       continue;
@@ -135,8 +136,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> merged_backward(
   at::Tensor dq = sum_like(q), dk = sum_like(k), dv = sum_like(v);
   for (const AttentionSlice& slice : slices) {
     const at::Tensor &rows = slice.query_rows, &keys = slice.key_rows;
-    // With out and lse of the whole row a slice's p is its part of the row's softmax, so gradients
-    // add up.
+    // With out and lse of the whole row, a slice's p is its part of the row's softmax, so that
+    // gradients add up.
     const auto [gq, gk, gv] =
         backward(rows_of(grad, rows), rows_of(q, rows), rows_of(k, keys), rows_of(v, keys),
                  rows_of(out, rows), rows_of(lse, rows, 1).contiguous(), slice);

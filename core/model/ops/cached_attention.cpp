@@ -24,8 +24,8 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// Throws Error unless shapes, types and devices agree. The values of indices are not read, which
-// would wait for the device; the gathers refuse a block that does not exist.
+// Throws Error unless shapes, types and devices agree. The values of indices are not read, since
+// that would wait for the device; the gathers refuse a block that does not exist.
 void check_call(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values,
                 const CachedCall& call, int64_t window) {
   constexpr const char* kOp = "cached_attention";
@@ -52,7 +52,7 @@ void check_call(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& v
   check_sizes(kOp, "positions", call.positions, {q.size(0), q.size(1)}, q.device());
 }
 
-// [B, n, L], true where a row may not see a key.
+// Returns [B, n, L], true where a row may not see a key.
 at::Tensor unseen(const CachedCall& call, int64_t keys, int64_t window) {
   // [B, 1, L] and [B, n, 1].
   const at::Tensor key =
@@ -63,8 +63,8 @@ at::Tensor unseen(const CachedCall& call, int64_t keys, int64_t window) {
   return hidden;
 }
 
-// q [B, n, H, K] to out [B, n, H, K] and lse [H, B n], both fp32 (fp64 for fp64). A row that sees
-// no key gets zeros and -inf.
+// Returns out [B, n, H, K] and lse [H, B n] for q [B, n, H, K], both fp32 (fp64 for fp64). A row
+// that sees no key gets zeros and -inf.
 std::tuple<at::Tensor, at::Tensor> cached_attention_composed(
     const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, const at::Tensor& blocks,
     const at::Tensor& start, const at::Tensor& end, const at::Tensor& positions, double scale,
@@ -88,7 +88,7 @@ std::tuple<at::Tensor, at::Tensor> cached_attention_composed(
           .view({J, B, n, G, L})
           .masked_fill_(unseen(call, L, window).view({1, B, n, 1, L}), kMinusInfinity);
   const at::Tensor l = at::logsumexp(s, -1, /*keepdim=*/true);  // [J, B, n, G, 1]
-  // exp(-inf - 0) = 0, where -inf - -inf would be NaN.
+  // An l of -inf becomes 0, since exp(-inf - 0) = 0 but -inf - -inf is NaN.
   const at::Tensor p = s.sub(l.masked_fill(l.eq(kMinusInfinity), 0)).exp_();
   const at::Tensor y = at::matmul(p.view({J, B, n * G, L}), gathered(values));
   return {y.view({J, B, n, G, K}).permute({1, 2, 0, 3, 4}).reshape({B, n, H, K}),
@@ -138,7 +138,7 @@ at::Tensor cached_attention(const at::Tensor& q_any, const at::Tensor& keys,
     out.index_copy_(0, call.rows, y);
     lse.index_copy_(1, call.rows, l);
   }
-  // Every row has seen itself, so no log-sum-exp is -inf any more.
+  // Every row has seen itself, so no log-sum-exp of `out` is -inf.
   for (const CachedCall& call : calls.shared) {
     const auto [y, l] = attend(call, q, keys, values, scale, window);
     merge_rows(out, lse, call.rows, y, l);

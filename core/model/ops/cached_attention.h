@@ -1,6 +1,6 @@
 #pragma once
 // Attention of new tokens to the cached keys of their sequences by library calls, for devices
-// whose cache is a tensor of blocks (core/model/kv_cache.h); the CPU has a kernel of its own
+// whose cache is one tensor of blocks (core/model/kv_cache.h). The CPU has its own kernel
 // (cached_attention_cpu.h). The op of one call is xrun::cached_attention.
 
 #include <ATen/core/Tensor.h>

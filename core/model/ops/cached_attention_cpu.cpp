@@ -1,6 +1,6 @@
-// The keys of a token are a column of its block, so that a sampled token has the bits that it has
-// in a pack (kernels/cpu/cached_attention.h). A call of the kernel takes a slice of the new tokens:
-// sequences that share their first block follow one another in a slice, others stand alone.
+// A token's key is a column of its block, so that a sampled token has the bits that it has in a
+// pack (kernels/cpu/cached_attention.h). A call of the kernel takes a slice of the new tokens.
+// Neighbouring sequences that share their first block are in one slice; others are alone in theirs.
 
 #include "core/model/ops/cached_attention_cpu.h"
 
@@ -18,7 +18,8 @@ namespace {
 
 using kernels::kKeyBlock;
 
-// Sequences that share blocks and go into one call: more would leave threads idle in small batches.
+// The most new tokens of a call for several sequences: more would leave threads idle in small
+// batches.
 constexpr int64_t kSharingTokens = 8;
 
 // The new tokens [first, last) of a forward that one call of the kernel takes.
@@ -26,7 +27,7 @@ struct TokenSlice {
   int64_t first, last;
 };
 
-// Keys (0) or values (1) of one head.
+// Returns the keys (0) or values (1) of one head.
 template <class T>
 T* head_of(const CpuBlocks& cache, int64_t block, int64_t keys_or_values, int64_t head) {
   return kernel_data<T>(cache.blocks[static_cast<size_t>(block)]) +
@@ -47,7 +48,7 @@ void write_tokens(const CpuBlocks& cache, const std::vector<CachedSequence>& seq
       for (int64_t g = 0; g < cache.kv_heads; ++g) {
         const int64_t row = (t * cache.kv_heads + g) * K;
         T* const key = head_of<T>(cache, block, 0, g) + at;
-        // A key is a column: a vector of the kernel holds one element of several keys.
+        // A key is a column, since a vector of the kernel holds one element of several keys.
         for (int64_t i = 0; i < K; ++i) key[i * kKeyBlock] = keys[row + i];
         std::copy_n(values + row, K, head_of<T>(cache, block, 1, g) + at * width);
       }
@@ -55,14 +56,14 @@ void write_tokens(const CpuBlocks& cache, const std::vector<CachedSequence>& seq
   }
 }
 
-// The first rows of the sequences, and the number of all rows.
+// Returns the first row of each sequence, then the number of all rows.
 std::vector<int64_t> first_rows(const std::vector<CachedSequence>& sequences) {
   std::vector<int64_t> cu = {0};
   for (const CachedSequence& s : sequences) cu.push_back(cu.back() + s.tokens);
   return cu;
 }
 
-// A long sequence is cut. The end of a slice does not affect results (tree_attention.h).
+// Cuts long sequences: where a slice ends does not affect results (tree_attention.h).
 std::vector<TokenSlice> token_slices(const std::vector<CachedSequence>& sequences,
                                      const std::vector<int64_t>& cu, int64_t heads) {
   const int64_t most = kernels::query_block(heads);
@@ -96,8 +97,9 @@ struct LayerAttention {
   int64_t window;
 };
 
-// The blocks that the sequences [first, last) meet in the slice, in the order of positions up to
-// `end`. Neighbours that share a block are one entry: the kernel reads its keys once for all.
+// Returns the blocks that the sequences [first, last) of a slice attend to, in the order of
+// positions up to `end`. Neighbours that share a block have one entry, whose keys the kernel reads
+// once for all of them.
 template <class T>
 std::vector<kernels::CachedBlock<T>> blocks_of_slice(const LayerAttention& of,
                                                      const TokenSlice& slice, int64_t head,

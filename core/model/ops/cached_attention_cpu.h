@@ -1,6 +1,6 @@
 #pragma once
 // Attention of new tokens to the cached keys of their sequences on the CPU, where each block of a
-// cache is a tensor of its own; for other devices see cached_attention.h.
+// cache is a tensor of its own. For other devices see cached_attention.h.
 
 #include <ATen/core/Tensor.h>
 
@@ -11,8 +11,8 @@
 
 namespace xrun {
 
-// One layer of a cache, in the blocks of kernels/cpu/tree_attention.h: 64 tokens, heads padded to
-// width.
+// One layer of a cache, in blocks of kernels/cpu/tree_attention.h: 64 tokens, with heads padded to
+// `width`.
 struct CpuBlocks {
   // fp32 or bf16 [layers, 2, J, 64 width]: keys [width, 64], values [64, width]. A sequence's
   // `blocks` are indices of this list.
@@ -21,8 +21,8 @@ struct CpuBlocks {
   int64_t kv_heads, head_dim;
 };
 
-// Writes the new tokens' keys and values k, v [T, J, K], contiguous and of the blocks' type, to the
-// blocks of their sequences.
+// Writes the new tokens' keys and values, k and v [T, J, K], to the blocks of their sequences. They
+// are contiguous and have the blocks' type.
 void append_to_blocks(const CpuBlocks& cache, const std::vector<CachedSequence>& sequences,
                       const at::Tensor& k, const at::Tensor& v);
 

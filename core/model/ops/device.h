@@ -12,8 +12,8 @@ namespace xrun {
 // the host is queued through pinned memory without waiting; a copy to the host waits.
 at::Tensor on_device(const at::Tensor& values, c10::Device device);
 
-// A copy of device values to the host, queued after their computation while the host continues.
-// Host values are available at once.
+// A copy of device values to the host. It is queued after their computation, and the host
+// continues. Values on the host are available at once.
 class HostCopy {
  public:
   explicit HostCopy(const at::Tensor& values);
@@ -23,7 +23,7 @@ class HostCopy {
 
  private:
   at::Tensor values_;
-  std::optional<c10::Event> copied_;  // nullopt: values of the host
+  std::optional<c10::Event> copied_;  // nullopt: the values were on the host
 };
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
-// Host: the minimum of MemAvailable and of what each control group of the process leaves. Device:
-// the driver's free memory plus the blocks that LibTorch's allocator caches, which the driver
-// counts as used.
+// The host's memory is the minimum of MemAvailable and what each control group of the process
+// leaves. A device's is the driver's free memory plus the blocks that LibTorch's allocator caches,
+// which the driver counts as used.
 
 #include "core/model/ops/device_memory.h"
 
@@ -29,7 +29,7 @@ std::optional<int64_t> number_from(const std::string& text) {
   return value && *value >= 0 ? value : std::nullopt;
 }
 
-// The number after a name at the start of a line: "MemAvailable: 123 kB", "inactive_file 123".
+// Returns the number after a name that starts a line: "MemAvailable: 123 kB", "inactive_file 123".
 std::optional<int64_t> named_number(const std::filesystem::path& file, const std::string& name) {
   std::ifstream in(file);
   for (std::string word; in >> word;) {
@@ -56,9 +56,9 @@ constexpr GroupFiles kVersion1{
     "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
-// The memory left by a group and its parents, whose limits hold for it too; the page cache counts
-// as free, since the kernel drops it before it refuses memory.
-// The least of all levels: a parent may allow less than its child.
+// Returns the memory that a group and its parents leave, the least of all levels: a parent's limit
+// holds for its children and may be lower. The page cache counts as free, since the kernel drops it
+// before it refuses memory.
 int64_t left_in_group(const std::filesystem::path& mount, const std::string& group,
                       const GroupFiles& files) {
   int64_t left = kUnlimited;
@@ -79,7 +79,7 @@ int64_t left_in_group(const std::filesystem::path& mount, const std::string& gro
   }
 }
 
-// Lines of /proc/self/cgroup: "4:memory:/path" of version 1, "0::/path" of version 2.
+// Reads the lines of /proc/self/cgroup, "4:memory:/path" of version 1 and "0::/path" of version 2.
 // Both versions may be mounted at once.
 int64_t left_in_groups(const std::filesystem::path& root) {
   const std::filesystem::path mount = root / "sys/fs/cgroup";
@@ -96,8 +96,8 @@ int64_t left_in_groups(const std::filesystem::path& root) {
   return left;
 }
 
-// Null for a kind of device whose allocator counts nothing.
-// Initialises the device: its allocator exists only then.
+// Initialises the device, since its allocator exists only afterwards. Returns null for a kind of
+// device whose allocator counts nothing.
 c10::DeviceAllocator* allocator_of(c10::Device device) {
   at::globalContext().lazyInitDevice(device.type());
   return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
@@ -113,7 +113,7 @@ const c10::CachingAllocator::Stat& sum_of(const c10::CachingAllocator::StatArray
 
 }  // namespace
 
-// `root` is the folder that has proc and sys: "/", or a test's own.
+// `root` is the folder with proc and sys: "/", or a test's own.
 int64_t system_bytes(const std::filesystem::path& root) {
   const auto kib = named_number(root / "proc/meminfo", "MemAvailable:");
   const int64_t system = kib && *kib < (kUnlimited >> 10) ? *kib << 10 : kUnlimited;

@@ -14,16 +14,17 @@ namespace xrun {
 //   root  of /proc and /sys, for tests
 int64_t system_bytes(const std::filesystem::path& root = "/");
 
-// Returns the limit for tensors, $XRUN_MEMORY_MB (10^6 bytes each), in bytes; nullopt
-// if it is not set. Throws Error unless it is a number above 0.
+// Returns the limit for tensors in bytes, which $XRUN_MEMORY_MB sets in units of 10^6 bytes;
+// nullopt if it is not set. Throws Error unless it is a whole number above 0.
 std::optional<int64_t> memory_setting();
 
-// Returns the bytes that tensors of this process may still take: system_bytes plus the free part of
-// the heap, which is never returned to the system. If $XRUN_MEMORY_MB is set: its limit minus the
-// bytes that tensors hold. At least 1; 0: unknown. Throws Error as memory_setting.
+// Returns the bytes that tensors of this process may still take, at least 1; 0: unknown. They are
+// system_bytes plus the free part of the heap, which is never returned to the system; if
+// $XRUN_MEMORY_MB is set, its limit minus the bytes that tensors hold. Throws Error as
+// memory_setting does.
 int64_t available_bytes(const std::filesystem::path& root = "/");
 
-// In bytes.
+// All numbers are bytes.
 struct DeviceMemory {
   int64_t held = 0;       // by tensors, now
   int64_t peak = 0;       // the largest since the last reset_device_peak
@@ -31,8 +32,8 @@ struct DeviceMemory {
 };
 
 // Returns memory_count (ops/allocator.h) and available_bytes for the host, and the numbers of
-// LibTorch's allocator for another device; $XRUN_MEMORY_MB limits the tensors of either.
-// The first call starts the device. Never waits for it. Throws Error as available_bytes.
+// LibTorch's allocator for another device; $XRUN_MEMORY_MB limits the tensors of either. The first
+// call starts the device; no call waits for it. Throws Error as available_bytes does.
 DeviceMemory device_memory(c10::Device device);
 void reset_device_peak(c10::Device device);  // to the bytes held now
 

@@ -1,6 +1,5 @@
-// Element i is dropped if word i % 4 of Philox(key, i / 4) is below rate * 2^32. A mask is a
-// function of only its key, so recomputed blocks and other devices make it again without a saved
-// state.
+// Element i is dropped if word i % 4 of Philox(key, i / 4) is below rate * 2^32. A mask depends
+// only on its key, so recomputed blocks and other devices make it again without saved state.
 
 #include "core/model/ops/dropout.h"
 
@@ -24,7 +23,7 @@ constexpr int64_t kWords = 4;  // of one Philox counter
 constexpr int64_t kMaskGrain = 4096;
 constexpr int64_t kMaxLimit = int64_t{1} << 32;
 
-// 0 or `scale` for each element; the product with x is the caller's.
+// Returns 0 or `scale` for each element.
 at::Tensor dropout_mask_cpu(const at::Tensor& like, int64_t key, int64_t limit, double scale) {
   check_floating(kMaskOp, "like", like);
   XRUN_CHECK(limit >= 0 && limit <= kMaxLimit, "{}: limit is {}, wanted 0 to 2^32", kMaskOp, limit);
@@ -65,7 +64,7 @@ at::Tensor dropout_mask(const at::Tensor& like, uint64_t key, double rate) {
                  static_cast<int64_t>(std::ldexp(rate, 32)), 1.0 / (1.0 - rate));
 }
 
-// Each map of a micro-batch has its own key, and each step others.
+// Each map of a micro-batch has its own key, and each step has other keys.
 at::Tensor dropped(const at::Tensor& x, double rate, const DropoutKey& key, int64_t map) {
   // micro and map share one word: maps are below 2^32.
   const uint64_t mask_key =

@@ -1,5 +1,5 @@
 #pragma once
-// Dropout by counter-based masks: the same mask in a second forward and on every device.
+// Dropout by counter-based masks, which are the same in a recomputed forward and on every device.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,11 +21,11 @@ struct DropoutKey {
 };
 
 // Returns x times a dropout mask that depends only on (key, map, index of the element).
-//   map  number of the mask, unique within a forward, below 2^32
+//   map  the mask's number, unique within a forward, below 2^32
 at::Tensor dropped(const at::Tensor& x, double rate, const DropoutKey& key, int64_t map);
 
-// Adds what dropped() saves for its backward: the mask of the tensor named `x`, `width` elements
-// per token.
+// Declares what the backward of dropped() saves: the mask of the tensor `x`, `width` elements per
+// token.
 void dropped_saves(SavedTensors& saved, const std::string& x, double width);
 
 }  // namespace xrun

@@ -1,5 +1,6 @@
-// dx = dz w and dw = dz^T x read dz in place; for a wide w, blocks of dz of 2 MB are copied for dx.
-// The factor of a row of dz goes into the small operands, so no further pass over [R, V] is needed.
+// dx = dz w and dw = dz^T x read dz in place, except that for a wide w blocks of dz of 2 MB are
+// copied for dx. The factor of a row of dz is applied to the operands of width D, so no further
+// pass over [R, V] is needed.
 
 #include "core/model/ops/head_block.h"
 
@@ -18,17 +19,17 @@ namespace xrun {
 
 namespace {
 
-// dx of a wide w goes by blocks of the vocabulary, 6 MB of w at width 768: 99 GF/s on one Zen 4
-// core, against 88 for one product over 50,304. Blocks slow a narrow w down (93 against 98 at 256).
-// The library copies a block of dz, whose rows are not adjacent, so it gets kHeadBlockRows rows at
-// a time.
+// For a wide w, dx is computed by blocks of the vocabulary, 6 MB of w at width 768: 99 GF/s on one
+// Zen 4 core, against 88 for one product over 50,304. A narrow w is slower by blocks (93 against 98
+// at width 256). The library copies a block of dz, whose rows are not adjacent, so it gets
+// kHeadBlockRows rows at a time.
 constexpr int64_t kWideHead = 512, kVocabBlock = 2048;
 
-constexpr int64_t kGrainColumns = 128;  // of a row, at least, for each thread
+constexpr int64_t kGrainColumns = 128;  // the least columns of a row for a thread
 
 std::atomic<int64_t> rows_seen = 0, rows_recomputed = 0;
 
-// Blocked by columns of dz, which are the rows of w.
+// Multiplies by blocks of columns of dz, which are rows of w.
 void multiply_by_weight(const at::Tensor& dx, const at::Tensor& dz, const at::Tensor& w) {
   // dx [R, D], dz [R, V], w [V, D].
   const int64_t vocab = w.size(0), rows = dz.size(0);
@@ -56,14 +57,14 @@ int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
 void each_logit_block(const at::Tensor& x, const at::Tensor& w, const at::Tensor& saved_rows,
                       int64_t from, const std::function<void(const LogitBlock&)>& f) {
   // x [R, D], w [V, D], z [n, V].
-  // Blocks of saved rows write into them; the others share one buffer.
+  // Blocks of saved rows are written to saved_rows; the others share one buffer.
   const int64_t rows = x.size(0), vocab = w.size(0);
   const int64_t saved_count = saved_rows.defined() ? saved_rows.size(0) : 0;
   at::Tensor spare;
   for (int64_t begin = from; begin < rows;) {
     const bool is_saved = begin < saved_count;
     const int64_t n = std::min(kHeadBlockRows, (is_saved ? saved_count : rows) - begin);
-    // The first block beyond the saved rows is the largest: the buffer serves all that follow.
+    // The first block beyond the saved rows is the largest, so its buffer serves all that follow.
     if (!is_saved && !spare.defined()) spare = scratch_floats(n * vocab);
     const at::Tensor z =
         is_saved ? saved_rows.narrow(0, begin, n) : spare.narrow(0, 0, n * vocab).view({n, vocab});
@@ -78,11 +79,10 @@ HeadGradients::HeadGradients(const at::Tensor& x, const at::Tensor& w, bool want
     : x_(x), w_(w) {
   if (want_hidden) dx_ = at::empty(x.sizes(), at::kFloat);
   if (!want_weight) return;
-  // The first block replaces dw, so zeros are needed only where no block comes.
+  // The first block replaces dw, so zeros are needed only if there is none.
   dw_ = x.size(0) > 0 ? at::empty(w.sizes(), at::kFloat) : at::zeros(w.sizes(), at::kFloat);
 }
 
-// `scale` is the factor of each row of dz, which need not be multiplied into it.
 void HeadGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& scale) {
   // dz [n, V]; dx [n, D] = dz w; dw [V, D] += dz^T x.
   const int64_t n = dz.size(0);
@@ -101,8 +101,7 @@ void HeadGradients::add(const at::Tensor& dz, int64_t begin, const at::Tensor& s
   first_ = false;
 }
 
-// Without a product. Entries of one row or column add up in their order, so threads share the
-// width.
+// Entries of one row or column are added in their order, so threads divide the width.
 void HeadGradients::add_entries(std::span<const HeadEntry> entries) {
   if (first_) {
     if (dx_.defined()) dx_.zero_();
@@ -133,8 +132,8 @@ at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const 
   const int64_t* const row = index.const_data_ptr<int64_t>();
   const float* const from = dx_.const_data_ptr<float>();
   float* const to = dhidden.mutable_data_ptr<float>();
-  // Loss rows of one hidden row add up here, in their order, so threads share the columns. Not
-  // index_add_: it sets up an iterator for each row, which took 3 % of a folded step of a tiny
+  // Loss rows of one hidden row are added in their order, so threads divide the columns. index_add_
+  // is not used: it sets up an iterator for each row, which took 3 % of a folded step of a tiny
   // model.
   at::parallel_for(0, width, kGrainColumns, [&](int64_t begin, int64_t end) {
     for (int64_t r = 0; r < index.size(0); ++r) {
@@ -146,7 +145,6 @@ at::Tensor HeadGradients::hidden(const at::Tensor& index, int64_t tokens) const 
 
 HeadCounts head_counts() { return {rows_seen.load(), rows_recomputed.load()}; }
 
-// For the metric of recomputed rows.
 void count_head_rows(const at::Tensor& x, const at::Tensor& saved_rows) {
   rows_seen += x.size(0);
   rows_recomputed += x.size(0) - saved_rows.size(0);

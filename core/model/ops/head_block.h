@@ -1,6 +1,6 @@
 #pragma once
-// The vocabulary products of loss rows on the CPU: logits a block of rows at a time, and both
-// gradients.
+// The vocabulary products of loss rows on the CPU: the logits, a block of rows at a time, and the
+// gradients of both operands.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,14 +14,14 @@ namespace xrun {
 // and 256 rows of 32,000 logits are still in a third-level cache when they are read.
 constexpr int64_t kHeadBlockRows = 256;
 
-// Returns how many of `rows` rows of `vocab` fp32 numbers head_mb MiB keep: all, or a multiple of
+// Returns how many of `rows` rows of `vocab` fp32 numbers fit in head_mb MiB: all, or a multiple of
 // kHeadBlockRows, so that blocks are the same however many rows are saved.
 int64_t head_rows_within(int64_t head_mb, int64_t rows, int64_t vocab);
 
 struct LogitBlock {
   at::Tensor z;   // [n, V]
   int64_t begin;  // its first row
-  bool saved;     // z is in `saved_rows`; else the next block overwrites it
+  bool saved;     // true: z is in `saved_rows`; false: the next block overwrites it
 };
 
 // Calls f with the logits of rows [from, R) of x [R, D] under w [V, D], fp32, in order. Those of
@@ -48,7 +48,8 @@ class HeadGradients {
   // dw[column] += value x[row].
   void add_entries(std::span<const HeadEntry> entries);
 
-  // [T, D], rows summed where index repeats, and [V, D]; undefined if not wanted.
+  // Return the gradients of hidden, [T, D], with rows summed where `index` repeats, and of w,
+  // [V, D]; undefined if not wanted.
   at::Tensor hidden(const at::Tensor& index, int64_t tokens) const;
   at::Tensor weight() const { return dw_; }
 
@@ -60,7 +61,7 @@ class HeadGradients {
   bool first_ = true;
 };
 
-// Rows of all heads since the process began, on any device; the step reports the difference.
+// Counts over all heads since the process began, on any device; a step reports the difference.
 struct HeadCounts {
   int64_t rows = 0;        // rows with a gradient
   int64_t recomputed = 0;  // of these, the rows beyond head_mb

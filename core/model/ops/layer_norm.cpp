@@ -1,4 +1,4 @@
-// ATen's op saves x, and its mean and reciprocal deviation per row.
+// ATen's op saves x, and each row's mean and reciprocal deviation.
 
 #include "core/model/ops/layer_norm.h"
 

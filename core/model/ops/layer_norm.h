@@ -1,5 +1,5 @@
 #pragma once
-// Layer norm over the last dimension (GPT-2); ATen's op.
+// Layer norm over the last dimension (GPT-2), computed by ATen.
 
 #include <ATen/core/Tensor.h>
 
@@ -15,7 +15,8 @@ namespace xrun {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps);
 
-// Its backward saves the tensor `x` of `width` per token, and two fp32 numbers per token.
+// Declares what the backward of layer_norm saves: the tensor `x`, `width` elements per token, and
+// two fp32 numbers per token.
 void layer_norm_saves(SavedTensors& saved, const std::string& x, double width);
 
 }  // namespace xrun

@@ -24,8 +24,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 // dx, dweight, dbias; a gradient that is not wanted is undefined.
 using LinearBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Throws Error for operands that do not fit; returns true if there is a bias.
-// Shapes and types are checked for every device before its kernel.
+// Returns true if there is a bias. Throws Error for operands that do not fit, on any device.
 bool check_linear(const at::Tensor& x, const at::Tensor& weight,
                   const OptionalTensor& bias = std::nullopt) {
   check_floating("linear", "x", x, x.device());
@@ -48,13 +47,12 @@ at::Tensor linear_composed(const at::Tensor& x, const at::Tensor& weight,
   return at::linear(x.to(type), weight.to(type), b).to(x.scalar_type());
 }
 
-// x [T, in], weight [rows, in], y [T, rows]: the fp32 product, rounded to the type of x, in scratch
-// memory until then.
+// Returns x [T, in] weight^T [in, rows] + bias, computed in fp32 and rounded to the type of x. The
+// fp32 product is in scratch memory if it must be rounded.
 template <class Weight>
 at::Tensor linear_by_row(const at::Tensor& x, const Weight& weight, int64_t rows,
                          const at::Tensor& bias) {
   const at::Tensor b = bias.defined() ? bias.to(at::kFloat).contiguous() : at::Tensor();
-  // fp32 results need no copy.
   const bool wide = x.scalar_type() == at::kFloat;
   const at::Tensor y =
       wide ? at::empty({x.size(0), rows}, x.options()) : scratch_matrix(x.size(0), rows);
@@ -102,7 +100,7 @@ LinearBackward linear_backward_composed(const at::Tensor& grad, const OptionalTe
   return result;
 }
 
-// For fp32 and below; see the bits in linear_backward_composed().
+// For fp32 and narrower types; fp64 is composed.
 LinearBackward linear_backward_cpu(const at::Tensor& grad, const OptionalTensor& x,
                                    const OptionalTensor& weight, bool x_wanted, bool weight_wanted,
                                    bool bias_wanted) {
@@ -111,8 +109,8 @@ LinearBackward linear_backward_cpu(const at::Tensor& grad, const OptionalTensor&
     return linear_backward_composed(grad, x, weight, x_wanted, weight_wanted, bias_wanted);
   }
   check_linear_backward(grad, x, weight, x_wanted, weight_wanted);
-  // Gradients need the same bits each time, not a fixed order for each row: the fastest library
-  // multiplies, at 128 rows and more in less than half of at::mm's time (Zen 5).
+  // Gradients need the same bits each time, but no fixed order for each row, so the fastest library
+  // multiplies: from 128 rows up in less than half of at::mm's time (Zen 5).
   const at::Tensor dy = upcast(grad);
   const auto product_of = [&](int64_t rows, int64_t columns, const at::Tensor& a,
                               const at::Tensor& b) {
@@ -140,9 +138,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& weight, const OptionalTensor& bias) {
     at::AutoDispatchBelowADInplaceOrView below;
-    // A frozen weight needs no x, and the first layer's x needs no weight.
+    // A frozen weight needs no x, and an x without a gradient no weight. Undefined tensors take no
+    // memory.
     const at::Tensor none;
-    // Undefined tensors take no memory in the saved list.
     ctx->save_for_backward({weight.requires_grad() ? x : none, x.requires_grad() ? weight : none});
     ctx->saved_data["bias"] = bias.has_value() && bias->defined();
     return linear_forward(x, weight, bias);
@@ -196,9 +194,8 @@ TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("linear", linear_with_graph); }
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   GemmType gemm) {
   const at::ScalarType type = x.scalar_type();
-  // Our own kernel, where a row's bits do not depend on its neighbours; elsewhere the library is
-  // faster.
-  // A row's bits must be the same in training and sampling, whatever rows are beside it.
+  // In our kernel a row's bits do not depend on the rows beside it, so that they are the same in
+  // training and sampling. Where that is not needed, the library is faster.
   const bool by_row = type == at::kFloat ? x.device().is_cpu() : gemm == GemmType::kFloat;
   if (!by_row) return at::linear(x, weight, bias);
   static const auto op = find_op<decltype(linear_forward)>("xrun::linear");
@@ -212,7 +209,7 @@ at::Tensor linear(const at::Tensor& x, const PackedMatrix& weight, const at::Ten
   return linear_by_row(x, weight, weight.rows, bias);
 }
 
-// B (A x) scaled between the two, where the tensor is narrow.
+// Scales a x, the narrow tensor between the two products.
 at::Tensor low_rank(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                     GemmType gemm) {
   return linear(linear(x, a, {}, gemm).mul(scale), b, {}, gemm);
@@ -222,7 +219,6 @@ void linear_saves(SavedTensors& saved, const std::string& x, double width, bool 
   if (trained) saved.add(x, width);
 }
 
-// 0 if the products run in the storage type: nothing is upcast then.
 double linear_scratch(double tokens, double in, double out, c10::ScalarType dtype, GemmType gemm) {
   if (gemm != GemmType::kFloat || dtype == at::kFloat) return 0;
   // x of one map is as wide as y of the next, so both buffers grow to the wider of the two.

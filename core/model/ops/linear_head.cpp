@@ -1,6 +1,6 @@
-// With logits z = x W^T over the columns that exist, s = z / temperature, p = softmax s, and the
-// gradients a of the log-probabilities (of targets and of the top k), b of the log-sum-exp, c of
-// the entropy H:
+// With logits z = x W^T over the columns that exist, s = z / temperature, p = softmax s, entropy H,
+// and the gradients a of the log-probabilities (targets and top k), b of the log-sum-exp and c of
+// the entropy:
 //   ds = sum_m a_m (e_(y_m) - p) + b p - c p (log p + H),  dz = ds / temperature,
 //   dx = dz W,  dW = dz^T x.
 
@@ -26,10 +26,10 @@ namespace {
 
 constexpr const char* kHeadOp = "linear_head";
 
-// Below the minimum, a log-sum-exp reveals only its row's largest logit.
+// Below the minimum, a log-sum-exp is just its row's largest logit.
 constexpr double kMinTemperature = 1e-6, kMaxTemperature = 1e30;
 
-// Padding rows of the weight are not tokens: they take no part in the softmax.
+// Padding rows of the weight are not tokens and take no part in the softmax.
 int64_t existing_columns(const HeadInputs& in) {
   return in.columns > 0 ? in.columns : in.weight.size(0);
 }
@@ -44,8 +44,8 @@ void check_head_weight(const HeadInputs& in) {
              in.columns, in.weight.size(0));
 }
 
-// Messages name the element: one bad id among thousands is found by its index.
-//   range  says what `bound` counts, with {} for it
+// The message names the element, so that one bad id among thousands is found.
+//   range  says what `bound` counts, with {} for the number
 void check_head_ids(const at::Tensor& ids, int64_t bound, const char* name, const char* range) {
   const int64_t per_row = ids_per_row(ids);
   const int64_t* id = ids.const_data_ptr<int64_t>();
@@ -73,11 +73,11 @@ void check_head_rows(const HeadInputs& in, int64_t tokens) {
   check_head_ids(target.contiguous(), existing_columns(in), "target", "the vocabulary of {}");
 }
 
-// Checks the arguments for every device before its half is called.
+// Checks the arguments, whatever the device, before its half is called.
 auto linear_head_forward(const at::Tensor& hidden, const at::Tensor& weight,
                          const at::Tensor& index, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, int64_t head_mb, bool lse) {
-  // By name: the CUDA half is registered by the plug-in, which may load later.
+  // The op is found by name, since the CUDA half is registered when its plug-in loads.
   static const auto op = find_op<LinearHeadForward>("xrun::linear_head_forward");
   const HeadInputs inputs{weight, index, target, columns};
   check_head_inputs(inputs, hidden);
@@ -126,19 +126,19 @@ HeadOutputs head_without_graph(const at::Tensor& hidden, const at::Tensor& weigh
   return {logprob, row_entropy, lse_or_empty(lse, lse_wanted), top_logprob, top_id};
 }
 
-// Gradients of the outputs; those of the targets and of the top k are side by side.
+// Gradients of the outputs, with those of the targets and of the top k side by side.
 struct HeadOutputGradients {
   at::Tensor grad, ids;     // [R, N]
   at::Tensor grad_lse;      // [R]
   at::Tensor grad_entropy;  // [R], or [0] for none
 };
 
-// One list of (id, gradient) per row: the kernel then treats targets and top k alike.
+// Makes one list of (id, gradient) per row, in which the kernel treats targets and top k alike.
 HeadOutputGradients gather_gradients(const torch::autograd::variable_list& grads,
                                      const at::Tensor& target, const at::Tensor& top_id,
                                      const at::Tensor& lse) {
   const int64_t rows = lse.size(0);
-  // An empty column first: cat then has an operand even if neither output has a gradient.
+  // An empty column comes first, so that cat has an operand even if neither output has a gradient.
   std::vector<at::Tensor> values = {at::zeros({rows, 0}, lse.options())};
   std::vector<at::Tensor> ids = {at::zeros({rows, 0}, target.options())};
   const auto take = [&](const at::Tensor& grad, const at::Tensor& id) {
@@ -164,7 +164,7 @@ class LinearHeadFunction : public torch::autograd::Function<LinearHeadFunction> 
     at::AutoDispatchBelowADInplaceOrView below;
     auto [logprob, row_entropy, lse, top_logprob, top_id, x, saved_rows] = linear_head_forward(
         hidden, weight, index, target, temperature, columns, entropy, top_k, head_mb, lse_wanted);
-    // An output that no loss reads then has no gradient at all, and the backward leaves it out.
+    // An output that no loss reads then has no gradient, and the backward skips it.
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({weight, index, target, top_id, lse, row_entropy, x, saved_rows});
     ctx->saved_data["temperature"] = temperature;
@@ -287,7 +287,7 @@ HeadResult linear_head(const at::Tensor& hidden, const at::Tensor& weight, const
   return result;
 }
 
-// The usual case in training, in which the softmax overwrites the logits.
+// True in the usual case of training, in which the softmax overwrites the logits.
 bool wants_targets_alone(const at::Tensor& weight, const at::Tensor& target, double temperature,
                          int64_t columns, bool entropy, int64_t top_k, bool lse) {
   const bool all_columns = columns == 0 || columns == weight.size(0);
@@ -312,11 +312,11 @@ void check_head_options(const HeadInputs& inputs, double temperature, int64_t to
              existing_columns(inputs));
 }
 
-// The backward checks its inputs again: tests call it without a saved graph.
+// The backward checks its inputs again, since tests call it without a saved graph.
 void check_head_saved(const HeadInputs& inputs, const HeadSaved& saved, int64_t tokens) {
   check_head_weight(inputs);
   check_head_rows(inputs, tokens);
-  // Targets of one hidden row share its x, so there may be fewer of these.
+  // Targets of one hidden row share its x, so x may have fewer rows than index.
   const bool fewer = saved.x.dim() == 2 && saved.x.size(0) < inputs.index.size(0);
   const int64_t rows = fewer ? saved.x.size(0) : inputs.index.size(0);
   const int64_t vocab = inputs.weight.size(0);

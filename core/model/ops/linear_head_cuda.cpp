@@ -29,8 +29,8 @@ namespace {
 
 constexpr int64_t kBlockRows = 4096;  // a block's GEMM reaches its full rate from 2048 rows up
 
-// A sort takes three times the memory of its rows, so it takes fewer rows at a time than a product.
-// (Products keep kBlockRows: rows that the backward recomputes must have the same bits.)
+// A sort needs three times the memory of its rows, so it takes fewer rows at a time than a product.
+// (Products keep kBlockRows, since rows that the backward recomputes must have the same bits.)
 constexpr int64_t kSortedRows = 512;
 
 using HeadForward =
@@ -38,8 +38,8 @@ using HeadForward =
 
 void check_cuda(int status) { C10_CUDA_CHECK(static_cast<cudaError_t>(status)); }
 
-// Returns the number of rows, of `rows` with `vocab` fp32 numbers each, that fit head_mb MiB: all,
-// or a multiple of kBlockRows, so that blocks do not depend on the number of saved rows.
+// Returns how many of `rows` rows of `vocab` fp32 numbers fit in head_mb MiB: all, or a multiple of
+// kBlockRows, so that blocks are the same however many rows are saved.
 int64_t rows_within(int64_t head_mb, int64_t rows, int64_t vocab) {
   const int64_t bytes = std::clamp<int64_t>(head_mb, 0, int64_t{1} << 40) << 20;
   const int64_t fit = bytes / (vocab * 4);
@@ -130,8 +130,8 @@ struct RowOutputs {
     }
   }
 
-  // Fills the top k of the rows [begin, begin + n), whose logits are z [n, columns]. Sorts z before
-  // it is scaled: the scale is positive and keeps the order.
+  // Fills the top k of the rows [begin, begin + n), whose logits are z [n, columns]. z is sorted
+  // before it is scaled, since a positive scale keeps the order.
   void fill_top(const at::Tensor& z, int64_t begin, float scale) const {
     const int64_t top = top_id.size(1), n = z.size(0);
     const auto [value, id] = at::sort(z, /*stable=*/true, 1, /*descending=*/true);
@@ -192,8 +192,8 @@ HeadForward linear_head_forward_cuda(const at::Tensor& hidden, const at::Tensor&
     } else {
       out.fill(z, begin, ids, existing, static_cast<float>(1 / temperature));
     }
-    // z is now logits, or softmax minus one-hot if softmax_rows_cuda overwrote it. Copied, since
-    // the next block reuses its memory.
+    // z has logits, or softmax minus one-hot if softmax_rows_cuda overwrote them. It is copied,
+    // since the next block reuses its memory.
     if (keep) saved_rows.narrow(0, begin, n).copy_(z);
   });
   return {out.logprob, out.entropy, out.lse, out.top_logprob, out.top_id, x, saved_rows};
@@ -264,7 +264,8 @@ std::tuple<at::Tensor, at::Tensor> linear_head_backward_cuda(
 static_assert(std::is_same_v<decltype(linear_head_forward_cuda), LinearHeadForward>);
 static_assert(std::is_same_v<decltype(linear_head_backward_cuda), LinearHeadBackward>);
 
-// The logits of the head's own forward, so that a sampled token has its log-prob.
+// Returns the logits of the head's forward, so that a sampled token has the log-prob that the head
+// gives it.
 at::Tensor head_logits_cuda(const at::Tensor& hidden, const at::Tensor& weight) {
   check_head_logits(hidden, weight);
   return product(hidden, weight.t());

@@ -1,4 +1,4 @@
-// Selection by integer keys: the bits of a number, changed so that they fall as it rises.
+// Columns are selected by integer keys: a number's bits, changed so that they fall as it rises.
 
 #include "core/model/ops/logit_rows.h"
 
@@ -58,7 +58,7 @@ float column_logprobs(const float* z, int64_t columns, float scale, const int64_
   return lse;
 }
 
-// Adding 0 gives both zeros one key: their columns are equal values.
+// Adding 0 gives both zeros the same key, since they are equal values.
 uint64_t falling_key(float x) {
   const auto bits = std::bit_cast<uint32_t>(x + 0.0f);
   return static_cast<uint32_t>(bits >> 31 != 0 ? bits : ~(bits | 0x80000000u));
@@ -74,7 +74,7 @@ namespace {
 constexpr int kBucketBits = 14;  // sign, exponent and 5 bits of the fraction of a float
 
 // Fills `ranked` with the k smallest keys and perhaps others, in any order. A histogram of the
-// leading bits leaves few candidates: a selection among 50,000 pairs takes ten times as long.
+// leading bits leaves few candidates; a selection among 50,000 pairs would take ten times as long.
 template <class T>
 void keep_candidates(const T* value, const int32_t* columns, int64_t n, int64_t k,
                      std::vector<RankedColumn>& ranked) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of logits on the CPU: softmax sums, the largest columns, columns in falling order.
+// Operations on rows of logits on the CPU: softmax, log-probabilities, the largest columns.
 
 #include <ATen/core/Tensor.h>
 
@@ -8,8 +8,8 @@
 
 namespace xrun {
 
-// z [n, V] on the CPU = x [n, D] w^T, multiplied on the device of x and w [V, D]; all of one type.
-// In fp32 on the CPU a row of two or more has the same bits whatever rows are beside it.
+// Writes x w^T to z [n, V] on the CPU. The product runs on the device of x [n, D] and w [V, D]; all
+// are of one type. In fp32 on the CPU a row has the same bits whatever rows are beside it.
 void logits_into(const at::Tensor& z, const at::Tensor& x, const at::Tensor& w);
 
 // With s = scale z over the columns of a row and `most` the largest z:
@@ -18,12 +18,12 @@ struct RowSoftmax {
   double most = 0, sum = 0, log_sum = 0;
 };
 
-// Writes e = exp(scale (z - most)), so that p = e / sum. In fp32 the sums have the bits of the head
-// (kernels/cpu/head_rows.h), for float and double; e may not be z.
+// Writes e = exp(scale (z - most)), so that p = e / sum, and returns the sums. In fp32 these have
+// the bits of the head (kernels/cpu/head_rows.h). T is float or double; e may not be z.
 template <class T>
 RowSoftmax softmax_row(const T* z, int64_t columns, T scale, T* e);
 
-// The log-probability of a logit z of the row, rounded once, as the head rounds it.
+// Returns the log-probability of a logit z of the row, rounded once, as the head rounds it.
 template <class T>
 T row_logprob(T z, const RowSoftmax& row, T scale) {
   const double below = static_cast<double>(z) - row.most;
@@ -35,8 +35,8 @@ T row_logprob(T z, const RowSoftmax& row, T scale) {
 float column_logprobs(const float* z, int64_t columns, float scale, const int64_t* ids, int64_t n,
                       float* logprob);
 
-// A column and a key that falls as its value rises. Keys are integers: a NaN has one too, so that
-// sorting never leaves its range.
+// A column and a key that falls as its value rises. Keys are integers, and a NaN has one too, so
+// that sorting by them is safe.
 struct RankedColumn {
   uint64_t key;
   int32_t column;
@@ -48,8 +48,8 @@ struct RankedColumn {
 uint64_t falling_key(float x);
 uint64_t falling_key(double x);
 
-// Returns the k columns of the largest values in rising order of columns; of equal values the
-// lower column is taken. k may exceed n.
+// Fills `columns` with the k columns of the largest values, in rising order of columns; of equal
+// values the lower column is taken. k may exceed n. `ranked` is scratch.
 template <class T>
 void top_columns(const T* value, int64_t n, int64_t k, std::vector<RankedColumn>& ranked,
                  std::vector<int32_t>& columns);

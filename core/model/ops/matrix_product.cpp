@@ -1,5 +1,5 @@
-// Forward products: tiles of rows and panels of weights, by our kernel. Products of gradients:
-// oneDNN where LibTorch lets it run, else the BLAS.
+// Our kernel computes forward products from tiles of rows and panels of weights. Products for
+// gradients go to oneDNN where LibTorch lets it run, else to the BLAS.
 
 #include "core/model/ops/matrix_product.h"
 
@@ -51,8 +51,7 @@ bool onednn_multiplies() {
   return yes;
 }
 
-// Packed columns, or those of a matrix.
-// Exactly one of `w` and `panels` is set.
+// The columns of a product, as a matrix or packed: exactly one of `w` and `panels` is set.
 struct ProductColumns {
   int64_t count;
   const float* w;
@@ -74,7 +73,7 @@ void multiply_columns_into(const at::Tensor& out, const at::Tensor& x,
     for (int64_t item = begin; item < end; ++item) {
       // Items of one thread share their rows, which stay in its cache.
       const int64_t block = item / strips, j = item % strips * kItemColumns;
-      // Blocks of nearly equal size, rather than full ones and a rest.
+      // Blocks of nearly equal size, rather than full ones and a small last one.
       const int64_t r = M * block / blocks, n = M * (block + 1) / blocks - r;
       kernels::cpu_kernels().run(kernels::RowProduct{
           rows + r * x.stride(0), x.stride(0), columns.w + j * columns.w_stride, columns.w_stride,
@@ -107,7 +106,6 @@ int64_t packed_floats(int64_t rows, int64_t inner) {
   return (rows + kColumns - 1) / kColumns * kColumns * inner;
 }
 
-// Once per weight, for sampling: each token then reads the panels as they are.
 PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels) {
   const at::Tensor source = upcast(weight.contiguous());
   const int64_t N = source.size(0), K = source.size(1);
@@ -135,7 +133,7 @@ void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Te
   out.copy_(product);
 }
 
-// For gradients, which need equal bits each time and not one order for each row.
+// For gradients, which need the same bits each time but no fixed order for each row.
 void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (out.numel() == 0) return;
   if (a.numel() > 0 && onednn_multiplies()) {
@@ -151,7 +149,6 @@ void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
   }
 }
 
-// oneDNN keeps a compiled kernel for each shape, and packs have many shapes.
 void bound_kernel_caches() {
   for (const char* name : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"}) {
     ::setenv(name, "128", /*overwrite=*/0);
@@ -168,12 +165,10 @@ void product_into(at::Tensor out, const at::Tensor& a, const at::Tensor& b, Gemm
   out.copy_(product);
 }
 
-// fp32, freed for reuse with its last reference.
 at::Tensor scratch_matrix(int64_t rows, int64_t columns) {
   return scratch_floats(rows * columns).view({rows, columns});
 }
 
-// A copy only below fp32; the copy lives in scratch.
 at::Tensor upcast(const at::Tensor& x) {
   if (x.scalar_type() == at::kFloat) return x;
   return scratch_matrix(x.size(0), x.size(1)).copy_(x);

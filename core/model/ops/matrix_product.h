@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products on the CPU. Forward products see each row by itself, so that a token's result
-// does not depend on its neighbours; products of gradients take the fastest library.
+// Matrix products on the CPU. Forward products compute each row by itself, so that a token's result
+// does not depend on its neighbours; products for gradients take the fastest library.
 
 #include <ATen/core/Tensor.h>
 
@@ -15,14 +15,14 @@ namespace xrun {
 // whatever M, the position of the row and the number of threads are. K = 0 gives the bias.
 //
 // The kernel is ours (kernels/cpu/row_product.h): the BLAS behind at::mm chooses the order of its
-// sums by M, and oneDNN does so too on some processors (Zen 5: below 16 to 65 rows, by shape).
-// Measured there, one thread, this against at::linear: 1 to 4 rows 0.5 to 0.97 of its time, 256
-// rows 0.42 to 0.46; against oneDNN 0.93 to 1.02 at 256 rows of 576 to 1536 columns.
+// sums by M, and oneDNN does so too on some processors (Zen 5: below 16 to 65 rows, by shape). On
+// one thread of a Zen 5 it takes 0.5 to 0.97 of at::linear's time for 1 to 4 rows and 0.42 to 0.46
+// for 256; against oneDNN it takes 0.93 to 1.02 of the time for 256 rows of 576 to 1536 columns.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const at::Tensor& weight,
                         const at::Tensor& bias = {});
 
-// A weight [N, K] in the order in which the kernel reads it, so that a product with few rows does
-// not transpose it each time.
+// A weight [N, K] in the order in which the kernel reads it, so that products of few rows do not
+// transpose it each time.
 struct PackedMatrix {
   at::Tensor panels;            // packed_floats(rows, inner) fp32
   int64_t rows = 0, inner = 0;  // N, K
@@ -36,7 +36,7 @@ int64_t packed_floats(int64_t rows, int64_t inner);
 //   panels  out, packed_floats of its shape, fp32, contiguous
 PackedMatrix pack_matrix(const at::Tensor& weight, const at::Tensor& panels);
 
-// The product with a packed weight: the bits of the product with the weight itself.
+// The product with a packed weight; its bits are those of the product with the weight itself.
 void multiply_rows_into(const at::Tensor& out, const at::Tensor& x, const PackedMatrix& weight,
                         const at::Tensor& bias = {});
 
@@ -51,17 +51,17 @@ enum class Into { kReplace, kAdd };
 // stride in a row; transposed views cost nothing. No graph is recorded. The same shapes, strides
 // and thread count give the same bits. K = 0 is a zero product.
 //
-// oneDNN rather than at::mm's BLAS: at the head's shapes (Zen 4, one thread) it runs at 95 to 105
-// GF/s where the BLAS reaches 75 to 96, at width 64 at 76 to 107 against 65 to 75. Without AVX-512
+// oneDNN multiplies rather than at::mm's BLAS: at the head's shapes (Zen 4, one thread) it reaches
+// 95 to 105 GF/s and the BLAS 75 to 96; at width 64, 76 to 107 and 65 to 75. Without AVX-512
 // LibTorch refuses oneDNN, and the BLAS multiplies.
 void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                    Into into = Into::kReplace);
 
-// Bounds the kernels that oneDNN and LibTorch keep, one for each shape of a product, to 128 shapes
-// in each of their two caches. Call it before the first product; an environment variable that the
-// user has set stays. With rows of many lengths every step brings new shapes: at LibTorch's 1,024
-// the process of a 2-layer model grew from 200 MB to 1.2 GB in 400 steps of DPO, with this to 376
-// MB, in the same time and to the same bits.
+// Bounds oneDNN's and LibTorch's caches of compiled kernels, one kernel per shape of a product, to
+// 128 shapes each. Call it before the first product; an environment variable that the user has set
+// stays. With rows of many lengths every step brings new shapes. With LibTorch's bound of 1,024 the
+// process of a 2-layer model grew from 200 MB to 1.2 GB in 400 steps of DPO; with this one it grew
+// to 376 MB, in the same time and to the same bits.
 void bound_kernel_caches();
 
 // out = a b, for matrices of one type. With kFloat the operands are upcast and the result is

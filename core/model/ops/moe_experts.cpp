@@ -1,6 +1,6 @@
-// Per row r of expert e, x_r the row's token:
+// For a row r of expert e, with x_r the row's token:
 //   a = silu(W_g x) * (W_u x);  y_t = sum of weight_r (W_d a_r) over the token's rows
-// backward, with dy_r that of the row's token:
+// Backward, with dy_r the gradient of the row's token:
 //   da' = W_d^T dy_r;  dweight_r = <da', a_r>;  da = weight_r da';  dW_d = (weight dy)^T a
 //   [dg, du] = swiglu'(da);  dW_gu = [dg, du]^T x;  dx_r = [dg, du] W_gu
 
@@ -46,7 +46,7 @@ struct Experts {
   }
 };
 
-// An id beyond the experts would read another expert's rows, or none.
+// Throws Error for an index outside the experts, which would write out of bounds.
 void check_expert_index(const at::Tensor& index, int64_t experts) {
   const at::Tensor dense = index.contiguous();
   const int64_t* const expert = dense.const_data_ptr<int64_t>();
@@ -86,7 +86,7 @@ Experts checked_experts(const at::Tensor& x, const at::Tensor& index, const at::
           upcast && x.scalar_type() != at::kDouble ? GemmType::kFloat : GemmType::kStorage};
 }
 
-// By row: the routing's weights in the order of the sorted rows.
+// Returns the routing's weights in the order of the sorted rows.
 at::Tensor weight_by_row(const at::Tensor& weight, const ExpertRows& rows) {
   return weight.flatten().index_select(0, rows.slot);
 }
@@ -121,7 +121,7 @@ MoeForward moe_experts_cpu(const at::Tensor& x, const at::Tensor& index, const a
 // dx, dweight, dgate_up, ddown; undefined if not wanted.
 using MoeBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-// The op itself, so that it runs on the device of its operands.
+// Calls the op itself, so that it runs on the device of its operands.
 std::tuple<at::Tensor, at::Tensor> swiglu_gradient(const at::Tensor& grad, const at::Tensor& gate,
                                                    const at::Tensor& up) {
   using Signature =
@@ -130,7 +130,7 @@ std::tuple<at::Tensor, at::Tensor> swiglu_gradient(const at::Tensor& grad, const
   return op.call(grad, gate, up);
 }
 
-// From the sums over rows back to the slots of the routing.
+// Returns values by row in the order of the routing's slots.
 at::Tensor by_slot(const at::Tensor& rows_weight, const ExpertRows& rows, at::IntArrayRef sizes) {
   return at::empty_like(rows_weight).index_copy_(0, rows.slot, rows_weight).view(sizes);
 }
@@ -148,11 +148,11 @@ MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x
     check_type("moe_experts", "gate or up", saved, x.scalar_type());
     check_sizes("moe_experts", "gate or up", saved, {rows, experts.inner});
   }
-  // dy is multiplied by the weights only after da' has been read, and reused for dx at the end: the
-  // largest buffers of this backward are [T k, D] and there are two of them.
+  // dy is multiplied by the weights only after da' has been computed, and is reused for dx at the
+  // end, so that this backward has only two of its largest buffers, [T k, D].
   at::Tensor dy = at::index_select(grad, 0, experts.rows.token);
   const at::Tensor scale = weight_by_row(weight, experts.rows).unsqueeze(1);
-  // Computed again rather than saved: [T k, I] less per layer.
+  // Recomputed, since saving it would take [T k, I] more per layer.
   const at::Tensor a = swiglu(gate, up);
   at::Tensor da = at::empty_like(a);
   experts.each([&](int64_t e, int64_t first, int64_t n) {
@@ -169,7 +169,7 @@ MoeBackward moe_experts_backward_cpu(const at::Tensor& grad, const at::Tensor& x
   // [T k, 2 I], in the order of gate_up's rows: one product gives the gradient of each.
   const at::Tensor both = at::cat({dgate, dup}, 1);
   if (experts_wanted) {
-    // From here on dy is weighted; da' was the last to read it unweighted.
+    // da' was the last to read dy unweighted.
     dy.mul_(scale);
     const at::Tensor in = at::index_select(x, 0, experts.rows.token);
     // An expert without rows keeps a gradient of 0.

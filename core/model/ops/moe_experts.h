@@ -1,5 +1,5 @@
 #pragma once
-// The experts of a mixture: each token goes through the experts that it was routed to; the op
+// The experts of a mixture: each token goes through those that it was routed to. The op is
 // xrun::moe_experts.
 
 #include <ATen/core/Tensor.h>
@@ -14,17 +14,18 @@ namespace xrun {
 //   index    [T, k] int64 in [0, E);  weight [T, k] in the type of x
 //   gate_up  [E, 2 I, D], gate rows first;  down [E, D, I], in the type of x
 //   gemm     as in linear.h
-// One product per expert and matrix, over its tokens in their order; sums over slots in fp32. T = 0
-// is legal. Throws Error for shapes that disagree and an index outside the experts.
+// There is one product per expert and matrix, over the expert's tokens in their order. Sums over
+// slots are fp32. T = 0 is legal. Throws Error for shapes that disagree and for an index outside
+// [0, E).
 at::Tensor moe_experts(const at::Tensor& x, const at::Tensor& index, const at::Tensor& weight,
                        const at::Tensor& gate_up, const at::Tensor& down,
                        GemmType gemm = GemmType::kStorage);
 
-// Its backward saves the input `x`, `width` elements per token, and gate and up of the token's
-// experts.
+// Declares what the backward of moe_experts saves: the input `x`, `width` elements per token, and
+// gate and up of the token's experts.
 void moe_experts_saves(SavedTensors& saved, const std::string& x, double width, double inner,
                        double top_k);
-// width D, inner I, for each of the top_k rows of a token.
+// Returns the temporaries, of width D and inner I for each of a token's top_k rows.
 Temporaries moe_experts_temporaries(double width, double inner, double top_k);
 
 }  // namespace xrun

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kGrainTokens = 64;  // tokens below which a thread costs more than it saves
 
-// Without weights the factor is 1: the backward sums unweighted gradients.
+// Without weights the factor is 1, as the backward needs it.
 template <class T>
 void sum_rows_of(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows,
                  at::Tensor& y) {
@@ -35,7 +35,7 @@ void sum_rows_of(const at::Tensor& x, const at::Tensor& weight, const ExpertRows
   T* const out = y.mutable_data_ptr<T>();
   using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   at::parallel_for(0, y.size(0), kGrainTokens, [&](int64_t begin, int64_t end) {
-    // A token's rows ascend, so its experts add in rising order on every split over threads.
+    // A token's rows ascend, so its experts are added in rising order, whatever the threads.
     std::vector<Wide> sum(static_cast<size_t>(D));
     for (int64_t t = begin; t < end; ++t) {
       std::fill(sum.begin(), sum.end(), Wide{0});
@@ -63,7 +63,7 @@ Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise, const a
   const at::Tensor order = std::get<1>(
       at::sort(routing.prob.detach(), /*stable=*/true, /*dim=*/-1, /*descending=*/true));
   routing.index = order.narrow(1, 0, top_k).contiguous();
-  // -1 leaves a token to the router: such a row was not recorded.
+  // The experts of a token with -1 were not recorded; the router chooses them.
   if (chosen.defined()) {
     const at::Tensor known = chosen.to(routing.index.device());
     routing.index = at::where(known.lt(0).any(1, /*keepdim=*/true), routing.index, known);
@@ -82,9 +82,7 @@ void route_saves(SavedTensors& saved, double experts, double top_k) {
   saved.add_bytes("router_weight", 8 * top_k);
 }
 
-// A counting sort by expert, stable in the slots, so a token's rows are in the order of its
-// experts.
-// Device indices come to the host here; the experts run on the CPU.
+// A counting sort by expert, stable in the slots.
 ExpertRows expert_rows(const at::Tensor& index, int64_t experts) {
   const at::Tensor dense = index.contiguous();
   const int64_t T = index.size(0), k = index.size(1), slots = T * k;
@@ -118,7 +116,7 @@ at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const Expe
   return y;
 }
 
-// Counts of tokens and sums of probabilities: all that the balance loss needs of a layer.
+// The balance loss needs only the counts of tokens and the sums of probabilities of a layer.
 void RouterRecord::add_layer(const Routing& routing, const at::Tensor& multiplicity) {
   const int64_t experts = routing.prob.size(1);
   top_k = routing.index.size(1);
@@ -156,7 +154,7 @@ void RouterTotals::add(const RouterRecord& record) {
   top_k = record.top_k;
 }
 
-// f_e P_e = count_e prob_sum_e / tokens^2, so tokens divide once at the end.
+// f_e P_e = count_e prob_sum_e / tokens^2, and the division comes once, at the end.
 double balance(const RouterTotals& totals) {
   if (totals.tokens == 0 || totals.count.empty()) return 0;
   double sum = 0;
@@ -167,7 +165,6 @@ double balance(const RouterTotals& totals) {
   return sum / (totals.tokens * totals.tokens * static_cast<double>(totals.count.size()));
 }
 
-// The gradient of the step's balance that this micro-batch contributes.
 at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step) {
   at::Tensor sum = at::zeros({}, at::kFloat);
   if (step.tokens == 0) return sum;
@@ -180,7 +177,7 @@ at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step) {
   return sum;
 }
 
-// Shares of an even load: 1 is balanced, 0 an idle expert.
+// A load of 1 is balanced, a load of 0 is an idle expert.
 ExpertLoad expert_load(const RouterTotals& totals) {
   ExpertLoad load;
   if (totals.tokens == 0 || totals.count.empty()) return load;

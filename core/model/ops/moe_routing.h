@@ -1,6 +1,6 @@
 #pragma once
-// Mixture of experts: routing with a fixed tie order, the order of rows by expert, load and
-// balance.
+// Routing in a mixture of experts: the choice of experts, with a fixed order of ties; the order of
+// rows by expert; load and balance.
 
 #include <ATen/core/Tensor.h>
 
@@ -13,7 +13,7 @@ namespace xrun {
 
 // The experts of each token.
 struct Routing {
-  // [T, k] int64, by descending probability; of equal ones the lowest index first
+  // [T, k] int64, by falling probability; of equal ones the lowest index first
   at::Tensor index;
   at::Tensor weight;  // [T, k] in the logits' type, with its graph
   at::Tensor prob;    // [T, E] softmax over all experts, fp32 (fp64 of fp64), with its graph
@@ -35,17 +35,18 @@ struct TokenRoutes {
   }
 };
 
-// Routes by raw logits as Qwen3-MoE does: softmax over all experts in fp32, top k, divided by their
-// sum if `renormalise`, rounded to the logits' type. The sampler and the trainer share it. T = 0 is
-// legal.
+// Returns the routing by raw logits, as in Qwen3-MoE: the softmax over all experts in fp32, its top
+// k, divided by their sum if `renormalise` and rounded to the logits' type. The sampler and the
+// trainer share it. T = 0 is legal.
 //   logits  [T, E] floating
-//   chosen  [T, k] int64, the experts to take in place of the top k, weighted by the present logits
-//           (R3, arXiv 2510.11370); a negative one leaves the token its top k. Undefined: all do.
+//   chosen  [T, k] int64, the experts to take instead of the top k, weighted by these logits (R3,
+//           arXiv 2510.11370); a token with a negative one takes its top k. Undefined: all do.
 // Throws Error unless 1 <= top_k <= E.
 Routing route(const at::Tensor& logits, int64_t top_k, bool renormalise,
               const at::Tensor& chosen = {});
 
-// Its backward saves a token's probabilities, the index, and weights before and after the division.
+// Declares what the backward of route saves: a token's probabilities, the index, and the weights
+// before and after the division.
 void route_saves(SavedTensors& saved, double experts, double top_k);
 
 // The rows of a mixture, one for each token and expert of it: its T k slots sorted by expert and,
@@ -58,10 +59,10 @@ struct ExpertRows {
 };
 
 // Sorts the slots; a function of the index only.
-//   index  [T, k] int64; the caller checks that it is in [0, experts)
+//   index  [T, k] int64 on the CPU; the caller checks that it is in [0, experts)
 ExpertRows expert_rows(const at::Tensor& index, int64_t experts);
 
-// Returns the sum of each token's rows, by rising expert in fp32, [T, D] in the type of x.
+// Returns the sum of each token's rows, [T, D] in the type of x, added in fp32 by rising expert.
 //   x       [T k, D] floating, contiguous, by row
 //   weight  [T k] by row, in the type of x; undefined: 1
 at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& weight, const ExpertRows& rows);
@@ -76,26 +77,27 @@ struct RouterRecord {
   int64_t tokens = 0;  // T
   int64_t top_k = 0;
 
-  // Counts token t multiplicity[t] times, [T] float32 whole numbers; undefined: once.
+  // Adds a layer in which token t counts multiplicity[t] times, [T] float32 whole numbers;
+  // undefined: once.
   void add_layer(const Routing& routing, const at::Tensor& multiplicity = {});
 };
 
 // Sums of records over the micro-batches of a step.
 struct RouterTotals {
-  std::vector<at::Tensor> count, prob_sum;  // a layer: [E] float64
+  std::vector<at::Tensor> count, prob_sum;  // by layer: [E] float64
   double tokens = 0;
   int64_t top_k = 0;
 
   void add(const RouterRecord& record);
 };
 
-// Returns the mean over layers of E sum_e f_e P_e, f_e = count_e / tokens, P_e = prob_sum_e /
-// tokens: the balance loss of Switch (Fedus et al. 2021, eq. 4) per layer; top_k when balanced. 0
-// without tokens or layers.
+// Returns the mean over layers of E sum_e f_e P_e, with f_e = count_e / tokens and P_e = prob_sum_e
+// / tokens: the balance loss of Switch (Fedus et al. 2021, eq. 4) per layer. It is top_k when
+// balanced, and 0 without tokens or layers.
 double balance(const RouterTotals& totals);
 
-// Returns one micro-batch's share of the balance loss, a 0-dim fp32 tensor with its graph: counts
-// of the step, probabilities of the record. The shares of a step add up to balance().
+// Returns one micro-batch's share of the balance loss, a 0-dim fp32 tensor with its graph, from the
+// counts of the step and the probabilities of the record. The shares of a step add up to balance().
 at::Tensor balance_share(const RouterRecord& record, const RouterTotals& step);
 
 // The spread of tokens over experts, in multiples of an even share: count_e E / (tokens top_k).
@@ -104,7 +106,7 @@ struct ExpertLoad {
   double idle = 0;                   // share of the (layer, expert) pairs that no token chose
 };
 
-// All 0 without tokens or layers.
+// Returns the load; all 0 without tokens or layers.
 ExpertLoad expert_load(const RouterTotals& totals);
 
 }  // namespace xrun

@@ -39,7 +39,7 @@ int64_t check_norm(const at::Tensor& x, const at::Tensor& weight) {
   return x.size(-1);
 }
 
-// In operators of ATen: the form for devices without a kernel, and for types that the kernel lacks.
+// Composed of ATen's operators, for devices without a kernel and for types that the kernel lacks.
 NormForward rms_norm_composed(const at::Tensor& x, const at::Tensor& weight, double eps) {
   check_norm(x, weight);
   const at::Tensor wide = x.to(wide_type(x));
@@ -81,7 +81,7 @@ int64_t check_norm_backward(const at::Tensor& grad, const at::Tensor& x, const a
 NormBackward rms_norm_backward_composed(const at::Tensor& grad, const at::Tensor& x,
                                         const at::Tensor& weight, const at::Tensor& rstd) {
   const int64_t rows = check_norm_backward(grad, x, weight, rstd), width = x.size(-1);
-  // The same formula as the kernel's, so that a device without one differs by roundings alone.
+  // The formula of the kernel, so that a device without one differs only by rounding.
   const at::Tensor scale = rstd.unsqueeze(1);
   const at::ScalarType wide = wide_type(x);
   const at::Tensor xn = x.to(wide).reshape({rows, width}).mul(scale);
@@ -143,7 +143,7 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
     const auto saved = ctx->get_saved_variables();
     at::AutoDispatchBelowADInplaceOrView below;
     auto [dx, dweight] = op.call(grads[0], saved[0], saved[1], saved[2]);
-    // The weight is fp32 or the activation's type; its gradient follows it.
+    // The weight has fp32 or the activation's type; its gradient gets the same type.
     return {dx, dweight.to(saved[1].scalar_type()), {}};
   }
 };

@@ -1,6 +1,6 @@
-// (a, b) -> (a c - b s, b c + a s) over the pairs (i, i + K/2) of each head (Su et al. 2021; the
-// halves as in transformers). A rotation's gradient is the rotation back, so nothing but the angles
-// is saved.
+// (a, b) -> (a c - b s, b c + a s) over the pairs (i, i + K/2) of each head (Su et al. 2021, with
+// the pairs of transformers). A rotation's gradient is the inverse rotation, so only the angles are
+// saved.
 
 #include "core/model/ops/rope.h"
 
@@ -23,7 +23,7 @@ namespace xrun {
 
 namespace {
 
-// cos and sin of every row: the same position may have other angles in another segment.
+// Every row has its own cos and sin, since a position may have other angles in another segment.
 void check_rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   check_floating("rope", "x", x, x.device());
   XRUN_CHECK(x.dim() == 3 && x.size(2) % 2 == 0, "rope: x is [{}], wanted [T, H, K] with an even K",
@@ -46,7 +46,7 @@ at::Tensor rope_rotate_composed(const at::Tensor& x, const at::Tensor& cos, cons
       .to(x.scalar_type());
 }
 
-// x [T, H, K], cos and sin [T, K/2] fp32; `inverse` rotates back.
+// x is [T, H, K], cos and sin are [T, K/2] fp32; `inverse` rotates back.
 at::Tensor rope_rotate_cpu(const at::Tensor& x_any, const at::Tensor& cos_any,
                            const at::Tensor& sin_any, bool inverse) {
   if (!has_kernel_type(x_any)) return rope_rotate_composed(x_any, cos_any, sin_any, inverse);
@@ -120,7 +120,6 @@ TORCH_LIBRARY_IMPL(xrun, CompositeExplicitAutograd, m) {
 
 TORCH_LIBRARY_IMPL(xrun, Autograd, m) { m.impl("rope", rope_with_graph); }
 
-// Types whose frequencies depend on the length that a segment reaches.
 bool rope_by_length(const RopeConfig& rope) {
   return rope.type == RopeConfig::Type::kDynamic || rope.type == RopeConfig::Type::kLongrope;
 }
@@ -139,7 +138,7 @@ RopeAngles rope_angles(const RopeConfig& rope, int64_t head_dim, const RopePosit
     for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
       const int64_t begin = cu_seqlens[s], n = cu_seqlens[s + 1] - begin;
       if (n == 0) continue;
-      // The length that a segment has reached decides its frequencies, as in a forward of it alone.
+      // Frequencies follow from the length that a segment has reached, as in a forward of it alone.
       const int64_t length = positions.lengths.empty()
                                  ? positions.ids[begin + n - 1].item<int64_t>() + 1
                                  : positions.lengths[s];

@@ -1,6 +1,6 @@
 // inv_i = theta^(-2i/K), stretched by type:
 //   linear    inv_i / factor
-//   dynamic   theta (factor n / max - (factor - 1))^(K / (K - 2)) for theta, n = max(length, max)
+//   dynamic   theta grows by (factor n / max - (factor - 1))^(K / (K - 2)), n = max(length, max)
 //   llama3    long waves / factor, short waves unchanged, a ramp between
 //   yarn      a ramp over i from inv_i to inv_i / factor (Peng et al. 2023)
 //   longrope  inv_i / ext_i, one list for short and one for long segments (Ding et al. 2024)
@@ -25,7 +25,7 @@ double dynamic_theta(const RopeConfig& rope, double head_dim, int64_t length) {
   return rope.theta * std::pow(grown, head_dim / (head_dim - 2));
 }
 
-// Waves longer than the original context are interpolated, short ones kept.
+// Interpolates waves that are longer than the original context and keeps short ones.
 double llama3(const RopeConfig& rope, float inverse) {
   const double length = static_cast<double>(rope.original_max_length);
   const double wave = 2 * std::numbers::pi / inverse;
@@ -60,7 +60,6 @@ YarnRamp yarn_ramp(const RopeConfig& rope, double head_dim) {
 
 }  // namespace
 
-// Segments of one class have the same angles, so that they may share a prefix.
 int64_t rope_frequency_class(const RopeConfig& rope, int64_t length) {
   switch (rope.type) {
     // Up to max_length nothing is stretched; beyond it every length has its own theta.

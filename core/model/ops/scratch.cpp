@@ -49,11 +49,11 @@ at::Tensor scratch_floats(int64_t n) {
   at::Tensor* best = nullptr;
   for (at::Tensor& buffer : p.buffers) {
     if (!is_free(buffer) || buffer.numel() < n) continue;
-    // The smallest that is large enough.
+    // The smallest buffer that is large enough.
     if (best == nullptr || buffer.numel() < best->numel()) best = &buffer;
   }
   if (best == nullptr) {
-    // None of the free ones fits: they would be memory beside the larger one that replaces them.
+    // No free buffer fits. They are released, or they would take memory beside the larger new one.
     std::erase_if(p.buffers, is_free);
     p.buffers.push_back(make_buffer(n));
     best = &p.buffers.back();
@@ -61,10 +61,8 @@ at::Tensor scratch_floats(int64_t n) {
   return best->narrow(0, 0, n);
 }
 
-// The bytes that scratch_floats(n) may take, for the memory plan.
 double scratch_bytes(double n) { return std::ceil(4 * n / kHugePage) * kHugePage; }
 
-// Only buffers that nobody uses.
 void free_scratch() {
   ScratchPool& p = scratch_pool();
   const std::lock_guard lock(p.mutex);

@@ -12,7 +12,7 @@ namespace xrun {
 // Thread-safe.
 at::Tensor scratch_floats(int64_t n);
 
-// Returns the bytes of the buffer that holds n floats: whole huge pages.
+// Returns the bytes of a buffer for n floats: whole huge pages.
 double scratch_bytes(double n);
 
 // Releases the free buffers, for callers that will not need them again soon.

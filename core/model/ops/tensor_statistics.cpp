@@ -1,4 +1,4 @@
-// Two passes: extremes and sum, then squares about the mean and the histogram.
+// Two passes: first the extremes and the sum, then the squares about the mean and the histogram.
 
 #include "core/model/ops/tensor_statistics.h"
 
@@ -34,7 +34,7 @@ at::Tensor evenly_spread(const at::Tensor& tensor) {
   return at::take(tensor, indices);
 }
 
-// Calls each(value) for all elements, which are copied to the host piece by piece.
+// Calls each(value) for all elements, copied to the host piece by piece.
 template <class Each>
 void for_all(const at::Tensor& flat, const Each& each) {
   for (int64_t at = 0; at < flat.numel(); at += kPiece) {
@@ -49,7 +49,7 @@ void for_all(const at::Tensor& flat, const Each& each) {
 
 }  // namespace
 
-// For the prompt and pages, which meet tensors of any kind.
+// Serves the prompt and pages, which show tensors of any kind.
 bool has_statistics(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
          !at::isComplexType(tensor.scalar_type()) && tensor.device().type() != at::kMeta;
@@ -78,7 +78,7 @@ TensorStatistics tensor_statistics(const at::Tensor& tensor, int64_t sample_abov
     sum += value;
     ++out.finite;
   });
-  // Nothing was finite: the bounds that the loop began with must not remain.
+  // Without a finite value, min and max still have the bounds that the loop began with.
   if (out.finite == 0) {
     out.min = out.max = 0;
     return out;

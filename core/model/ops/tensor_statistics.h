@@ -12,13 +12,13 @@ struct TensorStatistics {
   static constexpr int kBins = 32;
 
   int64_t elements = 0;  // of the tensor
-  int64_t sampled = 0;   // all elements, or a sample
+  int64_t sampled = 0;   // elements that were read: all, or a sample
   int64_t nans = 0, infinities = 0;
-  int64_t finite = 0;  // values that the rest describes; 0: the rest is 0
+  int64_t finite = 0;  // values that the fields below describe; if 0, these are 0
   double min = 0, max = 0, mean = 0;
   double deviation = 0;  // standard deviation of the population
-  // Counts of finite values in equal parts of [min, max]. The last part includes max; if min ==
-  // max, all values are in the first.
+  // Counts of finite values in equal parts of [min, max]. The last part includes max. If min ==
+  // max, all values are in the first part.
   std::array<int64_t, kBins> histogram{};
 };
 

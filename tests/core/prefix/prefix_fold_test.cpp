@@ -200,17 +200,18 @@ TEST(TreeSlices, NameFieldIndexAndValueOfBadInput) {
             "tree_slices: sample_paths[0][1] is 2, node_lengths has 2 entries");
   EXPECT_EQ(error({1, 2}, {{-1}}),
             "tree_slices: sample_paths[0][0] is -1, node_lengths has 2 entries");
-  EXPECT_EQ(error({1, 2, 3}, {{0, 2}, {1, 2}}),
-            "tree_slices: sample_paths[1][1] is node 2, here below node 1 and before below node 0; "
-            "a node has one parent");
+  EXPECT_EQ(
+      error({1, 2, 3}, {{0, 2}, {1, 2}}),
+      "tree_slices: sample_paths[1][1] is node 2, here below node 1 but earlier below node 0; "
+      "a node has one parent");
   EXPECT_EQ(error({1, 2}, {{0, 1}, {1, 0}}),
-            "tree_slices: sample_paths[1][0] is node 1, here a root and before below node 0; a "
+            "tree_slices: sample_paths[1][0] is node 1, here a root but earlier below node 0; a "
             "node has one parent");
   EXPECT_EQ(error({1, 2}, {{0, 1, 0}}),
-            "tree_slices: sample_paths[0][2] is node 0, here below node 1 and before a root; a "
+            "tree_slices: sample_paths[0][2] is node 0, here below node 1 but earlier a root; a "
             "node has one parent");
   EXPECT_EQ(error({1, 2}, {{0, 0}}),
-            "tree_slices: sample_paths[0][1] is node 0, here below node 0 and before a root; a "
+            "tree_slices: sample_paths[0][1] is node 0, here below node 0 but earlier a root; a "
             "node has one parent");
   List chain(6000), ones(6000, 1);
   for (size_t n = 0; n < chain.size(); ++n) chain[n] = static_cast<int64_t>(n);
