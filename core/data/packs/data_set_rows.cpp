@@ -33,7 +33,7 @@ void DataSet::State::merge_extra() {
       // A missing string is "", but no number would be neutral in every loss.
       XRUN_CHECK(found != own.end() || !column.is_number,
                  "{}: has no extra column \"{}\", which other sources have as a number; keep it in "
-                 "all of them, in none, or add it by map",
+                 "all of them, in none, or add it with map",
                  source.cache->ledger().name, column.name);
       // -1: this source lacks the string column.
       source.extra.push_back(found == own.end() ? -1 : static_cast<int32_t>(found - own.begin()));
