@@ -151,7 +151,7 @@ void check_template(const DataOptions& options, const RowEncoding& encoding,
   if (!trains) {
     throw data_error(text +
                          "\n  mark the text of assistant turns in the template, with {% generation "
-                         "%} before it and {% endgeneration %} behind it",
+                         "%} before it and {% endgeneration %} after it",
                      "", marking_template(*encoding.tokenizer));
   }
   throw data_error(text, "", {{setting, "train although the template breaks this law"}});

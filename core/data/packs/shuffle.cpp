@@ -24,7 +24,7 @@ uint64_t mix(uint64_t value) {
 }  // namespace
 
 Shuffle::Shuffle(uint64_t size, uint64_t seed, uint64_t epoch, uint64_t stream) : size_(size) {
-  XRUN_CHECK(size < (uint64_t{1} << 62), "a shuffle of {} rows, the maximum is 2^62", size);
+  XRUN_CHECK(size < (uint64_t{1} << 62), "a shuffle of {} rows, the maximum is 2^62 - 1", size);
   const int bits = size <= 1 ? 1 : std::bit_width(size - 1);
   // Both halves of the network have the same width, so the power of two is even.
   half_bits_ = (bits + 1) / 2;

@@ -15,7 +15,7 @@ constexpr uint64_t kShuffleOfBlocks = 1;
 // per index. Thread-safe.
 class Shuffle {
  public:
-  // Requires size < 2^62; a size of 0 has no index.
+  // Throws Error unless size < 2^62. A shuffle of size 0 has no index.
   Shuffle(uint64_t size, uint64_t seed, uint64_t epoch, uint64_t stream = 0);
   // Returns the row of the index-th draw; each row once. Throws Error if index >= size.
   uint64_t operator()(uint64_t index) const;
@@ -35,7 +35,7 @@ class Shuffle {
 // of its arguments, with O(1) state and O(1) expected time per index. Thread-safe.
 class BlockShuffle {
  public:
-  // Requires size < 2^62. Throws Error unless block and window are at least 1.
+  // Throws Error unless size < 2^62 and block and window are at least 1.
   BlockShuffle(uint64_t size, uint64_t block, uint64_t window, uint64_t seed, uint64_t epoch,
                uint64_t stream = 0);
   // Returns the row of the index-th draw; each row once. Throws Error if index >= size.

@@ -28,7 +28,7 @@ void check_magic(std::string_view beginning, std::string_view magic, const std::
   if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
   const bool gzip = beginning.starts_with(kGzipMagic);
   if (gzip || beginning.starts_with(kZstdMagic)) {
-    throw Error(fmt::format("{}: is compressed by {}; rename it to {}{}", name,
+    throw Error(fmt::format("{}: is compressed with {}; rename it to {}{}", name,
                             gzip ? "gzip" : "zstd", content_name(name), gzip ? ".gz" : ".zst"));
   }
   throw Error(fmt::format(

@@ -65,7 +65,7 @@ int8_t number_label(const std::string& name, const Json& label) {
   throw RatingRefusal(
       "bad_label",
       fmt::format("\"{}\" is {}, wanted true or false (or 1 or 0); if the labels are ratings, "
-                  "choose where good answers begin, by a map: {}; if not, correct this row",
+                  "choose where good answers begin, with a map: {}; if not, correct this row",
                   name, dump_json(label), label_map(name, "row." + name + " >= 4")));
 }
 

@@ -68,7 +68,7 @@ void note_ignored(const std::vector<std::string>& names, const std::string& winn
 
 // The hint for conversations written as in Anthropic's HH-RLHF.
 constexpr const char* kTranscriptHint =
-    "; it is a transcript (Human: ... Assistant: ...): turn it into messages by a map, "
+    "; it is a transcript (Human: ... Assistant: ...): turn it into messages with a map; "
     "docs/data.md has one";
 
 // Requires both speakers: one alone may be prose.
