@@ -1,9 +1,9 @@
 // The entry of a document is a list of int32:
 //   number of teacher ids | the ids | wrong pairs | one-sided tokens | covered | chunks
-// A chunk is four numbers: on each side the gap after the previous chunk, and the length. Numbers
-// below 128 take one int32, low byte first (s gap, s length, t gap, t length); others are -1 and
-// the four. An entry has a hash of the student's ids, so a row with different tokens never reads
-// it.
+// A chunk is four numbers: on each side the gap after the previous chunk, and the length. If all
+// four are below 128 they take one int32, low byte first (s gap, s length, t gap, t length), else
+// -1 and the four. An entry has a hash of the student's ids, so a row with different tokens never
+// reads it.
 
 #include "core/align/aligned_rows.h"
 

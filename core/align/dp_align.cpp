@@ -1,7 +1,7 @@
 // The steps: canonical tokens, anchors, a dynamic programme between them, repairs, and back to the
 // pieces. An anchor is three tokens in a row that occur once on each side. Anchors are taken from
 // left to right on the student's side unless they overlap one already taken. One whose teacher
-// tokens come before those of the last anchor is dropped, so an early anchor far right on the
+// tokens come before those of the last anchor kept is dropped, so an early anchor far right on the
 // teacher's side removes all that follow it. The reference does the same.
 
 #include "core/align/dp_align.h"

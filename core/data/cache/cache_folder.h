@@ -20,7 +20,7 @@ struct CacheFolder {
   std::filesystem::path dir;  // named by the key
   CacheState state = CacheState::kUnreadable;
   std::string problem;   // why it is unreadable
-  std::string row_type;  // "chat"; from here to tokens as the manifest says, if it is readable
+  std::string row_type;  // "chat"; from here to tokens a readable manifest is needed
   std::string name;      // of the source
   std::vector<std::string> files;
   int64_t rows = 0;  // committed

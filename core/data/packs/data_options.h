@@ -54,7 +54,7 @@ struct DataOptions {
   int workers = 0;                     // threads that build a cache; 0: one per core
   // Called at most every 0.2 s during a build, and after each hashed MiB; may throw.
   std::function<void(const BuildProgress&)> progress;
-  std::function<void(const std::string&)> notice;  // takes a line for the user, as CacheSource's
+  std::function<void(const std::string&)> notice;  // as CacheSource::notice; null: none
   std::string config_path = {};  // "data": the sources in the configuration, for messages; "": none
 };
 

@@ -39,16 +39,16 @@ class RatingRefusal : public RowRefusal {
   using RowRefusal::RowRefusal;
 };
 
-// Reasons.
-// Rows that the recipe's filter leaves out; they are not bad rows.
+// The reason for rows that the recipe's filter leaves out, which are not bad rows.
 constexpr const char* kFilteredReason = "filter";
-// Rows above max_length or above what can be read, rendered or tokenised at once.
+// The reason for rows above max_length, or too long to be read, rendered or tokenised at once.
 constexpr const char* kTooLongReason = "too_long";
-// Rows that over_length = "cut" cannot shorten: their prompt leaves no room for an answer.
+// The reason for rows that over_length = "cut" cannot shorten, since their prompt leaves no room
+// for an answer.
 constexpr const char* kNoAnswerLeftReason = "no_answer_left";
-// Rows whose tool calls the template leaves out.
+// The reason for rows with a tool call that the template leaves out.
 constexpr const char* kLostCallsReason = "lost_tool_calls";
-// Rows with a turn that the template leaves out.
+// The reason for rows with a turn that the template leaves out.
 constexpr const char* kLostTurnReason = "lost_turn";
 
 // Begins a note on rows that train something other than their author meant.

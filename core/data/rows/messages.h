@@ -13,7 +13,7 @@ namespace xrun {
 // {"role", "content"} or {"from", "value"}; human, gpt, User, ... become user, assistant, ...;
 // other members stay. A content is a string, a list of text parts or, beside tool calls, null.
 // Recognised spellings are noted. Throws RowRefusal with field, index and fault: not a message, a
-// wrong type, an unknown speaker, another content, or a flag (turn_flags.h) neither on nor off.
+// wrong type, an unknown speaker, any other content, or a flag (turn_flags.h) neither on nor off.
 Json read_messages(const Json& value, const std::string& field, std::vector<std::string>& notes);
 
 // Throws RowRefusal "wrong_type" if a field is a string that spells a list of messages, as in

@@ -133,7 +133,7 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
 
 // Guesses from the first bytes.
 std::string row_form_hint(const std::string& path) {
-  // The name of any other file already says how it was read.
+  // Only .jsonl files are examined: other names already say how their rows are split.
   if (!content_name(path).ends_with(".jsonl")) return "";
   const std::string text = beginning_of_content(path);
   if (text.starts_with(kGzipMagic)) return fmt::format("; it is compressed: name it {}.gz", path);

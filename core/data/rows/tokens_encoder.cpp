@@ -3,8 +3,8 @@
 //   labels                       the same ids, -100 where nothing is trained
 //   mask (or loss_mask)          0 or 1 per id
 //   weights                      a loss weight >= 0 per id
-// Without labels, mask and weights every token is trained. If a row has several of them, each must
-// train a token.
+// Without labels, mask and weights every token is trained. If a row has several of them, only the
+// tokens that all of them train are trained.
 
 #include <cmath>
 

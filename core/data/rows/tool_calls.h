@@ -21,9 +21,9 @@ bool makes_calls(const Json& message);
 void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                    std::string_view rendered);
 
-// Explains a failed rendering: throws RowRefusal lost_tool_calls if the template's source does not
-// mention the key of the calls. If calls `may_be_lost`, throws RowRefusal empty_answer for a turn
-// without content beside its call, which has nothing else to train.
+// Explains a failed rendering, for calls whose key the template's source does not mention. Throws
+// RowRefusal lost_tool_calls. If calls `may_be_lost`, throws RowRefusal empty_answer instead, and
+// only for a turn without content beside its call, which has nothing else to train.
 void refuse_unknown_calls(const Json& messages, const Json& kwargs,
                           const ChatTemplate& chat_template, bool may_be_lost);
 

@@ -34,7 +34,7 @@ bool is_flag(const std::string& key) {
 
 }  // namespace
 
-// Reads every flag, also one without a note, so that one neither on nor off is refused.
+// Reads every flag, also one without a note, so that a flag neither on nor off is refused.
 std::string flag_note(const Json::Member& member, const std::string& where, bool is_answer) {
   const std::string& flag = member.first;
   const bool says = is_flag(flag) && !member.second.is_null();
