@@ -1,8 +1,9 @@
 // The entry of a document is a list of int32:
 //   number of teacher ids | the ids | wrong pairs | one-sided tokens | covered | chunks
-// A chunk is the gap after the previous chunk and its length, on both sides: four numbers below 128
-// in one int32, low byte first (s gap, s length, t gap, t length), else -1 and the four. An entry
-// has a hash of the student's ids, so a row with different tokens never reads it.
+// A chunk is four numbers: on each side the gap after the previous chunk, and the length. If all
+// four are below 128 they take one int32, low byte first (s gap, s length, t gap, t length), else
+// -1 and the four. An entry has a hash of the student's ids, so a row with different tokens never
+// reads it.
 
 #include "core/align/aligned_rows.h"
 
@@ -23,12 +24,11 @@ constexpr int32_t kSmall = 128;        // four numbers below fit one int32 >= 0
 constexpr size_t kFlushEntries = 256;  // a flush syncs the disk, so not at every step
 constexpr size_t kWorstRows = 3;
 
-// The key names both tokenizers and the limit, so another teacher has entries of its own.
+// The key contains both tokenizers and the limit, so another teacher has other entries.
 SidecarKey key_of(const CompanionMaker& maker) {
   SidecarKey key;
   key.name = "companions";
   key.type = ColumnType::kI32;
-  // Entries of any length.
   key.width = 0;
   key.made_by = maker.made_by();
   return key;
@@ -45,7 +45,7 @@ void put_chunk(std::vector<int32_t>& out, const int32_t (&numbers)[4]) {
   }
 }
 
-// Gaps instead of positions: most of them are 0, so that a chunk takes one int32.
+// Stores gaps instead of positions: most of them are 0, so that a chunk takes one int32.
 std::vector<int32_t> stored_form(const CompanionTokens& document) {
   std::vector<int32_t> out = {static_cast<int32_t>(document.ids.size())};
   out.insert(out.end(), document.ids.begin(), document.ids.end());
@@ -62,15 +62,14 @@ std::vector<int32_t> stored_form(const CompanionTokens& document) {
   return out;
 }
 
-// Reads the numbers of an entry one by one; next() of an entry that is too short throws.
+// Reads the numbers of an entry one by one. Throws Error if the entry is too short.
 class EntryReader {
  public:
   EntryReader(std::span<const int32_t> values, const std::filesystem::path& dir)
       : values_(values), dir_(dir) {}
 
   bool at_end() const { return at_ == values_.size(); }
-  // Bounds come with each number: an entry passed its checksum, yet another build may have written
-  // it.
+  // Takes the bounds of the number: an entry with a right checksum may be of another build.
   int32_t next(int64_t least = 0, int64_t most = std::numeric_limits<int32_t>::max()) {
     check(at_ < values_.size());
     const int32_t value = values_[at_++];
@@ -129,7 +128,6 @@ AlignedRows::~AlignedRows() {
   }
 }
 
-// Appends under the folder's lock, so two runs may share one sidecar.
 void AlignedRows::flush() const {
   const std::lock_guard lock(mutex_);
   sidecar_->flush();
@@ -160,7 +158,6 @@ std::vector<size_t> AlignedRows::read_cached(const std::vector<Document>& docume
   return missing;
 }
 
-// Computed and cached companions are equal.
 std::vector<CompanionTokens> AlignedRows::align(const std::vector<Document>& documents) const {
   std::vector<CompanionTokens> out(documents.size());
   std::vector<uint64_t> stamps;
@@ -170,7 +167,7 @@ std::vector<CompanionTokens> AlignedRows::align(const std::vector<Document>& doc
   }
   const std::vector<size_t> missing = read_cached(documents, stamps, out);
   if (missing.empty()) return out;
-  // Outside the lock: other threads may read meanwhile.
+  // Aligns without the lock, so that other threads can read meanwhile.
   std::vector<Document> wanted;
   for (const size_t i : missing) wanted.push_back(documents[i]);
   std::vector<CompanionTokens> made = maker_->align(wanted);
@@ -208,7 +205,7 @@ AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& sour
     row.tokens = std::count(trained.begin() + 1, trained.end(), 1);
     row.lost = row.tokens;
     for (const CompanionTokens::Chunk& chunk : companions[i].chunks) {
-      // As CompanionPack counts them: every token of a chunk is predicted and trained.
+      // Counts as CompanionPack does: every token of a chunk must be predicted and trained.
       const int32_t begin = std::max(chunk.s_begin, 1);
       const auto covered = std::count(trained.begin() + begin, trained.begin() + chunk.s_end, 1);
       if (chunk.t_begin < 1 || covered != chunk.s_end - chunk.s_begin) continue;

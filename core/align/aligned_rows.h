@@ -1,5 +1,5 @@
 #pragma once
-// Companions of a data set's rows, cached beside the token cache.
+// Caches the companions of a data set's rows beside the token cache.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,11 +15,12 @@ namespace xrun {
 
 class DataSet;
 
-// Stores the companions of a maker in a sidecar with the key CompanionMaker::made_by. Cached and
-// computed companions are equal. Thread-safe.
+// Stores the companions that a maker computes, in a sidecar with the key CompanionMaker::made_by.
+// Cached and computed companions are equal. Thread-safe.
 class AlignedRows : public CompanionSource {
  public:
-  // `root` is that of the sidecars (sidecar_root()). Throws Error if the sidecar cannot be opened.
+  // `root` is the folder of the sidecars (sidecar_root()). Throws Error if the sidecar cannot be
+  // opened.
   AlignedRows(std::shared_ptr<const CompanionMaker> maker, const std::filesystem::path& root);
   ~AlignedRows() override;  // flushes; never throws
   AlignedRows(const AlignedRows&) = delete;
@@ -44,20 +45,22 @@ class AlignedRows : public CompanionSource {
   mutable SidecarCounts counts_;
 };
 
-// Coverage of a set by a teacher's tokens, from evenly spaced rows: the chunks that train, as a
-// step counts them in align/coverage.
+// The coverage of a set by a teacher's tokens, estimated from evenly spaced rows. Counts the chunks
+// that train, as a step does for align/coverage.
 struct AlignmentSample {
   struct LossyRow {
     int64_t row;
-    int64_t tokens, lost;  // that could be trained, and of these in no chunk
+    int64_t tokens;  // that could be trained
+    int64_t lost;    // of these, in no chunk
   };
   int64_t rows = 0, tokens = 0, lost = 0;
   int64_t chunks = 0;           // that train
   int64_t cut_rows = 0;         // longer than the teacher reads
-  std::vector<LossyRow> worst;  // with lost tokens, the largest share first; at most 3
+  std::vector<LossyRow> worst;  // at most 3 rows with lost tokens, the largest share first
 
   double coverage() const;  // 1 without tokens
 };
+// Aligns `rows` rows of the set, or all if it has fewer.
 AlignmentSample sample_alignment(const DataSet& set, const CompanionSource& source, int64_t rows);
 
 }  // namespace xrun

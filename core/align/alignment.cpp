@@ -36,7 +36,6 @@ void check_alignment(const Alignment& pairs, int64_t student_tokens, int64_t tea
              teacher, student_tokens, teacher_tokens);
 }
 
-// The roles of student and teacher swapped; `correct` is symmetric.
 Alignment exchanged(Alignment pairs) {
   for (AlignedPair& pair : pairs) {
     std::swap(pair.s_begin, pair.t_begin);

@@ -32,8 +32,8 @@ struct TokenSpan {
   int64_t size() const { return span_of(begin, end); }
 };
 
-// A token's text, or a substitute: <0xE4 0xB8> for a part of a character, <50300> for an id without
-// a piece.
+// Returns a token's text, or a substitute: <0xE4 0xB8> for a part of a character, <50300> for an id
+// without a piece.
 std::string shown_bytes(const TokenTable& table, int32_t id) {
   const std::string_view bytes = table.bytes(id);
   if (bytes.empty()) return fmt::format("<{}>", id);
@@ -81,7 +81,7 @@ bool is_worse(bool lost, int64_t tokens, const AlignmentQuality::Example& other)
   return lost != other.lost ? lost : tokens > other.tokens;
 }
 
-// `"ab" "c"`.
+// Returns `"ab" "c"`.
 std::string quoted(const std::vector<std::string>& pieces) {
   std::string out;
   for (const std::string& piece : pieces) {
@@ -125,8 +125,7 @@ void AlignmentQuality::count(const AlignedPair& pair) {
   ++(s == 1 ? (t == 1 ? one_one_ : one_many_) : (t == 1 ? many_one_ : many_many_));
 }
 
-// Goes by runs of equal correctness: neighbours that are wrong are one loss, correct pairs are
-// examples one by one.
+// A run of neighbours that are not correct is one example; each correct pair is one.
 void AlignmentQuality::add(const QualityDocument& document) {
   ++documents_;
   differing_ += document.findings.differs_at >= 0;

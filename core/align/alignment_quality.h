@@ -1,6 +1,6 @@
 #pragma once
-// The quality of the alignments of two tokenizers: how much of the student is supervised, and where
-// the rest is lost.
+// Measures how well two tokenizers align: how many of the student's tokens are supervised, and
+// where the rest are lost.
 
 #include <cstdint>
 #include <optional>
@@ -15,9 +15,9 @@
 
 namespace xrun {
 
-// An aligned document, to be counted.
+// One aligned document.
 struct QualityDocument {
-  int64_t row = 0;  // its number, for the examples
+  int64_t row = 0;  // the document's number, for the examples
   const TokenTable& student;
   std::span<const int32_t> student_ids;
   const TokenTable& teacher;
@@ -26,16 +26,16 @@ struct QualityDocument {
   WalkFindings findings = {};
 };
 
-// Counts alignments. Not thread-safe.
+// Adds up the figures of documents. Not thread-safe.
 class AlignmentQuality {
  public:
-  // Tokens that no correct pair supervises, or a long pair, with what they spell.
+  // A run of tokens that no correct pair supervises, or a long correct pair, with its text.
   struct Example {
     int64_t row = 0;
     bool lost = false;  // false: a correct pair of many tokens
     int64_t tokens = 0;
     std::string text;                           // the student's text, in UTF-8
-    std::vector<std::string> student, teacher;  // by token; a special one as its role or name
+    std::vector<std::string> student, teacher;  // the tokens; a special one by its spelling
   };
 
   void add(const QualityDocument& document);
@@ -45,17 +45,17 @@ class AlignmentQuality {
   // Returns the share of the student's tokens in correct pairs; 1 without tokens.
   double coverage() const { return student_.coverage(); }
   double teacher_coverage() const { return teacher_.coverage(); }
-  // The worst ones first: lost runs by their tokens, then long pairs.
+  // Returns the worst examples first: lost runs by length, then long pairs.
   const std::vector<Example>& worst() const { return worst_; }
 
   // Returns a warning that names the coverage and the worst example, "file:row", if the coverage is
   // below kLeastCoverage.
   std::optional<std::string> warning(const std::string& file) const;
-  // Two real tokenizers whose pieces spell bytes reach 1; below this, most rows have a span without
+  // Two tokenizers whose pieces spell bytes reach 1; below this, most rows have a span without
   // supervision.
   static constexpr double kLeastCoverage = 0.98;
 
-  std::string text() const;  // lines; pieces are quoted as in JSON
+  std::string text() const;  // as lines, with pieces quoted as in JSON
   Json json() const;
 
  private:
@@ -70,7 +70,7 @@ class AlignmentQuality {
 
   int64_t documents_ = 0, differing_ = 0, long_pairs_ = 0;
   SideCounts student_, teacher_;
-  // Correct pairs: student tokens to teacher tokens, 1:1, 1:n, n:1, n:m.
+  // Correct pairs by numbers of student and teacher tokens: 1:1, 1:n, n:1, n:m.
   int64_t one_one_ = 0, one_many_ = 0, many_one_ = 0, many_many_ = 0;
   int64_t wrong_ = 0;  // two-sided pairs that are not correct
   std::vector<Example> worst_;

@@ -1,4 +1,4 @@
-// A token cache has ids alone, and another template writes different text around the messages, so
+// A token cache has only ids, and another template writes different text around the messages, so
 // the messages come from the row's file. AlignedRows asks for each row once.
 
 #include "core/align/chat_companions.h"
@@ -35,7 +35,7 @@ CompanionTokens ChatCompanions::align_one(const Document& document, const RowTra
       align_chat({retokenizer_->student_table(), student, own.messages},
                  {retokenizer_->teacher_table(), teacher, ranges}, messages, retokenizer_->walk());
   AlignedDocument pairs{teacher.ids, std::move(aligned.pairs)};
-  // A row that was cut is the beginning of its conversation.
+  // A cut row is only the beginning of its conversation.
   cut_document(pairs, std::ssize(document.ids), retokenizer_->limit());
   return companion_of(std::move(pairs), retokenizer_->teacher());
 }
@@ -51,7 +51,7 @@ std::vector<CompanionTokens> ChatCompanions::align(const std::vector<Document>& 
     } catch (const Error& error) {
       throw Error(
           fmt::format("{}: the teacher cannot read this conversation: {}; give align() a "
-                      "template that can, or leave such rows out by a filter",
+                      "template that can, or leave such rows out with a filter",
                       set_.location(documents[i].row), error.what()));
     }
   });
@@ -62,7 +62,7 @@ Json ChatCompanions::made_by() const {
   Json made_by = retokenizer_->made_by();
   made_by.set("aligner", "messages");
   made_by.set("template", template_->digest());
-  // The student's tokens alone do not say what the messages are.
+  // The student's tokens do not decide what the messages are.
   made_by.set("data", set_.key_documents());
   return made_by;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Companions of chat rows: each conversation in the teacher's own template and tokens.
+// Makes the companions of chat rows: each conversation in the teacher's own template and tokens.
 
 #include <cstdint>
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace xrun {
 
-// Reads the conversations of rows again from their files, renders them with the teacher's template
-// and pairs the texts of the messages and the ends of the assistant's turns (regions.h).
+// Reads the conversations of rows again from their files, renders them with the teacher's template,
+// and pairs the texts of the messages and the ends of the assistant's turns (chat_regions.h).
 // Thread-safe.
 class ChatCompanions : public CompanionMaker {
  public:

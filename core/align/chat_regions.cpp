@@ -1,6 +1,6 @@
 // A message's own text is the bytes inside its range that the rendering marks as Origin::kMessage.
-// The pieces of both sides are matched by a longest common subsequence of equal texts, and between
-// two matches a piece may be found inside the other side's.
+// The pieces of both sides are matched by a longest common subsequence of equal texts. Between two
+// matches, a piece may be found inside a piece of the other side.
 
 #include "core/align/chat_regions.h"
 
@@ -19,7 +19,7 @@ struct MessagePiece {
 
 constexpr size_t kMostMessagePieces = 2000;  // of a message; matching them is quadratic
 
-// Null if one template renders no text for the message.
+// Returns nullptr if the template renders no text for the message.
 const MessageRange* range_of(const ChatSide& side, int64_t message) {
   const auto found = std::find_if(side.ranges.begin(), side.ranges.end(),
                                   [&](const MessageRange& r) { return r.message == message; });
@@ -35,8 +35,8 @@ void add_piece(std::string_view rendering, ByteRange bytes, std::vector<MessageP
   pieces.push_back({{begin, begin + uint32_t(text.size())}, text});
 }
 
-// Returns the pieces of a message. Adjacent spans, which differ in the generation mark, are one
-// piece.
+// Returns the pieces of a message. Adjacent spans, which only differ in the generation mark, are
+// one piece.
 std::vector<MessagePiece> pieces_of(const ChatSide& side, const MessageRange& range) {
   const Rendering& rendering = side.tokens.rendering;
   std::vector<MessagePiece> pieces;
@@ -67,7 +67,7 @@ class RegionMatcher {
   void match() {
     // Such a message gets no region, so its tokens become orphans.
     if (s_.size() > kMostMessagePieces || t_.size() > kMostMessagePieces) return;
-    // length[i][j] of the longest common subsequence of the pieces from i and j on.
+    // length[i][j] is that of the longest common subsequence of the pieces from i and j on.
     const size_t width = t_.size() + 1;
     std::vector<uint16_t> length((s_.size() + 1) * width, 0);
     for (size_t i = s_.size(); i-- > 0;) {
@@ -139,11 +139,11 @@ class RegionMatcher {
 // The tokens that overlap a range of bytes.
 struct TouchingTokens {
   int32_t begin = 0, end = 0;
-  Encoding inside;                                   // offsets from the range's begin, cut to it
+  Encoding inside;  // offsets cut to the range and counted from its beginning
   bool first_crosses = false, last_crosses = false;  // the border of the range
 };
 
-// A token across the border of the range counts as touching, but is never paired.
+// Includes tokens across the border of the range, which are never paired.
 TouchingTokens touching(const ChatTokens& tokens, ByteRange range) {
   const auto touches = [&](ByteRange token) {
     return std::max(token.begin, range.begin) < std::min(token.end, range.end);
@@ -170,14 +170,14 @@ TouchingTokens touching(const ChatTokens& tokens, ByteRange range) {
   return out;
 }
 
-// Returns true if tokens [begin, end) include one that crosses the border: a pair with it would
-// train on text outside the message.
+// Returns true if one of the tokens [begin, end) crosses the border. A pair with it would train on
+// text outside the message.
 bool has_crossing(const TouchingTokens& tokens, int32_t begin, int32_t end) {
   return (tokens.first_crosses && begin == 0) ||
          (tokens.last_crosses && end == tokens.end - tokens.begin);
 }
 
-// Returns the first special token after a message's text, within its range; -1: there is none.
+// Returns the first special token after a message's text, within its range; -1 if there is none.
 int32_t turn_end(const ChatSide& side, const MessageRange& range) {
   const std::vector<MessagePiece> pieces = pieces_of(side, range);
   const uint32_t from = pieces.empty() ? range.bytes.begin : pieces.back().bytes.end;
@@ -193,8 +193,7 @@ int32_t turn_end(const ChatSide& side, const MessageRange& range) {
 class PairList {
  public:
   explicit PairList(Alignment& out) : out_(out) {}
-  // Returns false for a pair that would go backwards: regions of two templates may be in another
-  // order.
+  // Returns false for a pair that would go backwards: two templates may order regions differently.
   bool add(const AlignedPair& pair) {
     if (pair.s_begin < s_done_ || pair.t_begin < t_done_) return false;
     fill(pair.s_begin, pair.t_begin);

@@ -1,9 +1,9 @@
 #pragma once
-// Chat across two templates: the texts of one conversation's messages, found in both renderings.
+// Aligns a conversation in two templates by the texts of its messages, found in both renderings.
 //
 // Two templates put different words around the same messages, so the renderings differ. A message's
-// own text (its reasoning, its answer, the arguments of its calls) is in both. A region is such a
-// text; only regions and the ends of the assistant's turns are aligned.
+// own text (its reasoning, its answer, the arguments of its calls) is in both. Such a text is a
+// region; only regions and the ends of the assistant's turns are aligned.
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// Bytes of one message that are equal in the two renderings, without blanks at the ends.
+// The bytes of one message that are equal in both renderings, without blanks at the ends.
 struct ChatRegion {
   int64_t message = 0;
   ByteRange student, teacher;
@@ -30,15 +30,15 @@ struct ChatSide {
 };
 
 struct ChatAlignment {
-  Alignment pairs;  // of all tokens; what is in no region is an orphan
+  Alignment pairs;  // of all tokens; those in no region are orphans
   std::vector<ChatRegion> regions;
-  int64_t crossing = 0;   // tokens of both sides that cross the border of a region: orphans
+  int64_t crossing = 0;   // tokens of both sides across the border of a region; they are orphans
   int64_t turn_ends = 0;  // correct pairs of the special tokens that end an assistant's turn
 };
 
-// Returns the regions of a conversation in order, at most one for each piece of a message's text. A
-// piece that a template splits (reasoning and answer) is found inside the other side's whole. Texts
-// that a template changes, leaves out or moves have no region.
+// Returns the regions of a conversation in order, at most one for each piece of a message's text.
+// If one template splits a text (into reasoning and answer), its pieces are found inside the
+// other's whole text. Texts that a template changes, leaves out or moves have no region.
 std::vector<ChatRegion> chat_regions(const ChatSide& student, const ChatSide& teacher,
                                      const Json& messages);
 

@@ -1,8 +1,8 @@
-// Canonical tokens, anchors, a dynamic programme between them, repairs, and back to the pieces.
-// An anchor is three tokens in a row that occur once on each side. Anchors are taken from left to
-// right on the student's side unless they overlap one already taken; then those whose teacher
-// tokens come before the last one's are dropped. So one early anchor far right on the teacher's
-// side removes all that follow it: the reference does this too.
+// The steps: canonical tokens, anchors, a dynamic programme between them, repairs, and back to the
+// pieces. An anchor is three tokens in a row that occur once on each side. Anchors are taken from
+// left to right on the student's side unless they overlap one already taken. One whose teacher
+// tokens come before those of the last anchor kept is dropped, so an early anchor far right on the
+// teacher's side removes all that follow it. The reference does the same.
 
 #include "core/align/dp_align.h"
 
@@ -50,7 +50,8 @@ class Trigrams {
 
  private:
   static constexpr int32_t kSeveral = -2;  // it occurs several times on one side
-  // The first token of each side. Two numbers: the table of 2,048 tokens fits into the L1 cache.
+  // The first token of each side. Only two numbers, so that the table of 2,048 tokens fits into the
+  // L1 cache.
   struct TrigramSlot {
     int32_t s = -1, t = -1;
   };
@@ -59,7 +60,7 @@ class Trigrams {
     const int32_t* const id = tokens.id.data() + n;
     const auto wide = [](int32_t value) { return static_cast<uint64_t>(value); };
     const size_t mask = slots_.size() - 1;
-    // Odd constants: an id of 0 must not hide the others.
+    // The constants keep an id of 0 from hiding the others.
     size_t slot = fold_product((wide(id[0]) << 32 | wide(id[1])) ^ 0x9E3779B97F4A7C15,
                                wide(id[2]) ^ 0xE7037ED1A0B428DB) &
                   mask;
@@ -84,7 +85,7 @@ std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalToke
   // Teacher tokens that some anchor already uses.
   std::vector<uint8_t> taken(static_cast<size_t>(t.size()), 0);
   std::vector<DpAnchor> anchors;
-  int32_t s_free = 0, t_free = 0;  // after the anchors taken, and after those kept
+  int32_t s_free = 0, t_free = 0;  // after the last anchor taken, and after the last one kept
   for (int32_t n = 0; n <= s_last; ++n) {
     if (n < s_free) continue;
     const int32_t t_at = trigrams.unique(n);
@@ -101,11 +102,11 @@ std::vector<DpAnchor> find_anchors(const CanonicalTokens& s, const CanonicalToke
 }
 
 std::vector<DpSpan> align_between_anchors(const CanonicalTokens& s, const CanonicalTokens& t,
-                                          DpTable& segments) {
+                                          DpTable& table) {
   std::vector<DpSpan> pairs;
   int32_t s_done = 0, t_done = 0;
   for (const DpAnchor& anchor : find_anchors(s, t)) {
-    segments.align({s_done, anchor.s, t_done, anchor.t}, pairs);
+    table.align({s_done, anchor.s, t_done, anchor.t}, pairs);
     // The tokens of an anchor pair one to one.
     for (int32_t k = 0; k < kAnchor; ++k) {
       pairs.push_back({anchor.s + k, anchor.s + k + 1, anchor.t + k, anchor.t + k + 1});
@@ -113,7 +114,7 @@ std::vector<DpSpan> align_between_anchors(const CanonicalTokens& s, const Canoni
     s_done = anchor.s + kAnchor;
     t_done = anchor.t + kAnchor;
   }
-  segments.align({s_done, s.size(), t_done, t.size()}, pairs);
+  table.align({s_done, s.size(), t_done, t.size()}, pairs);
   return pairs;
 }
 

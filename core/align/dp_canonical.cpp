@@ -4,7 +4,7 @@
 // B. each piece goes through canonical_token();
 // C. a run of tokens whose characters all stand for bytes becomes one character, if its bytes are
 //    the UTF-8 of exactly one.
-// NeMo-RL, the reference, has defects in each step, and they are kept because its users train with
+// NeMo-RL, the reference, has defects in these steps. They are kept because its users train with
 // them: B turns "Ã" into "À" before C can decode it; C counts ASCII as bytes, so that a split
 // character next to ASCII text stays split; and C's table of bytes is not GPT-2's alphabet.
 
@@ -112,7 +112,7 @@ void replace_all(std::string& text, std::string_view old, std::string_view with)
   }
 }
 
-// Spells every newline as a line feed, and a tab's token too, as the reference does.
+// Spells every newline as a line feed, and also a token that is a tab, as the reference does.
 void unify_newlines(std::string& token) {
   constexpr std::string_view kEscaped = "\\n";
   if (token == kTabMark || token == "Ġ\n") {
@@ -127,11 +127,12 @@ void unify_newlines(std::string& token) {
 // ---- step C
 
 constexpr size_t kMostCharacterBytes = 4;  // of UTF-8
-// Pieces between the prefetch of a slot and its use: the table is larger than the L1 cache.
+// Number of pieces between the prefetch of a slot and its use: the table is larger than the L1
+// cache.
 constexpr size_t kAhead = 8;
 
-// Returns the byte that the reference reads a character as, or -1. Beyond Latin-1 this is not the
-// byte that GPT-2 spells so, and some characters of GPT-2's alphabet have none.
+// Returns the byte that the reference takes a character for, or -1. Beyond Latin-1 it is not the
+// byte that GPT-2 spells with the character, and some characters of GPT-2's alphabet have none.
 int byte_of(uint32_t character) {
   if (character < 0x100) return static_cast<int>(character);
   struct ByteBlock {
@@ -148,7 +149,6 @@ int byte_of(uint32_t character) {
   return -1;
 }
 
-// Removes leading marks only; no other mark stands for a space.
 std::string_view without_space_marks(std::string_view token) {
   while (token.starts_with(kSpaceMark)) token.remove_prefix(kSpaceMark.size());
   return token;
@@ -194,7 +194,7 @@ std::string canonical_token(std::string_view piece) {
     append_utf8(character, static_cast<uint32_t>(byte));
     return character;
   }
-  // Every misspelling contains the byte 0xC3: it begins a character of U+00C0 to U+00FF.
+  // Every misspelling contains the byte 0xC3, which begins a character of U+00C0 to U+00FF.
   if (token.find('\xC3') != std::string::npos) {
     for (const Replacement& each : misspellings()) replace_all(token, each.broken, each.fixed);
   }

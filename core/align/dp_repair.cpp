@@ -1,10 +1,10 @@
-// Two passes over the pairs; each pair is judged once, since most are correct.
+// Two passes over the pairs, each of which is judged once, since most are correct:
 // 1. Each run of two or more wrong pairs in the first 80 % of the list becomes one pair.
-// 2. From each remaining wrong pair, windows of 2 to 10 pairs are tried, shortest first. The first
-//    one whose texts agree is aligned again without anchors; if all new pairs are correct they
-//    replace the window, else the window becomes one pair.
-// The reference also splits a fused pair that has the same tokens on both sides. There is none: the
-// programme pairs equal tokens one to one, which scores more than anything else.
+// 2. From each remaining wrong pair on, windows of 2 to 10 pairs are tried, shortest first. The
+//    first window whose texts agree is aligned again without anchors. If all new pairs are correct
+//    they replace the window; else the window becomes one pair.
+// The reference also splits a fused pair with the same tokens on both sides. There is none, since
+// the programme pairs equal tokens one to one, which scores more than anything else.
 
 #include "core/align/dp_repair.h"
 
@@ -17,7 +17,7 @@ constexpr double kEndMismatch = 0.2;  // share at the end that pass 1 does not c
 constexpr size_t kLongestWindow = 10;
 
 bool same_text(const DpSpan& span, const CanonicalTokens& s, const CanonicalTokens& t) {
-  // Most pairs: equal tokens stay equal.
+  // The common case: equal tokens have equal texts.
   if (span.students() == 1 && span.teachers() == 1 &&
       s.id[static_cast<size_t>(span.s_begin)] == t.id[static_cast<size_t>(span.t_begin)]) {
     return true;
@@ -48,7 +48,7 @@ DpSpan window(const std::vector<JudgedSpan>& pairs, size_t first, size_t last) {
 std::vector<JudgedSpan> with_fused_runs(const std::vector<JudgedSpan>& pairs,
                                         const CanonicalTokens& s, const CanonicalTokens& t) {
   if (pairs.size() < 2) return pairs;
-  // In doubles like the reference, whose rounding this must share.
+  // Computed in doubles, with the rounding of the reference.
   const auto end = static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - kEndMismatch));
   std::vector<JudgedSpan> out;
   out.reserve(pairs.size());
@@ -76,7 +76,7 @@ size_t window_end(const std::vector<JudgedSpan>& pairs, size_t first, const Cano
     const DpSpan& pair = pairs[last].span;
     s_size += s.recanonical_size(pair.s_begin, pair.s_end);
     t_size += t.recanonical_size(pair.t_begin, pair.t_end);
-    // Windows that agree are rare: few texts are read.
+    // Few windows have sizes that agree, so few texts are compared.
     if (last == first || s_size != t_size) continue;
     if (same_text(window(pairs, first, last), s, t)) return last;
   }

@@ -1,12 +1,12 @@
-// The reference maximises D(i, j) over alignments of i student and j teacher tokens, in this order,
-// where a later move replaces an earlier one only if it is better:
+// The reference maximises D(i, j) over alignments of i student and j teacher tokens. It tries moves
+// in this order, and a later one replaces an earlier one only if it is better:
 //   diagonal   D(i-1, j-1) + 3 if the tokens are equal, else - 3
 //   up, left   D(i-1, j) - 1.5, D(i, j-1) - 1.5
 //   student k  D(i-1, j-k) + 1.5 k if student token i is the last k teacher tokens joined
 //   teacher k  D(i-k, j-1) + 1.5 k if teacher token j is the last k student tokens joined
-// F = D / 1.5 + i + j has the same order, and gaps cost nothing in it: equal tokens give 4, a
-// combination 2k + 1, everything else 0, and the borders are 0. A cell is kept as the key
-// 16 F + rank, where earlier moves have higher ranks: the largest key is the first best move.
+// F = D / 1.5 + i + j has the same order and makes gaps free: equal tokens give 4, a combination
+// 2k + 1, everything else 0, and the borders are 0. A cell is stored as the key 16 F + rank, where
+// earlier moves have higher ranks, so the largest key is the first of the best moves.
 
 #include "core/align/dp_table.h"
 
@@ -26,7 +26,7 @@ constexpr int kMostCombined = 7;
 constexpr int32_t student_rank(int32_t k) { return 14 - k; }
 constexpr int32_t teacher_rank(int32_t k) { return 8 - k; }
 constexpr int32_t combination_gain(int32_t k) { return (2 * k + 1) * kUnit; }
-// By value, which GCC 12 compiles without branches. With std::max, whose branches no processor
+// Takes values, which GCC 12 compiles without branches. With std::max, whose branches no processor
 // predicts in a repetitive text, 2048 x 2048 cells took 29 ms instead of 6.
 constexpr int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 // F is at most 2 (i + j), so that the keys fit 32 bits.
@@ -34,7 +34,6 @@ constexpr int64_t kMostDpTokens = int64_t{1} << 25;
 
 }  // namespace
 
-// Both sides' strings must come from `ids`, or equal texts would have different ids.
 DpTable::DpTable(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
                  const DpOptions& options)
     : s_(s), t_(t), ids_(ids), options_(options) {
@@ -51,7 +50,7 @@ void DpTable::find_joined(const DpSpan& stretch) {
   t_single_.clear();
   t_joined_.clear();
   t_sizes_ = 0;
-  // The sizes of its student tokens: most joined tokens have none of them, and comparing sizes is
+  // The sizes of the student tokens. Most joined tokens have another size, and comparing sizes is
   // cheaper than comparing texts.
   uint64_t s_sizes = 0;
   for (int32_t n = stretch.s_begin; n < stretch.s_end; ++n) s_sizes |= size_bit(s_.text_size(n));
@@ -77,12 +76,12 @@ std::span<const DpTable::JoinedTokens> DpTable::with_id(const std::vector<Joined
   return {first, std::ranges::upper_bound(first, sorted.end(), id, {}, &JoinedTokens::id)};
 }
 
-// Rows are a ring: a combination reaches back max_combination rows at most.
+// Rows are kept in a ring, since a combination reaches back at most max_combination rows.
 int32_t* DpTable::row_of(int32_t row) {
   return rows_.data() + static_cast<size_t>(row % (options_.max_combination + 1)) * row_size_;
 }
 
-// The best combination that ends in this column; 0 is below every key.
+// Keeps the best combination that ends in this column; 0 is below every key.
 void DpTable::offer(int32_t column, int32_t key) {
   int32_t& best = combined_[static_cast<size_t>(column)];
   best = std::max(best, key);
@@ -121,7 +120,7 @@ void DpTable::fill_row(const DpSpan& stretch, int32_t row, bool combined) {
   uint8_t* moves = trace_.get() + static_cast<size_t>(row - 1) * static_cast<size_t>(columns);
   values[0] = 0;
   int32_t left = 0;
-  // Two loops: most rows of ordinary text have no combination.
+  // Compiled as two loops, since most rows of ordinary text have no combination.
   const auto fill = [&](auto has_combinations) {
     for (int32_t j = 1; j <= columns; ++j) {
       const int32_t match = teacher[j - 1] == token ? 4 * kUnit : 0;
@@ -129,8 +128,7 @@ void DpTable::fill_row(const DpSpan& stretch, int32_t row, bool combined) {
       if constexpr (has_combinations.value) key = larger(key, offered[j]);
       key = larger(key, left + kLeft);
       moves[j - 1] = static_cast<uint8_t>(key & (kUnit - 1));
-      // The low bits are the move, the rest is F: dropping the rank keeps earlier ranks out of
-      // later sums.
+      // The low bits are the rank of the move, the rest is F. The rank must not enter later sums.
       left = key & -kUnit;
       values[j] = left;
     }
@@ -148,7 +146,7 @@ void DpTable::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) const {
   const size_t columns = static_cast<size_t>(j);
   while (i > 0 || j > 0) {
     int32_t students = 1, teachers = 1;  // of the move
-    // At a border only one side is left, whatever the trace says there.
+    // At a border only one side is left, and there is no trace.
     if (j == 0) {
       teachers = 0;
     } else if (i == 0) {
@@ -161,7 +159,7 @@ void DpTable::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) const {
       } else if (move == kLeft) {
         students = 0;
       } else if (move <= teacher_rank(2)) {
-        // teacher_rank(k) is 8 - k, so k is 8 - move; students likewise below.
+        // teacher_rank(k) is 8 - k, so k is 8 - move; the same holds for students below.
         students = teacher_rank(0) - move;
       } else if (move <= student_rank(2)) {
         teachers = student_rank(0) - move;
@@ -178,7 +176,7 @@ void DpTable::backtrace(const DpSpan& stretch, std::vector<DpSpan>& out) const {
 void DpTable::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
   const int32_t rows = stretch.students(), columns = stretch.teachers();
   if (rows == 0 && columns == 0) return;  // between two anchors that touch
-  // The diagonal has the highest rank.
+  // One token of each side is a pair, since the diagonal has the highest rank.
   if (rows == 1 && columns == 1) return out.push_back(stretch);
   const size_t cells = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   XRUN_CHECK(cells <= static_cast<size_t>(options_.trace_mb) << 20,
@@ -200,7 +198,7 @@ void DpTable::align(const DpSpan& stretch, std::vector<DpSpan>& out) {
     check_work_interrupt();
     const bool combined = add_combinations(stretch, row);
     fill_row(stretch, row, combined);
-    // Only rows with combinations have written into it.
+    // Only rows with combinations write into combined_.
     if (combined) std::fill_n(combined_.begin(), row_size_, 0);
   }
   backtrace(stretch, out);

@@ -1,5 +1,5 @@
 #pragma once
-// NeMo-RL's dynamic programme between two anchors.
+// NeMo-RL's dynamic programme for the tokens between two anchors.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,10 +19,11 @@ struct DpSpan {
   int32_t teachers() const { return t_end - t_begin; }
 };
 
-// Aligns stretches of two sequences, one after the other, in memory that it reuses.
+// Aligns one stretch of two sequences after the other, in the same memory.
 class DpTable {
  public:
-  // The sequences and ids must outlive this. Throws Error unless the options are in range.
+  // `ids` has the strings of both sequences; all three must outlive this. Throws Error unless the
+  // options are in range.
   DpTable(const CanonicalTokens& s, const CanonicalTokens& t, const StringIds& ids,
           const DpOptions& options);
 
@@ -35,7 +36,7 @@ class DpTable {
   struct JoinedTokens {
     int32_t id, size, column;
   };
-  // Sizes of texts as a set of bits; bit 63 stands for all from 63 on.
+  // The size of a text as one bit of a set; bit 63 stands for all sizes from 63 on.
   static uint64_t size_bit(size_t size) { return uint64_t{1} << std::min<size_t>(size, 63); }
   static std::span<const JoinedTokens> with_id(const std::vector<JoinedTokens>& sorted, int32_t id);
   void find_joined(const DpSpan& stretch);
@@ -49,8 +50,8 @@ class DpTable {
   const CanonicalTokens& t_;
   const StringIds& ids_;
   const DpOptions options_;
-  // Teacher tokens of the current stretch, and joined runs of them that spell a token; both sorted
-  // by id.
+  // The teacher tokens of the current stretch, and the joined runs of them that spell a token. Both
+  // are sorted by id.
   std::vector<JoinedTokens> t_single_, t_joined_;
   uint64_t t_sizes_ = 0;           // size bits of the teacher tokens alone
   std::vector<int32_t> rows_;      // the current row and max_combination before it

@@ -1,13 +1,13 @@
-// A student's tokens are runs of content between special tokens. Specials map by role; a run's
-// bytes are encoded by the teacher and both token lists walked over these bytes:
+// A student's tokens are runs of content between special tokens. Special tokens map by role. The
+// bytes of a run are encoded by the teacher, and both token lists are walked over these bytes:
 //
 //   student   <s>      Hel lo Ġ world   </s>
 //   teacher   <bos>    Hello Ġworld     <eos>
 //
 // A run is split where its bytes are not UTF-8: the teacher would read U+FFFD there instead of the
 // student's bytes, and nothing after it could be aligned. In a document such tokens have no
-// partner. In a sampled answer they become the teacher's tokens of single bytes; otherwise a
-// student could answer with bytes that no loss reads.
+// partner. In a sampled answer they become the teacher's tokens of single bytes, or a student could
+// answer with bytes that no loss reads.
 
 #include "core/align/retokenizer.h"
 
@@ -22,7 +22,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kAlignerVersion = 4;  // raised when cached results change
+constexpr int64_t kAlignerVersion = 4;  // to be raised when cached results change
 constexpr int32_t kContent = -1;        // TokenTable::role
 
 // Returns true if the tokenizer adds a space before the first word of a text.
@@ -151,7 +151,7 @@ class Retokenizer::Builder {
     out_.teacher_ids.push_back(teacher_id);
   }
 
-  // Leaves the student's tokens [at_, end) without a partner; the teacher never sees their text.
+  // Leaves the student's tokens [at_, end) without a partner; the teacher does not see their text.
   void add_orphans(size_t end) {
     for (; at_ < end; ++at_) {
       const auto s = static_cast<int32_t>(at_);
@@ -246,7 +246,7 @@ class Retokenizer::Builder {
     const Encoding teacher = retokenizer_.teacher_->encode(text);
     if (student_table_.exact() && teacher_table_.exact()) {
       Alignment pairs = walk_tokens(student_table_, ids, teacher_table_, teacher.ids, options);
-      // An exact tokenizer loses what it has no token for, and takes U+2581 for a space.
+      // Even an exact tokenizer loses what it has no token for, and takes U+2581 for a space.
       if (all_paired(pairs)) return append(end, teacher.ids, std::move(pairs));
     }
     if (student_table_.exact() || retokenizer_.student_->decode(ids) == text) {
@@ -271,8 +271,8 @@ class Retokenizer::Builder {
     });
   }
 
-  // Returns the tokens' ranges in their last `size` bytes; a space before these may have been
-  // removed.
+  // Returns the ranges of the tokens in the last `size` bytes of their text: a space before these
+  // may have been removed.
   static std::vector<ByteRange> ranges(std::span<const size_t> offset, size_t size) {
     const size_t first = offset.back() - size;
     const auto at = [&](size_t i) { return uint32_t(std::max(offset[i], first) - first); };
@@ -281,7 +281,7 @@ class Retokenizer::Builder {
     return out;
   }
 
-  // Appends the student's tokens [at_, end), the teacher's, and their pairs, which count from 0.
+  // Appends the student's tokens [at_, end), the teacher's, and their pairs, numbered from 0.
   void append(size_t end, const std::vector<int32_t>& teacher, Alignment pairs) {
     const auto s = static_cast<int32_t>(at_);
     const int32_t t = teacher_end();
@@ -304,7 +304,7 @@ class Retokenizer::Builder {
   const TokenTable &student_table_, &teacher_table_;
   std::span<const int32_t> ids_;
   size_t at_ = 0;       // the student's next token
-  bool fresh_ = false;  // it begins a text, before which its tokenizer has added a space
+  bool fresh_ = false;  // it begins a text, before which the student's tokenizer adds a space
   bool is_answer_ = false;
   std::optional<int32_t> turn_end_;
   AlignedDocument out_;
@@ -320,7 +320,7 @@ void cut_document(AlignedDocument& document, int64_t student, int64_t teacher) {
     if (document.pairs[pairs].t_begin >= 0) tokens = document.pairs[pairs].t_end;
     if (document.pairs[pairs].s_begin >= 0) own = document.pairs[pairs].s_end;
   }
-  // Only the teacher's limit cuts: a pair across the student's own end does not.
+  // Only the teacher's limit counts as a cut, not a pair across the student's own end.
   const bool over = pairs < document.pairs.size() && document.pairs[pairs].s_end <= student;
   if (over) document.covered = own;
   document.pairs.resize(pairs);
@@ -341,14 +341,13 @@ AlignedDocument Retokenizer::align_answer(std::span<const int32_t> ids,
   return Builder(*this, ids).answer(turn_end);
 }
 
-// Part of the sidecar's key, so it holds everything that may change a result.
 Json Retokenizer::made_by() const {
   Json made_by = Json::object();
   made_by.set("aligner", "bytes");
   made_by.set("version", kAlignerVersion);
   made_by.set("student", fingerprint_s_);
   made_by.set("teacher", fingerprint_t_);
-  // The fingerprint has the vocabulary; normaliser and splitter decide the teacher's ids, too.
+  // The fingerprints cover the vocabularies; normaliser and splitter decide ids too.
   made_by.set("student_tokenizer", student_->digest());
   made_by.set("teacher_tokenizer", teacher_->digest());
   made_by.set("limit", options_.limit);

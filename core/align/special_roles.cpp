@@ -1,5 +1,5 @@
-// Longest common subsequence over roles. length[i][j] is that of the runs from i and j on; the walk
-// from the front takes every match, which is always optimal, and otherwise the longer rest.
+// A longest common subsequence over roles. length[i][j] is its length in the runs from i and j on.
+// The walk from the front takes every match, which is always optimal, else the longer rest.
 
 #include "core/align/special_roles.h"
 
@@ -25,7 +25,7 @@ RoleNames& role_names() {
 
 constexpr size_t kMostCells = size_t{4} << 20;  // of the table; runs have a few tokens
 
-// Lengths of the longest common subsequences of all suffixes.
+// The lengths of the longest common subsequences of all suffixes.
 class SuffixLengths {
  public:
   SuffixLengths(const SpecialRun& s, const SpecialRun& t)
@@ -46,8 +46,8 @@ class SuffixLengths {
   std::vector<int32_t> length_;
 };
 
-// Returns true if a tie drops the student's token: the one whose role has the later name. The
-// numbers of roles depend on which tokenizer was opened first.
+// Returns true if a tie drops the student's token, because its role has the later name. The numbers
+// of roles do not serve, since they depend on which tokenizer was opened first.
 bool drops_student(const SpecialRoles* a, const SpecialRoles* b) {
   return a == nullptr ||
          (b != nullptr && special_role_name(a->front()) > special_role_name(b->front()));
@@ -69,7 +69,6 @@ std::string special_role_name(int32_t role) {
   return known.names.at(size_t(role));
 }
 
-// One common role is enough: a token may be both EOS and PAD.
 bool share_role(const SpecialRoles& a, const SpecialRoles& b) {
   return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
 }
@@ -84,7 +83,8 @@ void pair_specials(const SpecialRun& s, const SpecialRun& t, Alignment& out) {
     const auto at = int32_t(t.begin + int64_t(j));
     out.push_back({-1, -1, at, at + 1, false});
   };
-  size_t i = 0, j = 0, held = j;  // teacher's orphans from `held` to j follow the student's
+  size_t i = 0, j = 0;
+  size_t held = j;  // the teacher's orphans [held, j) wait until the student's are written
   const auto release = [&] {
     for (; held < j; ++held) t_orphan(held);
   };

@@ -1,6 +1,6 @@
 #pragma once
-// Roles of special tokens, by which those of two tokenizers pair: bos, eos, pad, ..., or the token
-// as it is spelled.
+// Roles of special tokens, by which those of two tokenizers pair: bos, eos, pad, ..., or the
+// token's own spelling.
 
 #include <cstdint>
 #include <span>
@@ -23,17 +23,19 @@ std::string special_role_name(int32_t role);
 
 // The roles of one token: GPT-2's <|endoftext|> is bos, eos and itself. Never empty.
 using SpecialRoles = std::vector<int32_t>;
+// Returns true if two tokens have at least one role in common.
 bool share_role(const SpecialRoles& a, const SpecialRoles& b);
 
 // A run of special tokens between two texts; `begin` is the index of its first token.
 struct SpecialRun {
   int32_t begin = 0;
-  std::vector<const SpecialRoles*> roles;  // one for each token; nullptr: pairs with none
+  std::vector<const SpecialRoles*> roles;  // of each token; nullptr: it pairs with no other
 };
 
-// Appends the alignment of two runs: their longest common subsequence as correct pairs, every other
-// token as an orphan, the student's first. Among equally long ones, the choice does not depend on
-// which side is the student. Runs of more than 4 million combinations are orphans.
+// Appends the alignment of two runs: their longest common subsequence as correct pairs, and every
+// other token as an orphan, the student's first. Which of several equally long subsequences is
+// taken does not depend on which side is the student. If the runs have more than 4 million
+// combinations, all tokens are orphans.
 void pair_specials(const SpecialRun& student, const SpecialRun& teacher, Alignment& out);
 
 }  // namespace xrun

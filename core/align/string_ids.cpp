@@ -1,5 +1,5 @@
-// All strings lie in one arena; a table with open addressing holds a number and 32 bits of the
-// hash.
+// All strings are in one arena. A hash table with open addressing holds their numbers, each with 32
+// bits of the hash.
 
 #include "core/align/string_ids.h"
 
@@ -41,13 +41,13 @@ int32_t StringIds::add(std::string_view text) {
   return id;
 }
 
-// No string is longer, which most joined tokens exceed.
+// Most joined tokens are longer than every string.
 int32_t StringIds::find(std::string_view text) const {
   if (text.size() > longest_) return -1;
   return slots_[slot_of(text, hash_piece(text))].id;
 }
 
-// Numbers stay; only their slots are chosen again.
+// Keeps the numbers; only their slots change.
 void StringIds::grow() {
   slots_.assign(slots_.size() * 2, {});
   for (int32_t id = 0; id < size(); ++id) {

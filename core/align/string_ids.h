@@ -1,5 +1,5 @@
 #pragma once
-// Strings interned as consecutive numbers.
+// Interns strings as consecutive numbers.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,9 @@ class StringIds {
   explicit StringIds(size_t expected);
   // Returns the string's number, a new one if it is unknown.
   int32_t add(std::string_view text);
-  // Returns -1 if the string is unknown.
+  // Returns the string's number; -1 if it is unknown.
   int32_t find(std::string_view text) const;
-  // Valid until the next add().
+  // Returns the string of a number, valid until the next add().
   std::string_view text(int32_t id) const {
     const uint32_t begin = begin_[static_cast<size_t>(id)];
     return {arena_.data() + begin, begin_[static_cast<size_t>(id) + 1] - begin};

@@ -1,5 +1,5 @@
-// Texts are aligned by bytes or offsets, ids by bytes; equal ids of equal vocabularies need
-// neither.
+// Texts are aligned by bytes or offsets, and ids by bytes. Equal ids of vocabularies that agree
+// need neither.
 
 #include "core/align/token_aligner.h"
 
@@ -17,7 +17,7 @@ TokenAligner::TokenAligner(std::shared_ptr<const Tokenizer> student,
       vocabularies_(compare_vocabularies(*student_, *teacher_)),
       options_(options) {}
 
-// Extended vocabularies count: their common ids mean the same.
+// One vocabulary may extend the other: their common ids mean the same.
 bool TokenAligner::is_identity(std::span<const int32_t> student,
                                std::span<const int32_t> teacher) const {
   return vocabularies_ != VocabularyMatch::kDifferent &&

@@ -1,5 +1,5 @@
 #pragma once
-// Aligns the tokens of two tokenizers: those that each makes of a text, or ids that are given.
+// Aligns the tokens of two tokenizers: those of a text that both encode, or given ids.
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@ struct AlignedTokens {
   uint32_t replaced = 0;  // bytes of the text that were not UTF-8
 };
 
-// Immutable, thread-safe. To make a teacher's tokens from a student's is a Retokenizer's work.
+// Immutable, thread-safe. A Retokenizer makes a teacher's tokens from a student's.
 class TokenAligner {
  public:
   // Decodes both vocabularies and compares them.
@@ -29,15 +29,15 @@ class TokenAligner {
 
   const TokenTable& student() const { return student_table_; }
   const TokenTable& teacher() const { return teacher_table_; }
-  // Unless it is kDifferent, equal ids are aligned one by one, whatever they spell.
+  // Unless it is kDifferent, documents with equal ids are aligned one to one, whatever they spell.
   VocabularyMatch vocabularies() const { return vocabularies_; }
 
   // Encodes a text as data (special tokens stay plain) on both sides and aligns the tokens, exactly
-  // for every tokenizer (Walker). add_specials: with the post-processors' tokens. Throws Error as
+  // for every tokenizer (Walker). `add_specials` adds the post-processors' tokens. Throws Error as
   // Tokenizer::encode() does.
   AlignedTokens text(std::string_view text, bool add_specials = false) const;
-  // Aligns ids by the bytes of their pieces. They need not be a tokenisation that the tokenizer
-  // would choose: sampled ids align as well. Throws Error as Walker::walk() does.
+  // Aligns ids by the bytes of their pieces. They need not be what the tokenizer would choose for
+  // their text, so sampled ids align as well. Throws Error as Walker::walk() does.
   AlignedTokens ids(std::span<const int32_t> student, std::span<const int32_t> teacher) const;
 
  private:

@@ -1,5 +1,5 @@
-// Bytes by the tokenizer's spelling (token_bytes.h): GPT-2's byte alphabet read backwards, U+2581
-// as a space, "<0x0A>" as a byte; an added token is its own text.
+// The bytes follow from the tokenizer's spelling (token_bytes.h): GPT-2's byte alphabet read
+// backwards, U+2581 as a space, "<0x0A>" as a byte. An added token is its own text.
 
 #include "core/align/token_table.h"
 
@@ -17,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-// In this order: the first role of a token that has several is the one that tables compare.
+// The order matters: role() returns the first of several roles.
 constexpr std::pair<std::string_view, std::string_view> kRoles[] = {
     {"eos_token", "eos"}, {"bos_token", "bos"},   {"pad_token", "pad"}, {"sep_token", "sep"},
     {"cls_token", "cls"}, {"mask_token", "mask"}, {"unk_token", "unk"}};
@@ -40,7 +40,7 @@ std::unordered_map<int32_t, SpecialRoles> named_roles(const Tokenizer& tokenizer
   return roles;
 }
 
-// The cheapest source first; decoding is the last resort, and slow.
+// Tries the cheapest source first; decoding is slow and comes last.
 std::string token_bytes(const Tokenizer& tokenizer, const TextSpelling& spelling,
                         const TokenBytes& decoded, int32_t id) {
   const std::string_view piece = tokenizer.piece(id);
@@ -82,7 +82,7 @@ TokenTable::TokenTable(const Tokenizer& tokenizer) : spelling_(text_spelling(tok
     }
     if (!known || spelling_.prefix == PrefixSpace::kNone) continue;
     const AddedToken* added = tokenizer.state().added.find(id);
-    // An added token that is cut out of the text first starts the next stretch afresh.
+    // An added token that is cut out of the text first begins a new stretch after it.
     const bool splits_text =
         added != nullptr && (!added->normalized || spelling_.scope == PrefixScope::kStretches);
     if (splits_text && spelling_.scope != PrefixScope::kText) flags_[row] |= kRestarts;
@@ -97,7 +97,7 @@ void TokenTable::add_special(int32_t id, SpecialRoles roles) {
   roles_.emplace(id, std::move(roles));
 }
 
-// Tokens of up to kShort bytes, nearly all, are copied without a look-up.
+// Nearly all tokens have at most kShort bytes, and the walker copies those without a look-up.
 void TokenTable::add_short(size_t row) {
   const std::string_view bytes = this->bytes(int32_t(row));
   const bool is_other = role_[row] != -1 || bytes.size() > kShort || flags_[row] != 0;

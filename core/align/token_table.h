@@ -18,8 +18,8 @@ class TokenTable {
  public:
   explicit TokenTable(const Tokenizer& tokenizer);
 
-  // The largest id + 1. Larger ids are allowed everywhere: rows that an embedding has beyond the
-  // vocabulary. They are ids without a piece. A negative id counts as one, too.
+  // Returns the largest id + 1. All functions also take larger and negative ids, as ids without a
+  // piece: an embedding may have rows beyond the vocabulary.
   int64_t size() const { return int64_t(role_.size()) - 1; }
   // Returns the bytes that a token adds after other tokens (" the", "\xE6\x97"); "" for a special
   // token and for an id without a piece. Valid as long as the table.
@@ -29,32 +29,32 @@ class TokenTable {
   }
   int32_t length(int32_t id) const { return int32_t(bytes(id).size()); }
 
-  // Returns -1 for content, which has bytes, kNoPiece for an id without a piece, else the first
-  // role of a special token (special_roles.h). Two special tokens of equal roles mean the same.
+  // Returns the first role of a special token (special_roles.h), -1 for content, which has bytes,
+  // and kNoPiece for an id without a piece. Special tokens of one role mean the same.
   static constexpr int32_t kNoPiece = -2;
   int32_t role(int32_t id) const { return role_[row_of(id)]; }
   // Returns all roles of a special token, nullptr for any other id: bos, eos, pad, unk, sep, cls
   // and mask as the tokenizer's files name them, and last the token's spelling.
   const SpecialRoles* roles(int32_t id) const;
 
-  // Returns true if the pieces spell the text's bytes; false if a stage of the tokenizer changes or
-  // drops characters (NFC, lower case). Then ids alone are exact only for texts that it leaves
-  // alone.
+  // Returns true if the pieces spell the bytes of every text; false if a stage of the tokenizer
+  // changes or drops characters (NFC, lower case). Aligning ids is then exact only for texts that
+  // this stage leaves alone.
   bool exact() const { return spelling_.exact; }
   const TextSpelling& spelling() const { return spelling_; }
-  // True for a token before a text that the tokenizer itself adds (BOS).
+  // Returns true for a token that the tokenizer itself adds before a text (BOS).
   bool is_leading(int32_t id) const;
-  // Returns true if the space before a text is added again after this token.
+  // Returns true if the tokenizer adds its space before a text again after this token.
   bool restarts(int32_t id) const { return (flags_[row_of(id)] & kRestarts) != 0; }
 
-  // A token in the form that the walker reads: up to kShort bytes and their number. kOther stands
-  // for everything else: special and longer tokens, those that restart, ids without a piece.
+  // A token in the form that the walker reads: up to kShort bytes, and their number. The number is
+  // kOther for all others: special and longer tokens, those that restart, ids without a piece.
   static constexpr uint8_t kShort = 15, kOther = 255;
   struct ShortToken {
     char bytes[kShort];
     uint8_t length;
   };
-  // size() + 1 entries; the last is that of all ids beyond.
+  // Returns size() + 1 entries; the last one is for all other ids.
   const ShortToken* short_tokens() const { return short_.data(); }
 
  private:

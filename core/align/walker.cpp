@@ -24,8 +24,8 @@ void check_tokens(size_t tokens) {
              tokens, kMostTokens);
 }
 
-// Sets the bytes of a side and the end of each token. `strip_prefix_space`: the space that the
-// tokenizer puts before a text is left out.
+// Sets the bytes of a side and the end of each token. `strip_prefix_space` leaves out the space
+// that the tokenizer puts before a text.
 void spell(const TokenTable& table, std::span<const int32_t> ids, bool begins_text,
            bool strip_prefix_space, WalkSide& side) {
   check_tokens(ids.size());
@@ -39,7 +39,7 @@ void spell(const TokenTable& table, std::span<const int32_t> ids, bool begins_te
   side.specials.clear();
   side.covering.clear();
   uint32_t at = 0;
-  // The next content begins a text to the tokenizer.
+  // True if the next content begins a text for the tokenizer.
   bool fresh = begins_text && table.spelling().prefix != PrefixSpace::kNone;
   for (size_t k = 0; k < count; ++k) {
     const TokenTable::ShortToken& token = tokens[std::min(uint32_t(ids[k]), beyond)];
@@ -66,7 +66,7 @@ void spell(const TokenTable& table, std::span<const int32_t> ids, bool begins_te
   side.size = at;
 }
 
-// Spells a side; returns false if that is another text.
+// Spells a side; returns false if it does not spell `text`.
 bool spells(std::string_view text, const TokenTable& table, std::span<const int32_t> ids,
             bool begins_text, WalkSide& side) {
   spell(table, ids, begins_text, true, side);
@@ -76,7 +76,7 @@ bool spells(std::string_view text, const TokenTable& table, std::span<const int3
   return std::string_view(side.bytes.data(), side.size) == text;
 }
 
-// Returns the first byte that differs, kNowhere if one side's text begins the other's.
+// Returns the first byte that differs; kNowhere if the text of one side begins with the other's.
 uint32_t first_difference(const WalkSide& s, const WalkSide& t) {
   const size_t common = std::min(s.size, t.size);
   if (std::memcmp(s.bytes.data(), t.bytes.data(), common) == 0) return kNowhere;
@@ -113,7 +113,7 @@ void read_offsets(const TokenTable& table, const Encoding& encoding, WalkSide& s
   side.size = at;
 }
 
-// Ids without a role have a null entry, which pairs with nothing.
+// An id without a role gets a null entry, which pairs with nothing.
 SpecialRun special_run(const TokenTable& table, std::span<const int32_t> ids, int32_t begin,
                        int32_t end) {
   SpecialRun run{begin, {}};
@@ -129,7 +129,7 @@ int32_t run_end(const WalkSide& side, size_t& next, int32_t at) {
 
 int32_t count_of(int32_t begin, int32_t end) { return end - begin; }
 
-// Both lists ascend.
+// Returns true if one of `tokens`, which ascend, is in [begin, end).
 bool holds(const std::vector<int32_t>& tokens, int32_t begin, int32_t end) {
   const auto first = std::lower_bound(tokens.begin(), tokens.end(), begin);
   return first != tokens.end() && *first < end;
@@ -144,15 +144,15 @@ struct Walker::Sides {
   std::span<const int32_t> ids_t;
 };
 
-// By ids: the text of each side is spelled out of its tokens.
+// Spells the text of each side from its tokens.
 std::span<const AlignedPair> Walker::walk(const TokenTable& s, std::span<const int32_t> ids_s,
                                           const TokenTable& t, std::span<const int32_t> ids_t) {
   const bool begins = options_.begins_text;
   spell(s, ids_s, begins, true, s_);
   spell(t, ids_t, begins, true, t_);
   uint32_t differs = first_difference(s_, t_);
-  // Such a tokenizer gives " a" and "a" the same tokens, so their ids do not say which it was: keep
-  // the reading that agrees longer with the other side.
+  // Such a tokenizer gives " a" and "a" the same tokens, so ids do not say which it was. Keeps the
+  // reading that agrees longer with the other side.
   const bool s_unclear = s.spelling().prefix == PrefixSpace::kIfMissing;
   const bool t_unclear = t.spelling().prefix == PrefixSpace::kIfMissing;
   if (differs != kNowhere && (s_unclear || t_unclear)) {
@@ -169,7 +169,6 @@ std::span<const AlignedPair> Walker::walk(const TokenTable& s, std::span<const i
   return pair_up({s, ids_s, t, ids_t}, differs);
 }
 
-// With the text at hand, spelling is checked against it, else offsets decide.
 std::span<const AlignedPair> Walker::walk(std::string_view text, const TokenTable& s,
                                           const Encoding& encoding_s, const TokenTable& t,
                                           const Encoding& encoding_t) {
@@ -188,7 +187,7 @@ std::span<const AlignedPair> Walker::walk(const TokenTable& s, const Encoding& e
 
 std::span<const AlignedPair> Walker::pair_up(const Sides& sides, uint32_t differs) {
   const auto ns = int32_t(sides.ids_s.size()), nt = int32_t(sides.ids_t.size());
-  // One more: walk_content() writes the next pair before it knows that there is one.
+  // One entry more, since walk_content() writes the next pair before it knows that there is one.
   pairs_.get(sides.ids_s.size() + sides.ids_t.size() + 1);
   count_ = 0;
   findings_ = {differs == kNowhere ? -1 : int64_t{differs}, 0};
@@ -206,7 +205,7 @@ std::span<const AlignedPair> Walker::pair_up(const Sides& sides, uint32_t differ
     const uint32_t a = at.i > 0 ? s_.ends.data()[at.i - 1] : 0;
     const uint32_t b = at.j > 0 ? t_.ends.data()[at.j - 1] : 0;
     const bool special_next = (s_left && at.i == s_end) || (t_left && at.j == t_end);
-    // One side is at its end, or a special token is inside a token of the other side.
+    // Ends if one side has no more tokens, or if a special token is inside a token of the other.
     if (a != b || !special_next) break;
     walk_specials(at, sides);
   }
@@ -217,8 +216,8 @@ std::span<const AlignedPair> Walker::pair_up(const Sides& sides, uint32_t differ
   return {pairs_.data(), count_};
 }
 
-// Reads content up to the next special token of a side, or to its end. Without branches: one token
-// in four ends where the other side's does not, which no predictor foresees.
+// Reads content up to the next special token of a side, or to its end. It has no branches, because
+// one token in four ends where none of the other side does, which no predictor foresees.
 void Walker::walk_content(Position& at, int32_t s_end, int32_t t_end) {
   const uint32_t *s_ends = s_.ends.data(), *t_ends = t_.ends.data();
   AlignedPair* out = pairs_.data() + count_;
@@ -256,7 +255,7 @@ void Walker::walk_specials(Position& at, const Sides& sides) {
   at.j = at.t0 = t_end;
 }
 
-// Keeps the pair that holds the first differing byte, as a wrong one, and drops those after it.
+// Keeps the pair that holds the first differing byte, as a wrong one, and drops the pairs after it.
 // `first` is the first pair of the last stretch of content.
 void Walker::drop_after(Position& at, size_t first, uint32_t differs) {
   const uint32_t* ends = s_.ends.data();
@@ -273,7 +272,7 @@ void Walker::add_orphans(int32_t s_begin, int32_t s_end, int32_t t_begin, int32_
   for (int32_t j = t_begin; j < t_end; ++j) out[count_++] = {-1, -1, j, j + 1, false};
 }
 
-// A token that covers text without spelling it is right only beside one of its role.
+// A token that covers text without spelling it pairs correctly only with one of the same role.
 void Walker::mark_covering(const Sides& sides) {
   for (size_t k = 0; k < count_; ++k) {
     AlignedPair& pair = pairs_.data()[k];
@@ -289,7 +288,7 @@ void Walker::mark_covering(const Sides& sides) {
   }
 }
 
-// A pair of many tokens says little about any of them: too long a pair counts as wrong.
+// A pair of many tokens says little about each of them, so one that is too long counts as wrong.
 void Walker::limit_spans() {
   for (size_t k = 0; k < count_; ++k) {
     AlignedPair& pair = pairs_.data()[k];

@@ -2,11 +2,11 @@
 // The byte walker: the finest pairs of spans of two tokenisations that end at the same bytes.
 //
 // Both sides are read as positions in one text. A pair ends wherever both have a token boundary, so
-// the alignment is exact, the finest possible, linear in the tokens, and the same with the sides
-// exchanged (but for the order of neighbouring orphans: the student's come first). Special tokens
-// have no bytes; where both sides are at the same byte, their runs pair by role
-// (special_roles.h). A token without bytes joins the pair that follows it. Tokens without a partner
-// are orphans, each a pair of its own that is not correct.
+// the alignment is exact and the finest possible, and takes time linear in the tokens. Exchanging
+// the sides changes only the order of neighbouring orphans: the student's come first.
+// Special tokens have no bytes; if both sides are at the same byte, their runs pair by role
+// (special_roles.h). Any other token without bytes joins the pair that follows it. A token without
+// a partner is an orphan, a pair by itself that is not correct.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,19 +25,19 @@ namespace xrun {
 struct WalkOptions {
   bool pair_specials = true;  // false: every special token is an orphan
   int32_t max_span = 0;       // tokens of a side; a longer pair is not correct; 0: no limit
-  // The ids begin a text: the space that a tokenizer puts before it is not part of the text.
+  // The ids begin a text, so the space that a tokenizer puts before it is not part of the text.
   bool begins_text = true;
 };
 
-// The tokens that a walk left unaligned; the pairs show them too.
+// Why a walk left tokens unaligned.
 struct WalkFindings {
-  // The first byte at which the two sides spell different texts; -1 if there is none. The pair
-  // that holds it, if it ends on both sides, is not correct; all tokens after it are orphans.
+  // The first byte at which the two sides spell different texts; -1 if there is none. If a pair
+  // holds this byte it is not correct; all tokens after it are orphans.
   int64_t differs_at = -1;
-  int64_t long_pairs = 0;  // beyond WalkOptions::max_span
+  int64_t long_pairs = 0;  // pairs beyond WalkOptions::max_span
 };
 
-// Memory that is reused and grows.
+// Memory for an array that is filled again and again.
 template <class T>
 class ReusedBuffer {
  public:
@@ -61,7 +61,7 @@ class ReusedBuffer {
 // A tokenisation as the walker reads it.
 struct WalkSide {
   ReusedBuffer<uint32_t> ends;    // by token: bytes of the text up to its end
-  std::vector<int32_t> specials;  // indices of tokens that have no place in the text
+  std::vector<int32_t> specials;  // indices of special tokens, which cover no text
   std::vector<int32_t> covering;  // indices of special tokens that cover text: unknown characters
   ReusedBuffer<char> bytes;       // the text, if it was spelled
   uint32_t size = 0;              // of the text, in bytes
@@ -77,9 +77,9 @@ class Walker {
   std::span<const AlignedPair> walk(const TokenTable& s, std::span<const int32_t> ids_s,
                                     const TokenTable& t, std::span<const int32_t> ids_t);
   // Aligns two encodings of `text`, by bytes if the pieces of both sides spell it, otherwise by
-  // offsets. Those are exact whatever a tokenizer does to the text, but may leave several tokens
-  // in one pair. A pair with an unknown token is not correct. Throws Error as above, and if a side
-  // does not have one offset per token.
+  // offsets. Offsets are exact whatever a tokenizer does to the text, but may leave several tokens
+  // in one pair. An unknown token pairs correctly only with one of the same role. Throws Error as
+  // above, and if a side does not have one offset per token.
   std::span<const AlignedPair> walk(std::string_view text, const TokenTable& s,
                                     const Encoding& encoding_s, const TokenTable& t,
                                     const Encoding& encoding_t);
@@ -91,12 +91,11 @@ class Walker {
 
  private:
   struct Sides;  // the tables and ids of a walk
-  // Tokens up to (i, j) are read, those from (s0, t0) on are in no pair yet, the last pair ends at
-  // the byte `mark`; the next special tokens are entries of WalkSide::specials.
   struct Position {
-    int32_t i = 0, j = 0, s0 = 0, t0 = 0;
-    uint32_t mark = 0;
-    size_t next_s = 0, next_t = 0;
+    int32_t i = 0, j = 0;           // the next tokens to read
+    int32_t s0 = 0, t0 = 0;         // the first tokens that are in no pair yet
+    uint32_t mark = 0;              // the byte at which the last pair ends
+    size_t next_s = 0, next_t = 0;  // entries of the next special tokens in WalkSide::specials
   };
 
   std::span<const AlignedPair> pair_up(const Sides& sides, uint32_t differs_at);
@@ -115,7 +114,7 @@ class Walker {
   Alignment special_pairs_;
 };
 
-// Walker::walk() of one document.
+// Return Walker::walk() of one document.
 Alignment walk_tokens(const TokenTable& s, std::span<const int32_t> ids_s, const TokenTable& t,
                       std::span<const int32_t> ids_t, const WalkOptions& options = {},
                       WalkFindings* findings = nullptr);

@@ -163,7 +163,7 @@ TEST_F(Render, ANullContentBesideACallIsRefusedWithTheFix) {
                     R"( {"name": "f", "arguments": {}}}]}]})");
   EXPECT_EQ(xrun({"--template", "chatml", rows}), 1);
   EXPECT_NE(out().find(":1: turn 2 calls a tool and its content is null, which the template cannot "
-                       "join to a text; write \"content\": \"\" ("),
+                       "join to a string; write \"content\": \"\" ("),
             std::string::npos)
       << out();
   EXPECT_EQ(out().find("--set"), std::string::npos) << out();

@@ -1,5 +1,5 @@
-// A manifest commits the file by its length and digest: bytes after them come from a build that
-// was killed, and the next build cuts them off.
+// A manifest commits the file by its length and digest. Bytes beyond that length come from a build
+// that was killed, and the next build cuts them off.
 
 #include "core/data/cache/bad_row_log.h"
 
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
     : path_(std::move(path)), entry_(committed) {
-  // Nothing committed: a file that is here is of a build that began and was killed.
+  // If nothing is committed, an existing file comes from a build that was killed.
   if (committed.bytes == 0) {
     std::error_code code;
     fs::remove(path_, code);
@@ -29,7 +29,6 @@ BadRowLog::BadRowLog(fs::path path, const BadRowsEntry& committed)
   XRUN_CHECK(hasher_.hex() == committed.xxh3, "{}: is damaged", path_.string());
 }
 
-// One JSON object per line, in the form that jq and the next build read.
 void BadRowLog::add(const std::string& file, int64_t line, const std::string& reason,
                     const std::string& detail) {
   Json row = Json::object();
@@ -38,7 +37,7 @@ void BadRowLog::add(const std::string& file, int64_t line, const std::string& re
   row.set("reason", reason);
   row.set("detail", short_detail(detail));
   const std::string text = dump_json(row) + "\n";
-  // At the first bad row: most caches have none, and then no file.
+  // Opened at the first bad row: most caches have none, and then no file.
   if (!writer_) writer_ = std::make_unique<FileWriter>(path_, FileWriter::Mode::kAppend);
   writer_->write(text);
   hasher_.bytes(text);

@@ -12,7 +12,7 @@
 
 namespace xrun {
 
-// Appends to the file. The next log of the file cuts off rows that were not committed. Not
+// Appends to the file. Rows that were not committed are cut off by the next log of the file. Not
 // thread-safe.
 class BadRowLog {
  public:
@@ -27,7 +27,7 @@ class BadRowLog {
 
  private:
   std::filesystem::path path_;
-  std::unique_ptr<FileWriter> writer_;  // once there is a row to write
+  std::unique_ptr<FileWriter> writer_;  // null until there is a row to write
   Hasher hasher_;
   BadRowsEntry entry_;
 };

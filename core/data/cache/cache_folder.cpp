@@ -24,7 +24,7 @@ bool is_shard_name(const std::string& name) {
   return name.starts_with("segment_") && name.ends_with(".bin");
 }
 
-// True for files that a build may leave.
+// Returns true for files that a build may leave.
 bool belongs_to_cache(const std::string& name) {
   return is_shard_name(name) || name == kBadRowsName || name == kLockName ||
          name.starts_with(kManifestName) || name.starts_with(kPartialName);
@@ -83,7 +83,7 @@ CacheFolder describe_folder(const fs::path& dir) {
   return folder;
 }
 
-// By part of the name, so that the temporaries of every writer are found.
+// Removes the files whose names contain `part`, so that the temporaries of every writer are found.
 void remove_files(const fs::path& dir, const std::string& part) {
   std::error_code ignored;  // remaining files are overwritten
   for (const fs::path& path : list_folder(dir, ignored)) {
@@ -107,7 +107,7 @@ std::vector<CacheFolder> list_caches(const fs::path& data_root) {
   for (const fs::path& path : list_folder(data_root)) {
     std::error_code failed;
     const bool folder = fs::is_directory(path, failed) && !fs::is_symlink(path, failed);
-    // The name is the key; other folders are somebody else's.
+    // A cache folder is named by its key; any other folder is somebody else's.
     if (folder && is_cache_key(path.filename().string())) folders.push_back(describe_folder(path));
   }
   std::sort(folders.begin(), folders.end(), [](const CacheFolder& a, const CacheFolder& b) {
@@ -135,7 +135,7 @@ void remove_cache(const fs::path& dir) {
 
 void remove_temporaries(const fs::path& dir) { remove_files(dir, ".tmp"); }
 
-// The partial manifest goes first: without it no shard counts.
+// Removes the partial manifest first: without it no shard counts.
 void remove_build(const fs::path& dir) {
   std::error_code ignored;
   fs::remove(dir / kPartialName, ignored);
@@ -153,7 +153,6 @@ std::error_code remove_cache_folder(const fs::path& dir) {
   return code;
 }
 
-// Only the caller that holds the lock may continue from it.
 CacheManifest read_interrupted_build(const fs::path& dir) {
   CacheManifest manifest = read_manifest(dir, kPartialName);
   XRUN_CHECK(!manifest.shards.empty(), "no shard is committed");
@@ -161,7 +160,7 @@ CacheManifest read_interrupted_build(const fs::path& dir) {
     const fs::path path = dir / entry.file;
     XRUN_CHECK(path_exists(path), "{}: is missing", path.string());
     const ShardFile file(path, manifest.columns, {entry.bytes, entry.head_bytes, entry.head_xxh3});
-    // Every page, since a build that continues vouches for them in the finished manifest.
+    // Checks every page, since the finished manifest will vouch for them.
     for (uint64_t page = 0; page < file.header().pages; ++page) {
       check_interrupt();
       file.check_page(page);

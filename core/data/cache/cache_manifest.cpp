@@ -22,7 +22,7 @@ constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 
 std::string hex64(uint64_t value) { return fmt::format("{:016x}", value); }
 
-// Exactly 16 digits: a shorter number would pass as another checksum.
+// Requires exactly 16 digits: a shorter number would pass as another checksum.
 uint64_t read_hex64(const Json& value) {
   const std::string& text = value.as_string();
   uint64_t number = 0;
@@ -89,7 +89,7 @@ Json columns_json(const std::vector<Column>& columns) {
     entry.set("name", column.name);
     entry.set("type", column_type_name(column.type));
     if (column.offsets >= 0) {
-      // By name: a reader need not count columns.
+      // Named, so that a reader need not count columns.
       entry.set("offsets", columns[static_cast<size_t>(column.offsets)].name);
     }
     list.push_back(std::move(entry));
@@ -97,7 +97,6 @@ Json columns_json(const std::vector<Column>& columns) {
   return list;
 }
 
-// A jagged column names its offsets column, which must come before it.
 std::vector<Column> read_columns(const Json& list) {
   std::vector<Column> columns;
   const auto index_of = [&](const std::string& name) {
@@ -107,7 +106,7 @@ std::vector<Column> read_columns(const Json& list) {
                "\"{}\" is not an offsets column before this one", name);
     return static_cast<int32_t>(found - columns.begin());
   };
-  // An offsets column precedes the columns that use it.
+  // An offsets column must precede the columns that name it.
   for (const Json& entry : list.as_array()) {
     Column column{entry.at("name").as_string(), column_type_of(entry.at("type").as_string()), -1};
     if (const Json* offsets = entry.find("offsets"))
@@ -117,8 +116,8 @@ std::vector<Column> read_columns(const Json& list) {
   return columns;
 }
 
-// Numbers are checked against each other, although the checksum matched: a newer or a wrong writer
-// can be consistent with itself.
+// Checks the numbers against each other even though the checksum matched: a faulty writer computes
+// a right one too.
 CacheManifest decode_manifest(const Json& value) {
   XRUN_CHECK(value.at("format").as_string() == "xrun token cache",
              "is not the manifest of a cache");
@@ -203,7 +202,7 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   XRUN_CHECK(manifest.key == cache_key(manifest.key_document),
              "{}: its key document hashes to {}, it says {}; {}", path,
              cache_key(manifest.key_document), manifest.key, kRebuildHint);
-  // A folder that was copied to another name would be found under a key that is not its own.
+  // A folder copied to another name would be found under the wrong key.
   XRUN_CHECK(manifest.key == folder,
              "{}: is the manifest of cache {}, but its folder is named {}; {}", path, manifest.key,
              folder, kRebuildHint);

@@ -23,11 +23,11 @@ constexpr const char* kLockName = "lock";
 constexpr const char* kRebuildHint =
     "remove the folder (xrun cache rm with its name), and the next run builds it again";
 
-// Position of a build in its source: after the last row of the last committed shard.
+// The position of a build in its source: after the last row of the last committed shard.
 struct SourceCursor {
   int32_t file = 0;
   ContentCursor at;
-  std::string xxh3;  // of the file's content before it, as it was read
+  std::string xxh3;  // of the file's content before that position, as it was read
 };
 
 struct ShardEntry {

@@ -54,7 +54,7 @@ void CacheReader::open_shard(const ShardEntry& entry) {
   shards_.push_back(std::move(shard));
 }
 
-// The size alone: reading the file is left to verify().
+// Checks only the size; verify() reads the file.
 void CacheReader::check_bad_rows_size() const {
   if (manifest_.bad_rows.bytes == 0) return;
   const fs::path path = dir_ / kBadRowsName;
@@ -65,7 +65,7 @@ void CacheReader::check_bad_rows_size() const {
              manifest_.bad_rows.bytes, kRebuildHint);
 }
 
-// By type too: a cache of another version may have widened a column.
+// Compares the type too, since a cache of another version may have widened a column.
 size_t CacheReader::column(const std::string& name, ColumnType type) const {
   for (size_t c = 0; c < manifest_.columns.size(); ++c) {
     const Column& column = manifest_.columns[c];
@@ -84,7 +84,6 @@ CacheReader::ShardRow CacheReader::find(int64_t row) const {
   return {shard, static_cast<uint64_t>(row - first_row_[shard])};
 }
 
-// Reads every byte once; opening reads only the heads.
 void CacheReader::verify(const std::function<void(uint64_t, uint64_t)>& progress) const {
   uint64_t total = manifest_.bad_rows.bytes;
   uint64_t done = 0;
@@ -104,7 +103,7 @@ void CacheReader::verify(const std::function<void(uint64_t, uint64_t)>& progress
   if (progress) progress(total, total);
 }
 
-// The list is for people, so its contents are checked here alone.
+// The list is only for people to read, so its contents are not checked anywhere else.
 void CacheReader::verify_bad_rows() const {
   if (manifest_.bad_rows.bytes == 0) return;
   const fs::path path = dir_ / kBadRowsName;

@@ -1,5 +1,5 @@
 #pragma once
-// A finished token cache, open: the bytes of its columns, each page checked once.
+// Reads a finished token cache: the bytes of its columns, each page checked once.
 
 #include <cstdint>
 #include <cstring>
@@ -27,7 +27,8 @@ class CacheReader {
   const CacheManifest& manifest() const { return manifest_; }
   const std::filesystem::path& dir() const { return dir_; }
   int64_t rows() const { return manifest_.rows(); }
-  // Returns the index of a column. Throws Error that names it unless it has this type.
+  // Returns the index of a column. Throws Error that names it if the cache has no such column of
+  // this type.
   size_t column(const std::string& name, ColumnType type) const;
 
   // A row within its shard.
@@ -37,7 +38,7 @@ class CacheReader {
   };
   ShardRow find(int64_t row) const;  // throws Error if it is out of range
 
-  // A flat column's element; T has the column's size.
+  // Returns a row's element of a flat column. Requires that T has the size of an element.
   template <typename T>
   T value(const ShardRow& at, size_t column) const {
     T result;
@@ -46,7 +47,7 @@ class CacheReader {
     return result;
   }
 
-  // The elements of one row of a jagged column.
+  // Returns the elements of one row of a jagged column.
   using Elements = ShardFile::Elements;
   Elements elements(const ShardRow& at, size_t column) const {
     return shards_[at.shard]->elements(at.row, column);
@@ -55,8 +56,8 @@ class CacheReader {
     return shards_[at.shard]->count(at.row, offsets_column);
   }
 
-  // Checks every page and the list of bad rows. Throws Error at the first damage; Interrupted when
-  // the run is asked to stop. `progress` gets the bytes checked so far and in total.
+  // Checks every page and the list of bad rows. Throws Error at the first damage, Interrupted on a
+  // signal. `progress` gets the bytes checked so far and in total.
   void verify(const std::function<void(uint64_t done, uint64_t total)>& progress = {}) const;
 
  private:

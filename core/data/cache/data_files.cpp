@@ -1,5 +1,5 @@
-// A file is identified by its name, then by its content if the name is missing or wrong: rows of
-// another form only need another name; binary files are refused before a row is read.
+// The name of a file says what it is; if it does not, the content does: rows under another name
+// only need to be renamed. Binary files are refused before a row is read.
 
 #include "core/data/cache/data_files.h"
 
@@ -40,10 +40,10 @@ constexpr Conversion kConversions[] = {
      "python3 -c \"import pandas, sys; pandas.read_csv(sys.argv[1])"
      ".to_json(open(sys.argv[2], 'x'), orient='records', lines=True)\" {0} {1}"},
 };
-// -n: never over an existing file.
+// -n never overwrites a file.
 constexpr const char* kRename = "mv -n -- {0} {1}";
 
-// Raw bytes: enough to recognise a compressed file without decompressing it.
+// Returns raw bytes, enough to recognise a compressed file without decompressing it.
 std::string beginning_of(const std::string& path) {
   std::string beginning(4096, '\0');
   std::ifstream file(path);
@@ -52,8 +52,8 @@ std::string beginning_of(const std::string& path) {
   return beginning;
 }
 
-// The name decides, else the content: files of rows need only another name. Returns "" if neither
-// decides.
+// Returns the command that makes rows of a file, by its name or else by its content; "" if neither
+// tells.
 std::string conversion_of(const std::string& path) {
   const auto command = [&](const char* pattern, const char* ending) {
     const std::string target = fs::path(path).replace_extension(ending).string();
@@ -116,7 +116,7 @@ void refuse_other_kinds(const std::string& path) {
   throw Error(fmt::format("{}: {}; convert it with\n  {}", path, kWanted, command));
 }
 
-// For messages; it may have been removed under the process.
+// For messages; "gone" if the folder was removed under the process.
 std::string current_folder() {
   std::error_code code;
   const fs::path path = fs::current_path(code);
@@ -135,7 +135,7 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
   return paths;
 }
 
-// True for ORG/NAME, without the ending of a file of rows.
+// Returns true for ORG/NAME without the ending of a file of rows.
 bool can_be_hub_name(const std::string& path) {
   const bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
@@ -146,8 +146,8 @@ bool can_be_hub_name(const std::string& path) {
          !content.ends_with(".json") && !content.ends_with(".txt");
 }
 
-// "; ... is downloaded with" and the command if the path can be the name of a data set of the
-// Hugging Face hub, a sentence for another address, "" for a path that can only be a file.
+// Returns "; ... is downloaded with" and the command if the path may name a data set of the Hugging
+// Face hub, a sentence for any other address, "" for a path that can only be a file.
 std::string download_hint(std::string path) {
   const bool address = path.find("://") != std::string::npos;
   for (const std::string_view beginning : {"https://huggingface.co/datasets/", "hf://datasets/"}) {
@@ -163,8 +163,9 @@ std::string download_hint(std::string path) {
   return address ? "; xrun reads files: download it first" : "";
 }
 
-// "; did you mean pairs.jsonl?" of the files beside a missing one. The shipped recipes name their
-// data from the root of a checkout. Other paths may not be meant as files.
+// Returns "; did you mean pairs.jsonl?" with the nearest name in the folder of a missing file; else
+// a hint for the data of the shipped recipes, which they name from the root of a checkout, or for a
+// path that may not be meant as a file.
 std::string missing_file_hint(const fs::path& path) {
   std::vector<std::string> names;
   std::error_code code;
@@ -182,7 +183,7 @@ std::string missing_file_hint(const fs::path& path) {
   return fix.empty() ? download_hint(path.string()) : "; " + fix;
 }
 
-// From the cheapest check to the dearest.
+// The cheapest check comes first.
 void check_data_file(const std::string& path) {
   check_read(path);
   const bool exists = path_exists(path);
@@ -199,7 +200,7 @@ void check_data_file(const std::string& path) {
   XRUN_CHECK(fs::is_regular_file(path, code), "{}: is not a regular file", path);
   const std::string beginning = beginning_of(path);
   refuse_lfs_pointer(beginning, path);
-  // Those names have a conversion of their own below.
+  // Files of these names get a conversion below.
   const bool named_otherwise = path.ends_with(".parquet") || path.ends_with(".csv");
   if (!named_otherwise) refuse_binary(beginning, path);
   refuse_other_kinds(path);
@@ -217,7 +218,7 @@ DataFile read_data_file(const std::string& path, const HashProgress& progress,
   return {path, bytes, digests.digest(path, each)};
 }
 
-// The checked files of a path or glob, at least one.
+// Returns the files of a path or glob, at least one, each checked.
 std::vector<std::string> matching_files(const std::string& path) {
   XRUN_CHECK(!path.empty(), "a data source has an empty path");
   std::error_code code;
@@ -249,7 +250,6 @@ void check_data_files(const std::string& path) {
   as_data_errors([&] { matching_files(path); });
 }
 
-// In the key of a cache, so a file that moves or changes gives another cache.
 bool is_data_name(const std::string& path) {
   const std::string content = content_name(path);
   for (const char* ending : {".jsonl", ".json", ".csv", ".parquet"}) {

@@ -1,5 +1,5 @@
-// A record is {"file": {...}, "xxh3" or "sha256": digest of the data file, "check": digest of these
-// two}. It is not synced: a damaged or lost record is made again.
+// A record is {"file": {...}, "xxh3" or "sha256": digest of the data file, "check": digest of the
+// other two}. It is not synced: a damaged or lost record is made again.
 
 #include "core/data/cache/file_digests.h"
 
@@ -31,17 +31,16 @@ int64_t nanoseconds(const timespec& time) {
 
 struct FileState {
   Json document;           // everything that must be unchanged
-  int64_t changed_ns = 0;  // the later of both times of change, since 1970
+  int64_t changed_ns = 0;  // the later of mtime and ctime, since 1970
 };
 
-// Includes the time of the inode's change: programs that copy files set the other one back.
+// Includes the ctime, since programs that copy files set the mtime back.
 std::optional<FileState> state_of(const fs::path& path) {
   std::error_code code;
   const fs::path real = fs::canonical(path, code);
   struct stat info {};
   if (code || ::stat(real.c_str(), &info) != 0) return std::nullopt;
   FileState state;
-  // Everything that changes with the content.
   state.document = Json::object();
   state.document.set("path", real.string());
   state.document.set("bytes", static_cast<int64_t>(info.st_size));
@@ -59,7 +58,7 @@ int64_t now_ns() {
   return nanoseconds(now);
 }
 
-// Over both members, so that a record cannot pair one file with another's digest.
+// Covers both members, so that a record cannot pair one file with the digest of another.
 std::string check_of(const Json& file, const std::string& digest) {
   return hash_hex(dump_json(file) + digest);
 }
@@ -79,7 +78,7 @@ std::string read_record(const fs::path& path, const Json& file, const char* name
   }
 }
 
-// A failure is ignored: the digest is then computed again next time.
+// Ignores failures: the digest is then computed again next time.
 void write_record(const fs::path& path, const Json& file, const char* name,
                   const std::string& digest) {
   Json record = Json::object();
@@ -96,7 +95,7 @@ void write_record(const fs::path& path, const Json& file, const char* name,
     writer.close();
     fs::rename(temporary, path, failed);
     if (failed) fs::remove(temporary, ignored);
-  } catch (const std::exception&) {  // too little memory too
+  } catch (const std::exception&) {  // also a lack of memory
     fs::remove(temporary, ignored);
   }
 }
@@ -108,7 +107,7 @@ std::string digest_pieces(DigestKind kind, const fs::path& path,
   return kind == DigestKind::kXxh3 ? hash_file_pieces(path, each) : sha256_file(path, each);
 }
 
-// HASH.json, or HASH.json.tmp7 of a writer that was killed.
+// Returns true for HASH.json, and for HASH.json.tmp7 of a writer that was killed.
 bool is_record(const fs::path& path) {
   const std::string name = path.filename();
   const size_t end = name.find(".json");
@@ -157,7 +156,7 @@ std::vector<fs::path> FileDigests::files_with(const std::string& digest) const {
       if (record.at(digest_name(kind_)).as_string() != digest) continue;
       found.emplace_back(record.at("file").at("path").as_string());
     } catch (const Error&) {
-      // A damaged record knows nothing.
+      // A damaged record is skipped.
     }
   }
   return found;

@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// Their folders in the store, by algorithm.
+// Folders of remembered digests in the store, one for each algorithm.
 constexpr const char* kFileDigestsFolder = "file_digests";
 constexpr const char* kFileSha256Folder = "file_sha256";
 
@@ -27,8 +27,8 @@ class FileDigests {
                        std::chrono::nanoseconds min_age = std::chrono::seconds(5),
                        DigestKind kind = DigestKind::kXxh3);
 
-  // Returns the digest of a file as hash_file_pieces or sha256_file does; a remembered one without
-  // calling `each`. A folder that cannot be written costs only time.
+  // Returns the digest of a file as hash_file_pieces or sha256_file does. A remembered digest is
+  // returned without calling `each`. A folder that cannot be written costs only time.
   std::string digest(const std::filesystem::path& path,
                      const std::function<void(uint64_t bytes)>& each) const;
   // Returns the files that had this digest when they were last read, by path; they may have changed
@@ -36,8 +36,8 @@ class FileDigests {
   std::vector<std::filesystem::path> files_with(const std::string& digest) const;
   // Forgets one file.
   void forget(const std::filesystem::path& path) const;
-  // Forgets every file; true if it removed any. Removes the folder too unless it contains other
-  // files.
+  // Forgets every file; returns true if it forgot any. Removes the folder too unless it contains
+  // other files.
   bool forget_all() const;
 
  private:

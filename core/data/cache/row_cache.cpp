@@ -39,7 +39,6 @@ void read_ids(const CacheReader::Elements& ids, ElementRange range, std::vector<
   }
 }
 
-// A cache without weights has no such column at all.
 bool has_column(const CacheManifest& manifest, const std::string& name, ColumnType type) {
   return std::any_of(manifest.columns.begin(), manifest.columns.end(), [&](const Column& column) {
     return column.name == name && column.type == type;
@@ -84,7 +83,7 @@ void RowCache::find_columns() {
     stream.ids = reader_->column(names[s] + "_ids", ids);
     stream.mask = reader_->column(names[s] + "_mask", ColumnType::kBits);
     stream.weights = has_weights_ ? reader_->column(names[s] + "_weights", ColumnType::kF32) : 0;
-    // Without weights the ids stand in: they pass the check already.
+    // Without weights the ids are checked twice.
     for (size_t column : {stream.ids, stream.mask, has_weights_ ? stream.weights : stream.ids}) {
       XRUN_CHECK(manifest.columns[column].offsets == static_cast<int32_t>(stream.offsets),
                  "{}: column {} does not follow {}_offsets", dir().string(), column, names[s]);
@@ -101,7 +100,7 @@ void RowCache::find_columns() {
   if (kind_ == RowKind::kFeedback) label_ = reader_->column("label", ColumnType::kU8);
 }
 
-// keepK holds the K-th extra column of the summary, whatever its name.
+// Column keepK holds the K-th extra column of the summary, whatever its name.
 void RowCache::find_extra() {
   const CacheManifest& manifest = reader_->manifest();
   for (size_t k = 0; k < extra_.size(); ++k) {
@@ -134,7 +133,7 @@ void RowCache::read(int64_t row, size_t stream, TokenStream& out) const {
   read_part(row, stream, 0, length(row, stream), out);
 }
 
-// Maps bytes to tokens without copying the row: windows read parts of long documents.
+// Reads no more than the part: windows read parts of long documents.
 void RowCache::read_part(int64_t row, size_t stream, int64_t begin, int64_t end,
                          TokenStream& out) const {
   const CacheReader::ShardRow at = reader_->find(row);
@@ -149,7 +148,7 @@ void RowCache::read_part(int64_t row, size_t stream, int64_t begin, int64_t end,
     read_ids<uint16_t>(tokens, range, out.ids);
   }
   read_bits(reader_->elements(at, columns.mask), range, out.trained);
-  // The caller reuses `out`; rows without weights must not inherit the last row's.
+  // The caller reuses `out`, and rows without weights must not inherit those of the last row.
   out.weights.clear();
   if (!has_weights_ || begin == end) return;
   const CacheReader::Elements weights = reader_->elements(at, columns.weights);
@@ -178,18 +177,17 @@ int8_t RowCache::label(int64_t row) const {
 }
 
 int64_t RowCache::first_token(int64_t row) const {
-  // One past the last row: the end of the stream.
   if (row == size()) return first_token_.back();
   const CacheReader::ShardRow at = reader_->find(row);
   return first_token_[at.shard] + reader_->value<int64_t>(at, streams_[0].offsets);
 }
 
-// The last row that begins at or before the token; rows are never empty. log2(rows) steps, each of
-// which reads one offset from the map.
+// Returns the last row that begins at or before the token, since rows are never empty. Takes
+// log2(rows) steps, each of which reads one offset.
 int64_t RowCache::row_of_token(int64_t token) const {
   XRUN_CHECK(token >= 0 && token < first_token_.back(), "token {} is out of range, there are {}",
              token, first_token_.back());
-  // Bisection: first_token() rises with the row.
+  // Bisects, since first_token() rises with the row.
   int64_t low = 0;
   for (int64_t high = size(); high - low > 1;) {
     const int64_t middle = low + (high - low) / 2;

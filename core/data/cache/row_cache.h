@@ -22,12 +22,12 @@ constexpr size_t kChosen = 0;
 constexpr size_t kRejected = 1;
 
 // A finished cache, open for reading. Rows are 0 to size() - 1 in the order of the files.
-// Thread-safe. A page is checked when it is first read; every accessor throws Error that names
-// file, page and rows if the page is damaged, and Error if row is out of range.
+// Thread-safe. A page is checked when it is first read. Every accessor throws Error if `row` is out
+// of range, and Error that names file, page and rows if the page is damaged.
 class RowCache {
  public:
-  // Throws Error if the folder is not a finished cache of this kind, has another format version,
-  // does not hash to its name, or its manifest or a header is damaged.
+  // Throws Error if the folder is not a finished cache of this kind, has another format version or
+  // does not hash to its name, or if its manifest or a header is damaged.
   static std::shared_ptr<const RowCache> open(const std::filesystem::path& dir, RowKind kind);
   ~RowCache();
 
@@ -46,8 +46,8 @@ class RowCache {
   float weight(int64_t row) const;          // loss weight of the row
   int8_t label(int64_t row) const;          // of feedback; 0 for other kinds
 
-  // Positions in the first streams of all rows laid end to end: the first token of a row and the
-  // row of a token. first_token(size()) is the number of all tokens.
+  // Positions in the first streams of all rows, laid end to end: that of a row's first token, and
+  // the row of a position. first_token(size()) is the number of tokens of all rows.
   int64_t first_token(int64_t row) const;
   int64_t row_of_token(int64_t token) const;  // requires 0 <= token < first_token(size())
 
@@ -55,7 +55,7 @@ class RowCache {
   double extra_number(int64_t row, size_t column) const;            // requires is_number
   std::string_view extra_string(int64_t row, size_t column) const;  // requires !is_number
 
-  // Extremes over all rows, known without reading them; row -1 for an empty cache.
+  // The extremes over all rows, known without reading them; row is -1 for an empty cache.
   struct Extreme {
     int64_t row = -1;
     int64_t value = 0;

@@ -1,5 +1,5 @@
-// Each row appends to every column, so row i is element i of all of them (in a jagged one, the
-// piece between offsets i and i + 1).
+// Each row appends to every column, so row i is element i of a flat column, and the elements
+// between offsets i and i + 1 of a jagged one.
 
 #include "core/data/cache/row_columns.h"
 
@@ -14,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-// The names are in the summary of every cache.
+// These names are stored in the summary of every cache.
 const char* extra_type(const Json& value) {
   return value.is_null() ? "absent" : value.is_string() ? "string" : "number";
 }
@@ -61,13 +61,12 @@ std::vector<Column> RowColumns::columns() const {
 }
 
 // The first row fixes the type of each extra column. A column that it lacks is left out for all
-// rows with a note, so that a recipe runs on data without the column. If a later row lacks one, a
-// string is empty and noted; a number may be part of the loss, so the row is refused.
+// rows with a note, so that a recipe runs on data without the column. If a later row lacks a
+// string, it gets "" and a note; a number may be part of the loss, so the row is refused.
 void RowColumns::fix_extra_types(StoredRow& row) {
   const std::vector<std::string>& keep = schema_.keep;
-  // First, because the notes of unread columns may be more than a ledger lists.
+  // The ledger may not list all notes, since those on unread columns have no bound.
   const auto note_first = [&](std::string note) {
-    // Notes are counted by text; a ledger lists the first ones.
     row.notes.insert(row.notes.begin(), std::move(note));
   };
   if (rows_ == 0) {
@@ -102,13 +101,12 @@ void RowColumns::fix_extra_types(StoredRow& row) {
     throw RowRefusal(kBadExtraReason,
                      fmt::format("\"{}\" is {}, and the first row has {} there", keep[k],
                                  row.extra[k].is_null()     ? "absent"
-                                 : row.extra[k].is_string() ? "a text"
+                                 : row.extra[k].is_string() ? "a string"
                                                             : "a number",
-                                 extra_types_[k] == "string" ? "a text" : "a number"));
+                                 extra_types_[k] == "string" ? "a string" : "a number"));
   }
 }
 
-// Fills the ledger for a row that is stored; a refusal here still counts as dropped.
 void RowColumns::accept(StoredRow& row, const SourceLine& at, SourceLedger& ledger) {
   fix_extra_types(row);
   for (const std::string& note : row.notes) ledger.note(note, at);
@@ -120,13 +118,13 @@ void RowColumns::accept(StoredRow& row, const SourceLine& at, SourceLedger& ledg
   } else {
     ++ledger.zero_weight;
   }
-  // The lengths of the ledger are those before the cut.
+  // The ledger has the lengths before the cut.
   if (row.cut_tokens == 0) return;
   ledger.cut_row({at, row.tokens() + row.cut_tokens, row.cut_tokens, row.cut_sides}, row.cut_kept,
                  row.cut_lost);
 }
 
-// Columns of a stream: offsets, ids, mask and, if the schema has them, weights.
+// The columns of a stream are offsets, ids, mask and, if the schema has them, weights.
 void RowColumns::append_stream(ShardData& shard, size_t first_column, const StoredStream& stream) {
   const size_t tokens = static_cast<size_t>(stream.tokens);
   shard.push_elements(first_column + 1, {stream.ids.data(), stream.ids.size()});
@@ -136,7 +134,7 @@ void RowColumns::append_stream(ShardData& shard, size_t first_column, const Stor
       shard.push<float>(first_column + 3, stream.weights.empty() ? 1.0f : stream.weights[i]);
     }
   }
-  // After the ids: the offset is where the row ends.
+  // Comes after the ids, since the offset is the end of the row.
   shard.push_offset(first_column, first_column + 1);
   if (stream.largest_id > max_id_) {
     max_id_ = stream.largest_id;
@@ -162,7 +160,7 @@ void RowColumns::append(const StoredRow& row, const SourceLine& at, ShardData& s
     if (extra_types_[k] == "absent") continue;
     if (extra_types_[k] == "number") {
       const double value = row.extra[k].as_double();
-      // Whole over all rows: the column becomes an i64 field of the batch.
+      // If all numbers are whole, the column becomes an i64 field of the batch.
       extra_whole_[k] = extra_whole_[k] && std::floor(value) == value;
       shard.push<double>(column++, value);
       continue;
@@ -180,7 +178,6 @@ void RowColumns::append(const StoredRow& row, const SourceLine& at, ShardData& s
   ++rows_;
 }
 
-// All that restore() needs, so that an interrupted build continues with the same columns.
 Json RowColumns::summary() const {
   Json value = Json::object();
   value.set("rows", rows_);

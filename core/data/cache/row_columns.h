@@ -1,5 +1,5 @@
 #pragma once
-// The columns of a cache, filled by encoded rows in source order.
+// Fills the columns of a cache with encoded rows, in source order.
 
 #include <cstdint>
 #include <string>
@@ -24,16 +24,16 @@ class RowColumns {
   // The columns of every shard. Fixed once the first row is accepted.
   std::vector<Column> columns() const;
 
-  // Accepts the next row: the first one fixes the types of the extra columns, a later one with
-  // other types is refused (RowRefusal "bad_extra_column") and not counted. Counts cuts, tokens,
-  // straddlers and notes in the ledger.
+  // Accepts the next row and counts its cuts, tokens, straddlers and notes in the ledger. The first
+  // row fixes the types of the extra columns; a later one with other types is not counted, but
+  // refused with RowRefusal "bad_extra_column".
   void accept(StoredRow& row, const SourceLine& at, SourceLedger& ledger);
-  // Appends the row last accepted to the shard.
+  // Appends the last accepted row to the shard.
   void append(const StoredRow& row, const SourceLine& at, ShardData& shard);
 
-  // Figures over all rows so far, stored in the manifest: rows, longest_row, longest_tokens (of
-  // both streams), tokens, max_id_row, max_id, and `kept`: name and type of each extra column, for
-  // numbers also whether all are whole. restore() sets them when a build continues.
+  // Returns the figures over all rows so far, for the manifest: rows, longest_row, longest_tokens
+  // (of both streams), tokens, max_id_row, max_id and, as `kept`, the name and type of each extra
+  // column, with "whole" for numbers that all are. restore() sets them when a build continues.
   Json summary() const;
   void restore(const Json& summary);
 
@@ -44,7 +44,7 @@ class RowColumns {
   RowSchema schema_;
   int64_t rows_ = 0;
   std::vector<std::string> extra_types_;  // "number", "string", "absent"; fixed by the first row
-  std::vector<bool> extra_whole_;         // number columns: all so far are whole
+  std::vector<bool> extra_whole_;         // of a number column: all numbers so far are whole
   int64_t longest_row_ = -1, longest_tokens_ = 0;
   int64_t tokens_ = 0;
   int64_t max_id_row_ = -1, max_id_ = -1;

@@ -1,6 +1,6 @@
-// Reading decides the order: the worker that reads a block appends its slot to the queue before the
-// next worker may read. The oldest slot is always being encoded or ready, so taking it never waits
-// for memory.
+// Blocks keep the order in which they are read: a worker appends the slot of its block to the queue
+// before the next worker may read. The oldest slot is always ready or being encoded, so taking it
+// never waits for memory.
 
 #include "core/data/cache/row_pipeline.h"
 
@@ -20,7 +20,7 @@ constexpr size_t kSpareBlocks = 4;
 constexpr size_t kHugeBytes = 4;    // in blocks' bytes: no other block is read beside a larger one
 constexpr size_t kSpareBytes = 16;  // in blocks' bytes: a larger block is freed, not reused
 
-// Capacity rather than size: reused buffers keep what they have grown to.
+// Counts capacity rather than size: reused buffers stay as large as they have grown.
 size_t token_bytes(const RowOutcome& outcome) {
   size_t bytes = 0;
   for (const StoredStream& stream : outcome.row.streams) {
@@ -48,7 +48,7 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
     for (const auto& encoder : encoders_) {
       threads_.emplace_back([this, &encoder] { work(*encoder); });
     }
-  } catch (...) {  // the system gives no more threads
+  } catch (...) {  // the system refuses another thread
     end_threads();
     throw;
   }
@@ -56,7 +56,7 @@ RowPipeline::RowPipeline(const std::vector<DataFile>& files, const RowSchema& sc
 
 RowPipeline::~RowPipeline() { end_threads(); }
 
-// Workers notice at their next row, so this waits for a row each at most.
+// Workers check stop_ before each row, so this waits for at most one row of each.
 void RowPipeline::end_threads() {
   {
     const std::lock_guard lock(mutex_);
@@ -69,10 +69,9 @@ void RowPipeline::end_threads() {
 std::unique_ptr<EncodedBlock> RowPipeline::next(const std::function<void()>& waiting) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {
-    // Ready, or there is nothing more to wait for.
     return failure_ || (slots_.empty() ? all_read_ : slots_.front()->ready);
   };
-  // Polled, because only the caller's thread answers Ctrl-C.
+  // Polls, because only the caller's thread answers Ctrl-C.
   while (!changed_.wait_for(lock, kPoll, ready)) {
     // `waiting` may throw; no lock may be held across it.
     lock.unlock();
@@ -96,14 +95,14 @@ void RowPipeline::release(std::unique_ptr<EncodedBlock> block) {
     const std::lock_guard lock(mutex_);
     bytes_held_ -= held;
     --blocks_held_;
-    // Reused: a block's buffers have grown to the size that its rows need.
+    // Kept for reuse: its buffers have grown to the size that rows need.
     if (block && spare_.size() < kSpareBlocks) spare_.push_back(std::move(block));
   }
   changed_.notify_all();
 }
 
-// An error of a row belongs to its block; any other failure, such as no memory, ends the reading
-// for all workers.
+// An error of a row belongs to its block. Any other failure, such as a lack of memory, stops all
+// workers.
 void RowPipeline::work(RowEncoder& encoder) {
   try {
     while (const std::shared_ptr<BlockSlot> slot = read_slot()) {
@@ -135,7 +134,7 @@ void RowPipeline::weigh(EncodedBlock& block) {
 }
 
 size_t RowPipeline::room() const {
-  // One block per worker, one that is being read, one that the caller takes.
+  // One block per worker, one being read and one with the caller.
   return (static_cast<size_t>(options_.workers) + 2) * kHeldBytes * options_.block_bytes;
 }
 
@@ -147,7 +146,7 @@ bool RowPipeline::wait_for_room() {
   return !stop_ && !all_read_;
 }
 
-// A spare block if there is one: allocating and page-faulting megabytes per block costs more.
+// Reuses a spare block if there is one, which saves allocating and faulting in megabytes.
 std::unique_ptr<EncodedBlock> RowPipeline::empty_block() {
   std::unique_ptr<EncodedBlock> block;
   {
@@ -176,7 +175,7 @@ std::shared_ptr<RowPipeline::BlockSlot> RowPipeline::read_slot() {
   try {
     more = read_block(*slot->block);
   } catch (...) {
-    // Kept in its place in the queue: rows before it are delivered first.
+    // Takes its place in the queue, so that the rows before it are delivered first.
     slot->block->error = std::current_exception();
     slot->block->raw.rows.clear();
     slot->block->raw.after = slot->block->raw.from;
@@ -187,8 +186,8 @@ std::shared_ptr<RowPipeline::BlockSlot> RowPipeline::read_slot() {
     changed_.notify_all();
     if (!slot->block->error) return nullptr;
   }
-  // A block of a huge row is alone, whatever the number of workers: encoding takes many times its
-  // size.
+  // No block is read beside that of a huge row, however many workers there are: encoding takes many
+  // times its size.
   const size_t bytes = slot->block->raw.bytes();
   slot->block->held = bytes > kHugeBytes * options_.block_bytes ? std::max(bytes, room()) : bytes;
   bytes_held_ += slot->block->held;
@@ -207,9 +206,8 @@ bool RowPipeline::read_block(EncodedBlock& block) {
   const bool more = splitter_->next(block.raw, options_.block_bytes);
   block.raw_bytes = splitter_->file().bytes();
   if (more) return true;
-  // The next file begins where nothing was read yet.
   block.raw.after = block.raw.from;
-  // A separate empty block, so that the digest is compared after the last row.
+  // The file ends with an empty block, so that the digest is compared after the last row.
   block.ends_file = true;
   block.file_digest = splitter_->file().digest();
   splitter_.reset();
@@ -220,10 +218,9 @@ bool RowPipeline::read_block(EncodedBlock& block) {
 // A block is encoded by one worker, so outcomes need no lock.
 void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
   if (block.error) return;
-  // Only grows: outcomes keep their buffers from block to block.
+  // Never shrinks, so that outcomes keep their buffers from block to block.
   if (block.outcomes.size() < block.raw.rows.size()) block.outcomes.resize(block.raw.rows.size());
   try {
-    // stop_: the consumer has gone, so no row is needed.
     for (size_t row = 0; row < block.raw.rows.size() && !stop_; ++row) {
       encode_row(encoder, block, row);
       ++block.encoded;
@@ -235,8 +232,8 @@ void RowPipeline::encode_block(RowEncoder& encoder, EncodedBlock& block) const {
   }
 }
 
-// Encodes the other rows of the block: the user learns whether long rows are few or many, for the
-// cost of one block.
+// Encodes the other rows of the block, so that the user learns at the cost of one block whether
+// long rows are few or many.
 TooLongError RowPipeline::count_long_rows(RowEncoder& encoder, EncodedBlock& block,
                                           const TooLongError& first) const {
   int64_t rows = 1;
@@ -271,7 +268,7 @@ void RowPipeline::encode_row(RowEncoder& encoder, EncodedBlock& block, size_t ro
     encoder.encode(raw, location, encoded);
     store_row(std::move(encoded), ids_, outcome.row);
   } catch (const RowRefusal& refusal) {
-    // A refused row was still repaired; the ledger counts both.
+    // The ledger counts a refused row as repaired too.
     outcome.row.repairs = encoded.repairs;
     outcome.reason = refusal.reason();
     outcome.detail = refusal.what();

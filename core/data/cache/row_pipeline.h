@@ -27,7 +27,7 @@ class TooLongError;
 struct RowOutcome {
   StoredRow row;               // repairs count even if the row is refused
   std::string reason, detail;  // of the refusal; reason "": the row is used
-  int64_t tokens_above = 0;    // tokens of a row that is refused for max_length, else 0
+  int64_t tokens_above = 0;    // tokens of a row refused for max_length, else 0
 };
 
 // A block of encoded rows.
@@ -38,10 +38,10 @@ struct EncodedBlock {
   std::vector<RowOutcome> outcomes;  // of the first `encoded` rows of raw
   size_t encoded = 0;
   size_t held = 0;           // bytes of the content and of the encoded rows
-  std::exception_ptr error;  // after the encoded rows; ends the build
-  uint64_t raw_bytes = 0;    // of the file, read up to here
-  bool ends_file = false;    // it has no rows; the file is read to its end
-  std::string file_digest;   // of the file's bytes, at its end
+  std::exception_ptr error;  // to be thrown after the encoded rows; ends the build
+  uint64_t raw_bytes = 0;    // bytes of the file that are read so far
+  bool ends_file = false;    // a block without rows, after the last one of a file
+  std::string file_digest;   // of the file's bytes, if ends_file
 };
 
 struct PipelineOptions {
@@ -49,24 +49,24 @@ struct PipelineOptions {
   size_t block_bytes = size_t{1} << 20;  // of content; a block ends with a row
 };
 
-// A worker reads the block that it will encode while no other worker reads; no lock is taken per
-// row. Memory is bounded: a new block is read only while the blocks not yet released, with their
-// encoded rows, hold less than three times (workers + 2) blocks' bytes. A block of a huge row is
-// therefore the last one read until it is released, and comes on top of that.
+// One worker at a time reads the block that it then encodes; no lock is taken per row. Memory is
+// bounded: a new block is read only while the blocks not yet released, with their encoded rows,
+// hold less than 3 * (workers + 2) * block_bytes and are fewer than 4 * (workers + 2). The block of
+// a huge row comes on top of that, and no other block is read until it is released.
 class RowPipeline {
  public:
-  // Starts to read `files` at file `first`, with `splitter` if given. `files` must outlive this.
-  // Throws what `make_encoder` throws.
+  // Starts reading at file `first` of `files`, or where `splitter`, if given, is in that file.
+  // `files` must outlive this. Throws what `make_encoder` throws.
   RowPipeline(const std::vector<DataFile>& files, const RowSchema& schema,
               const RowEncoderMaker& make_encoder, const PipelineOptions& options, int32_t first,
               std::unique_ptr<RowSplitter> splitter);
-  // Waits until each worker has finished its present row.
+  // Waits until each worker has finished its current row.
   ~RowPipeline();
 
   // Returns the next block in source order; nullptr after the last. Calls `waiting`, which may
   // throw, every 50 ms while it waits.
   std::unique_ptr<EncodedBlock> next(const std::function<void()>& waiting);
-  // Returns a block, whose memory is reused.
+  // Gives a block back, so that its memory is reused.
   void release(std::unique_ptr<EncodedBlock> block);
 
  private:
@@ -77,7 +77,7 @@ class RowPipeline {
   void work(RowEncoder& encoder);
   void end_threads();
   std::shared_ptr<BlockSlot> read_slot();
-  size_t room() const;  // bytes below which another block is read
+  size_t room() const;  // another block is read while fewer bytes are held
   bool wait_for_room();
   void weigh(EncodedBlock& block);  // adds the bytes of its encoded rows
   std::unique_ptr<EncodedBlock> empty_block();

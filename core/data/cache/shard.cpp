@@ -1,5 +1,5 @@
 // A file is its head (a header of 64 bytes, 64 bytes per column, 8 bytes per page, zeros up to a
-// multiple of 64) and its pages, which hold the columns, each at a multiple of 64 with zeros
+// multiple of 64), then its pages, which hold the columns, each at a multiple of 64 with zeros
 // between them. Little-endian. docs/cache-format.md has the fields.
 
 #include "core/data/cache/shard.h"
@@ -34,7 +34,7 @@ struct FileHeader {
   uint32_t pages;
   uint8_t key[16];
 };
-// The file is these bytes: no padding, little-endian.
+// The file contains these bytes, so there must be no padding.
 static_assert(sizeof(FileHeader) == 64);
 
 struct FileColumn {
@@ -47,7 +47,7 @@ struct FileColumn {
 };
 static_assert(sizeof(FileColumn) == 64);
 
-// By ColumnType, from 1.
+// Indexed by ColumnType, which begins at 1.
 constexpr uint64_t kTypeBits[] = {0, 8, 16, 32, 32, 64, 64, 32, 64, 1};
 constexpr const char* kTypeNames[] = {"",    "u8",  "u16", "u32", "i32",
                                       "i64", "u64", "f32", "f64", "bits"};
@@ -57,7 +57,7 @@ uint64_t aligned(uint64_t at) {
   return (at + kShardAlignment - 1) / kShardAlignment * kShardAlignment;
 }
 
-// The key is the folder's name in hexadecimal, half as long in the file.
+// A key is 32 hexadecimal digits, 16 bytes in the file.
 void key_to_bytes(const std::string& key, uint8_t (&out)[16]) {
   XRUN_CHECK(key.size() == 32, "a cache key has 32 hexadecimal digits, got \"{}\"", key);
   for (size_t i = 0; i < 16; ++i) {
@@ -71,7 +71,7 @@ std::string key_from_bytes(const uint8_t (&bytes)[16]) {
   return key;
 }
 
-// Offsets have one element more than rows; a jagged column has as many as its offsets say.
+// Offsets have one element more than there are rows. A jagged column may have any number.
 uint64_t wanted_elements(std::span<const Column> columns, size_t c, uint64_t rows,
                          uint64_t elements) {
   if (is_offsets_column(columns, c)) return rows + 1;
@@ -82,13 +82,13 @@ void check_column(const FileColumn& got, std::span<const Column> columns, size_t
                   const ShardHeader& header, const std::string& name) {
   const Column& want = columns[c];
   char padded[kNameBytes] = {};
-  // Compared with its padding, so that a name cannot hide bytes after its end.
+  // Compares the padding too, so that a name cannot hide bytes after its end.
   std::memcpy(padded, want.name.data(), std::min(want.name.size(), kNameBytes - 1));
   XRUN_CHECK(std::memcmp(got.name, padded, kNameBytes) == 0 &&
                  got.type == static_cast<uint32_t>(want.type) && got.offsets == want.offsets,
              "{}: column {} is not \"{}\" of type {}, as the manifest says", name, c, want.name,
              column_type_name(want.type));
-  // The bound on elements comes before column_bytes, which would overflow on a hostile number.
+  // The elements are bounded before column_bytes is called, which overflows on a hostile number.
   const uint64_t end = header.file_bytes;
   XRUN_CHECK(got.begin % kShardAlignment == 0 && got.begin >= header.head_bytes() &&
                  got.begin <= end && got.elements <= end * 8 &&
@@ -100,7 +100,8 @@ void check_column(const FileColumn& got, std::span<const Column> columns, size_t
              got.elements, header.rows);
 }
 
-// The XXH3-64 of each page of a file that is written in pieces; the last page may be shorter.
+// Computes the XXH3-64 of each page of a file that is written in pieces; the last page may be
+// shorter.
 class PageHasher {
  public:
   PageHasher() { XXH3_64bits_reset(&state_); }
@@ -128,7 +129,7 @@ class PageHasher {
   }
 
   XXH3_state_t state_;
-  uint64_t filled_ = 0;  // bytes of the present page
+  uint64_t filled_ = 0;  // bytes of the current page
   std::vector<uint64_t> pages_;
 };
 
@@ -167,7 +168,6 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
   FileHeader file{};
   ShardHeader header;
   header.columns.resize(columns.size());
-  // Before any field is read.
   XRUN_CHECK(bytes.size() >= header.column_table_end(),
              "{}: is truncated: {} bytes, its header has {}", name, bytes.size(),
              header.column_table_end());
@@ -182,7 +182,7 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
   header.index = file.index;
   header.pages = file.pages;
   header.key = key_from_bytes(file.key);
-  // Before a column is read: sizes must agree with the file.
+  // The sizes must agree with the file before a column is read.
   const uint64_t head = header.head_bytes();
   XRUN_CHECK(
       file.columns == columns.size() && file.file_bytes == bytes.size() &&
@@ -198,7 +198,7 @@ ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> co
     header.columns[c] = {column.begin, column.elements};
   }
   for (const Column& column : columns) {
-    // An offsets column that does not exist would be read beyond the table.
+    // The index of an offsets column that does not exist would be read beyond the table.
     XRUN_CHECK(column.offsets < static_cast<int32_t>(columns.size()),
                "{}: column \"{}\" has no offsets", name, column.name);
   }
@@ -221,23 +221,23 @@ void ShardData::push_elements(size_t column, std::string_view bytes) {
 }
 
 void ShardData::push_bits(size_t column, std::span<const uint64_t> words, size_t count) {
-  // Rows are not padded to bytes: this one continues inside the last byte of the row before it.
+  // Rows are not padded to bytes: this one begins inside the last byte of the row before it.
   ColumnData& data = columns_[column];
   const size_t shift = data.elements % 8;
   size_t at = data.elements / 8;
   data.elements += count;
   data.bytes.extend((data.elements + 7) / 8 - data.bytes.size());
   const size_t end = data.bytes.size();
-  // The bits of the rows before that are already in the byte.
+  // The bits of earlier rows that are already in that byte.
   uint64_t carry = shift > 0 ? static_cast<uint8_t>(data.bytes[at]) : 0;
-  // `shift` bits of the byte are taken: each word is written `shift` bits up, and the bits that
+  // `shift` bits of the byte are taken, so each word is written `shift` bits up, and the bits that
   // leave it are carried into the next.
   for (const uint64_t word : words) {
     // Little-endian: the low bits of the word come first in memory.
     const uint64_t merged = word << shift | carry;
     const size_t bytes = std::min(sizeof(merged), end - at);
     std::memcpy(&data.bytes[at], &merged, bytes);
-    // Tested because a shift by 64 is undefined.
+    // A shift by 64 would be undefined.
     carry = shift > 0 ? word >> (64 - shift) : 0;
     at += bytes;
   }
@@ -255,7 +255,7 @@ uint64_t ShardData::bytes() const {
   return total;
 }
 
-// Columns one after the other, each padded to the alignment that a mapped reader relies on.
+// Writes the columns one after the other, each padded to the alignment of the next.
 void ShardData::body(const std::function<void(std::string_view)>& write) const {
   constexpr char kZeros[kShardAlignment] = {};
   for (const ColumnData& column : columns_) {
@@ -290,7 +290,7 @@ std::string ShardData::head(uint64_t index, uint64_t first_row, const std::strin
                "cache: column \"{}\" has {} elements for {} rows", schema_[c].name, elements,
                rows_);
     FileColumn& column = table[c];
-    // Every byte of the file is determined, padding included.
+    // Sets the padding too, so that every byte of the file is determined.
     std::memset(&column, 0, sizeof(column));
     std::memcpy(column.name, schema_[c].name.data(), schema_[c].name.size());
     column.type = static_cast<uint32_t>(schema_[c].type);

@@ -27,13 +27,12 @@ enum class ColumnType : uint32_t {
   kBits = 9,  // one bit per element, lowest bit of a byte first
 };
 
-// A flat column has one element per row. Row r of a jagged column has the elements offsets[r] to
-// offsets[r + 1] of its offsets column, which has rows + 1 elements of kI64 and may serve several
-// columns.
+// A flat column has one element per row. A jagged column has an offsets column of rows + 1 elements
+// of kI64, which several columns may share: row r has elements [offsets[r], offsets[r + 1]).
 struct Column {
   std::string name;  // at most 31 bytes
   ColumnType type;
-  int32_t offsets = -1;  // index of the offsets column of a jagged column; -1: flat or offsets
+  int32_t offsets = -1;  // index of a jagged column's offsets column; -1: flat, or itself offsets
   bool operator==(const Column&) const = default;
 };
 
@@ -44,8 +43,8 @@ bool is_offsets_column(std::span<const Column> columns, size_t index);
 
 constexpr uint32_t kShardVersion = 2;
 constexpr uint64_t kShardAlignment = 64;
-// Bytes under one checksum. Reading a scattered row hashes some seven whole pages: 32 rows are 14
-// MB with these pages and would be 220 MB with pages of 1 MiB.
+// Bytes under one checksum. Reading a scattered row hashes some seven whole pages: 32 such rows are
+// 14 MB with these pages and would be 220 MB with pages of 1 MiB.
 constexpr uint64_t kPageBytes = 1 << 16;
 
 struct ColumnSpan {
@@ -67,13 +66,13 @@ struct ShardHeader {
 };
 
 // Reads and checks the head of a shard whose whole file is `bytes`. Throws Error that begins with
-// `name` if it is not a shard, if its version or its columns are not the wanted ones, or if a
-// column is outside the pages. No length is trusted unchecked.
+// `name` if it is not a shard, if it has another version or other columns, or if a column is
+// outside the pages. No length is trusted unchecked.
 ShardHeader read_shard_header(std::string_view bytes, std::span<const Column> columns,
                               const std::string& name);
 
-// The bytes of a shard as it is built, many megabytes. Grows by realloc, which moves a large block
-// by its page table; a std::string copies it, and touches twice the memory.
+// The bytes of one column of a shard that is being built, many megabytes. Grows by realloc, which
+// moves a large block in the page table; a std::string would copy it and touch twice the memory.
 class ByteBuffer {
  public:
   size_t size() const { return size_; }
@@ -82,7 +81,7 @@ class ByteBuffer {
   void append(const void* bytes, size_t count) {
     if (count > 0) std::memcpy(extend(count), bytes, count);
   }
-  // Adds `count` bytes for the caller to write, and returns the first of them; valid until the next
+  // Adds `count` bytes for the caller to write and returns a pointer to them, valid until the next
   // call. Throws std::bad_alloc.
   char* extend(size_t count) {
     if (count > capacity_ - size_) grow(count);
@@ -116,7 +115,7 @@ class ShardData {
  public:
   explicit ShardData(std::vector<Column> columns);
 
-  // Appends elements to a column; T is the column's type exactly.
+  // Appends an element to a column. T must be exactly the column's type.
   template <typename T>
   void push(size_t column, T value) {
     static_assert(std::is_arithmetic_v<T>);
@@ -128,7 +127,7 @@ class ShardData {
   // Appends the first `count` bits of `words` to a kBits column. Requires the bits after them to be
   // 0.
   void push_bits(size_t column, std::span<const uint64_t> words, size_t count);
-  // Appends the current length of the jagged column `of` to its offsets: the end of a row.
+  // Ends a row of the jagged column `of`: appends its current length to its offsets column.
   void push_offset(size_t offsets, size_t of);
   void end_row() { ++rows_; }
 

@@ -14,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-// Checked before mapping, whose own error would not name the manifest.
+// Called before mapping, whose own error would not mention the manifest.
 const std::filesystem::path& require_there(const std::filesystem::path& path) {
   XRUN_CHECK(path_exists(path), "{}: is missing, and the manifest names it; {}", path.string(),
              kRebuildHint);
@@ -30,7 +30,7 @@ ShardFile::ShardFile(const std::filesystem::path& path, std::span<const Column> 
       map_(require_there(path)),
       body_(expected.head_bytes) {
   const std::string_view all = map_.bytes();
-  // The cheapest check first: a truncated file.
+  // The cheapest check comes first.
   XRUN_CHECK(all.size() == expected.bytes, "{}: has {} bytes, the manifest says {}; {}", name_,
              all.size(), expected.bytes, kRebuildHint);
   XRUN_CHECK(body_ <= all.size() && hash_u64(all.substr(0, body_)) == expected.head_xxh3,
@@ -112,7 +112,7 @@ void ShardFile::check_page(uint64_t page) const {
 }
 
 bool ShardFile::row_in_bytes(uint64_t row, size_t column, uint64_t begin, uint64_t end) const {
-  // Unchecked on purpose: this runs while an error is put together.
+  // Reads without checks, since it runs while the message of an error is made.
   const Column& schema = columns_[column];
   uint64_t ends[2];
   std::memcpy(
@@ -147,7 +147,7 @@ std::string ShardFile::rows_of_page(uint64_t page) const {
       const uint64_t at = header_.columns[c].begin;
       const uint64_t from = page_begin > at ? (page_begin - at) / size : 0;
       const uint64_t to = (page_end - at - 1) / size;
-      // The end of a row is the offset after it, so this is one row further to the front.
+      // An offset is the end of one row and the beginning of the next: the row before counts too.
       add(from > 0 ? from - 1 : 0, std::min(to, header_.rows - 1));
     } else if (overlaps(static_cast<size_t>(offsets))) {
       add(0, header_.rows - 1);
@@ -179,7 +179,7 @@ void append_shard(const std::filesystem::path& dir, const ShardData& shard, Sour
   FileWriter writer(dir / entry.file);
   writer.write(head);
   shard.body([&](std::string_view piece) { writer.write(piece); });
-  // Before the manifest names it.
+  // Synced before the manifest names it.
   writer.sync();
   writer.close();
   entry.bytes = writer.size();

@@ -1,5 +1,5 @@
 #pragma once
-// A mapped shard: the bytes of its columns, each page checked once.
+// Reads a mapped shard: the bytes of its columns, each page checked once.
 
 #include <atomic>
 #include <cstdint>
@@ -30,8 +30,8 @@ class ShardFile {
   const std::string& name() const { return name_; }  // for messages
   const ShardHeader& header() const { return header_; }
 
-  // A jagged column's elements of one row, unaligned. For kBits the bits first_bit to
-  // first_bit + count of `data`.
+  // One row's elements in a jagged column, unaligned. For kBits they are the bits [first_bit,
+  // first_bit + count) of `data`.
   struct Elements {
     const char* data;
     uint64_t count;
@@ -39,12 +39,12 @@ class ShardFile {
   };
   Elements elements(uint64_t row, size_t column) const;
   uint64_t count(uint64_t row, size_t offsets_column) const;  // of elements of a row
-  // Element `index` of a column whose elements have `bytes` bytes each.
+  // Returns element `index` of a column whose elements have `bytes` bytes each.
   const char* element(size_t column, uint64_t index, uint64_t bytes) const;
 
-  // Checks a page, even if it was checked before.
+  // Checks a page, also one that was checked before.
   void check_page(uint64_t page) const;
-  // Returns the memory of pages read so far to the system; they are read again when needed.
+  // Gives the memory of the pages read so far back to the system; they are read again when needed.
   void forget() const { map_.forget(); }
 
  private:
@@ -64,8 +64,8 @@ class ShardFile {
   mutable std::vector<std::atomic<uint64_t>> checked_;  // one bit per page
 };
 
-// Writes and syncs the file of the shard that follows those of the manifest and adds its entry to
-// the manifest; nothing refers to the file before the manifest is written. Throws Error.
+// Writes and syncs the file of the shard that follows those in the manifest, and adds its entry to
+// `manifest`. Nothing refers to the file before the caller writes the manifest. Throws Error.
 void append_shard(const std::filesystem::path& dir, const ShardData& shard, SourceCursor cursor,
                   CacheManifest& manifest);
 

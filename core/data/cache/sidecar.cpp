@@ -1,8 +1,8 @@
 // values.bin is a sequence of records, little-endian:
 //   row i64 | side i32 | count u32 | stamp u64 | count values, padded to 8 bytes | check u64
-// with check = XXH3-64 of the record before it. A writer first reads what others appended, all
-// under the folder's lock, so that a whole record never moves. It cuts the file at the first record
-// that cannot be read, a torn tail or a damaged one: values are computed again, never guessed.
+// where check is the XXH3-64 of the bytes of the record before it. A writer holds the folder's lock
+// and first reads what others have appended, so that a whole record never moves. It cuts the file
+// at the first torn or damaged record: values are computed again, never guessed.
 
 #include "core/data/cache/sidecar.h"
 
@@ -45,10 +45,10 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) == kHeadBytes);
 
-// Every record stays aligned to 8 bytes.
+// Keeps every record aligned to 8 bytes.
 uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// The bytes of a file from `at` on; fewer than `size` only at its end.
+// Returns `size` bytes of a file from `at` on; fewer only at its end.
 std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
   std::string bytes(size, '\0');
   uint64_t total = 0;
@@ -61,7 +61,6 @@ std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
       throw FileError(code,
                       fmt::format("{}: cannot be read: {}", path.string(), std::strerror(code)));
     }
-    // The end of the file: the caller sees it by the size.
     if (n == 0) break;
     total += static_cast<uint64_t>(n);
   }
@@ -69,15 +68,15 @@ std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
   return bytes;
 }
 
-// Calls take(head, offset of the values) for each whole record from `at` on and returns where they
-// end. `torn` is set if the file ends inside the next record, or with a record. Calls poll()
-// between pieces of the file.
+// Calls take(head, offset of the values) for each whole record from `at` on and returns where the
+// records end. Sets `intact` to false if the next record is damaged, and to true if the file ends
+// there or inside that record. Calls poll() between pieces of the file.
 template <class Take>
 uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_bytes, int64_t width,
-                   bool& torn, void (*poll)(), const Take& take) {
+                   bool& intact, void (*poll)(), const Take& take) {
   const off_t end = ::lseek(fd, 0, SEEK_END);
   const uint64_t size = end < 0 ? 0 : static_cast<uint64_t>(end);
-  torn = true;
+  intact = true;
   std::string piece;
   uint64_t begin = 0;  // of the piece in the file
   const auto bytes_at = [&](uint64_t from, uint64_t count) {
@@ -92,25 +91,25 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
   while (at + kHeadBytes + kCheckBytes <= size) {
     RecordHead head{};
     std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
-    // At most 2^32 values of 8 bytes: no overflow on a hostile count.
+    // At most 2^32 values of 8 bytes, so a hostile count does not overflow.
     const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
-    // A count of another width is damage, not a torn tail: nothing after it can be trusted.
-    torn = width == 0 || head.count == static_cast<uint64_t>(width);
-    if (!torn || at + body + kCheckBytes > size) break;
+    // Another count than the width is damage, not a torn tail: nothing after it can be trusted.
+    intact = width == 0 || head.count == static_cast<uint64_t>(width);
+    if (!intact || at + body + kCheckBytes > size) break;
     const std::string_view record = bytes_at(at, body + kCheckBytes);
     uint64_t check = 0;
     if (record.size() == body + kCheckBytes) {
       std::memcpy(&check, record.data() + body, kCheckBytes);
     }
-    torn = record.size() == body + kCheckBytes && check == hash_u64(record.substr(0, body));
-    if (!torn) break;
+    intact = record.size() == body + kCheckBytes && check == hash_u64(record.substr(0, body));
+    if (!intact) break;
     take(head, at + kHeadBytes);
     at += body + kCheckBytes;
   }
   return at;
 }
 
-// The key's hash names the folder: another reference or tokenizer has another one.
+// The hash of the key names the folder, so another reference or tokenizer gets another folder.
 fs::path dir_of(const fs::path& root, const SidecarKey& key) {
   return root / hash_hex(dump_json(key.document()));
 }
@@ -139,7 +138,7 @@ Json SidecarKey::document() const {
 fs::path sidecar_root() { return cache_root() / "columns"; }
 
 bool Sidecar::exists(const fs::path& root, const SidecarKey& key) {
-  // A smaller file holds no record.
+  // A smaller file has no record.
   std::error_code failed;
   const uint64_t bytes = fs::file_size(dir_of(root, key) / kValuesName, failed);
   return !failed && bytes >= kHeadBytes + kCheckBytes;
@@ -162,7 +161,7 @@ Sidecar::Sidecar(const fs::path& root, const SidecarKey& key)
   read_records(check_interrupt);
   std::error_code failed;
   const uint64_t size = fs::file_size(dir_ / kValuesName, failed);
-  // Under the lock nobody is writing: a record that ends too early will never be whole.
+  // Under the lock nobody is writing, so a record that ends too early will never be whole.
   if (damage_.empty() && !failed && size > end_) {
     damage_ = fmt::format(
         "{}: ends inside the record at byte {}, as after a kill; its values are computed again",
@@ -178,14 +177,14 @@ void Sidecar::read_records(void (*poll)()) {
   const fs::path path = dir_ / kValuesName;
   if (fd_ < 0) fd_ = open_values(path);
   if (fd_ < 0) return;
-  bool torn = true;
+  bool intact = true;
   end_ =
-      read_from(fd_, path, end_, value_bytes_, width_, torn, poll,
+      read_from(fd_, path, end_, value_bytes_, width_, intact, poll,
                 [&](const RecordHead& head, uint64_t offset) {
-                  // The first value wins, in memory as in the file.
+                  // The first value stays.
                   index_.try_emplace({head.row, head.side, head.stamp}, Stored{offset, head.count});
                 });
-  if (!torn) {
+  if (!intact) {
     damage_ = fmt::format("{}: is damaged at byte {}; the values after it are computed again",
                           path.string(), end_);
   }
@@ -195,7 +194,6 @@ std::optional<std::string> Sidecar::find_bytes(const SidecarEntry& entry,
                                                size_t value_bytes) const {
   XRUN_CHECK(value_bytes == value_bytes_, "{}: its values have {} bytes, {} were asked for",
              dir_.string(), value_bytes_, value_bytes);
-  // Values that were added and not yet written.
   if (const auto known = pending_.find(entry); known != pending_.end()) return known->second;
   const auto known = index_.find(entry);
   if (known == index_.end()) return std::nullopt;
@@ -215,7 +213,7 @@ bool Sidecar::has(int64_t row, int32_t side) const {
   return has_in(index_) || has_in(pending_);
 }
 
-// Kept in memory until flush(), so that a step writes once.
+// Keeps the values in memory until flush(), so that a step writes once.
 void Sidecar::add_bytes(const SidecarEntry& entry, std::string_view bytes, size_t value_bytes) {
   const uint64_t count = bytes.size() / value_bytes;
   XRUN_CHECK(value_bytes == value_bytes_ && count <= UINT32_MAX &&
@@ -229,15 +227,15 @@ void Sidecar::refresh() { read_records(note_activity); }
 
 void Sidecar::flush() {
   if (pending_.empty()) return;
-  // Another process may write for a long time, which must not look like a hang of this one.
+  // Waiting for another process that writes for long must not look like a hang of this one.
   const FileLock lock(dir_ / kLockName, /*wait=*/true, note_activity);
   const fs::path path = dir_ / kValuesName;
-  // Others may have appended since; their values are not written twice.
-  // At the end of a step: a signal must not stop one rank here, while the others go on.
+  // Reads what others have appended since, so that no value is written twice. It polls no signal,
+  // which must not stop one rank at the end of a step while the others go on.
   read_records(note_activity);
   std::error_code failed;
   const uint64_t size = fs::file_size(path, failed);
-  // A killed writer left part of a record: anything appended after it could never be read.
+  // A killed writer left a part of a record; anything appended after it could never be read.
   if (!failed && size > end_) set_file_size(path, end_);
   FileWriter out(path, FileWriter::Mode::kAppend);
   std::string record;
@@ -252,7 +250,7 @@ void Sidecar::flush() {
     record.append(reinterpret_cast<const char*>(&check), kCheckBytes);
     out.write(record);
   }
-  // Before the lock is released, so that nobody appends to bytes that may vanish.
+  // Synced before the lock is released, so that nobody appends to bytes that may vanish.
   out.sync();
   out.close();
   pending_.clear();
@@ -260,7 +258,7 @@ void Sidecar::flush() {
   read_records(note_activity);
 }
 
-// For `xrun cache verify`: problems are returned, not thrown, so that all folders are checked.
+// Problems are returned, not thrown, so that all folders are checked.
 std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
   std::vector<SidecarCheck> checks;
   std::error_code code;
@@ -280,17 +278,17 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
       const ColumnType type = column_type_of(key.at("type").as_string());
       const fs::path path = dir / kValuesName;
       if (const int fd = open_values(path); fd >= 0) {
-        bool torn = true;
+        bool intact = true;
         uint64_t end = 0;
         try {
-          end = read_from(fd, path, 0, column_bytes(type, 1), key.at("width").as_int(), torn,
+          end = read_from(fd, path, 0, column_bytes(type, 1), key.at("width").as_int(), intact,
                           check_interrupt, [&](const RecordHead&, uint64_t) { ++check.entries; });
         } catch (...) {
           ::close(fd);
           throw;
         }
         ::close(fd);
-        XRUN_CHECK(torn,
+        XRUN_CHECK(intact,
                    "{}: is damaged at byte {}; the next run computes the values after it again",
                    path.string(), end);
       }

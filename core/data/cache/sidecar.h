@@ -1,10 +1,10 @@
 #pragma once
-// Values by row beside the token caches, appended as a run visits rows: log-probs of a reference,
-// alignments, outputs of teachers.
+// Stores values of rows beside the token caches, as a run visits the rows: log-probs of a
+// reference, alignments, outputs of teachers.
 //
-// A sidecar is a folder $XRUN_CACHE/columns/<key>/ with key.json, values.bin and a lock; <key> is
-// the hash of key.json, so values made otherwise are in another folder. docs/cache-format.md has
-// the bytes.
+// A sidecar is a folder $XRUN_CACHE/columns/<key>/ with key.json, values.bin and a lock. <key> is
+// the hash of key.json, so values that were made in another way are in another folder.
+// docs/cache-format.md has the bytes.
 
 #include <compare>
 #include <cstdint>
@@ -23,21 +23,21 @@
 
 namespace xrun {
 
-// Sidecars that differ in any of these are different folders.
+// The identity of a sidecar: any difference gives another folder.
 struct SidecarKey {
   std::string name;                    // "reference_logprobs"
   ColumnType type = ColumnType::kF32;  // of a value; not kBits
   int64_t width = 1;                   // values of an entry; 0: any number (jagged)
-  Json made_by = Json::object();       // all that decides a value: digests, settings, versions
+  Json made_by = Json::object();       // what decides a value: digests, settings, versions
 
   Json document() const;
 };
 
-// Answers of a reader of sidecars since its creation, in documents or segments.
+// The answers that a reader of sidecars has given since its creation, in documents or segments.
 struct SidecarCounts {
   int64_t cached = 0;    // read from a sidecar
   int64_t computed = 0;  // computed, and stored where they have a row
-  std::string damage;    // Sidecar::damage() of the last one opened damaged; "" if none was
+  std::string damage;    // Sidecar::damage() of the last damaged one; "" if none was
 };
 
 // The owner of an entry.
@@ -51,22 +51,23 @@ struct SidecarEntry {
 // Returns cache_root()/columns. Throws Error as that does.
 std::filesystem::path sidecar_root();
 
-// An open sidecar: an index in memory, the values on disk. Several processes may append to one; a
-// kill loses what was not flushed, and a torn or damaged tail is ignored on reading and cut by the
+// An open sidecar: an index in memory, the values on disk. Several processes may append to one. A
+// kill loses what was not flushed; a torn or damaged tail is ignored by readers and cut off by the
 // next writer. Not thread-safe.
 class Sidecar {
  public:
   // Returns true if the sidecar of a key has at least one entry. Makes no folder.
   static bool exists(const std::filesystem::path& root, const SidecarKey& key);
 
-  // Opens or makes the sidecar of a key. Throws Error if the folder's key.json is that of a
-  // different key, and for a failure of a file; Interrupted while it waits for another process.
+  // Opens or makes the sidecar of a key. Throws Error if the folder's key.json has another key or a
+  // file operation fails, Interrupted while it waits for another process.
   Sidecar(const std::filesystem::path& root, const SidecarKey& key);
   ~Sidecar();
   Sidecar(const Sidecar&) = delete;
   Sidecar& operator=(const Sidecar&) = delete;
 
-  // Returns the values of an entry; nullopt if there are none. T has the size of the key's type.
+  // Returns the values of an entry; nullopt if there are none. Throws Error unless T has the size
+  // of the key's type.
   template <typename T>
   std::optional<std::vector<T>> find(const SidecarEntry& entry) const {
     const std::optional<std::string> bytes = find_bytes(entry, sizeof(T));
@@ -75,11 +76,11 @@ class Sidecar {
     std::memcpy(values.data(), bytes->data(), bytes->size());
     return values;
   }
-  // Returns true if there are values of a row and side, whatever their stamp.
+  // Returns true if there are values of a row and side with any stamp.
   bool has(int64_t row, int32_t side) const;
 
   // Adds the values of an entry, which find() then returns; other processes see them after flush().
-  // The first values of an entry win. Throws Error unless their number is the key's width.
+  // The first values of an entry stay. Throws Error unless their number is the key's width.
   template <typename T>
   void add(const SidecarEntry& entry, std::span<const T> values) {
     static_assert(std::is_arithmetic_v<T>);
@@ -87,15 +88,15 @@ class Sidecar {
               sizeof(T));
   }
 
-  // Reads what other processes have appended since. Cheap where nothing was.
+  // Reads what other processes have appended since. Cheap if that is nothing.
   void refresh();
 
-  // Appends the added entries, under the folder's lock, and syncs. Without any it does nothing.
+  // Appends the added entries under the folder's lock and syncs. Does nothing without any.
   void flush();
 
   size_t size() const { return index_.size() + pending_.size(); }  // entries
   size_t unsaved() const { return pending_.size(); }
-  // A sentence for the user if a record was damaged, or torn when this was opened; else "".
+  // Returns a sentence for the user if a record was damaged, or torn when this was opened; else "".
   const std::string& damage() const { return damage_; }
   const std::filesystem::path& dir() const { return dir_; }
 
@@ -118,14 +119,14 @@ class Sidecar {
   std::string damage_;
 };
 
-// The sidecars under a root, as `xrun cache verify` sees them.
+// The state of one sidecar, for `xrun cache verify`.
 struct SidecarCheck {
   std::filesystem::path dir;
   std::string name;
   int64_t entries = 0;
   std::string problem;  // "" if every byte is whole; a torn tail is not a problem
 };
-// Reads every record of every sidecar. Throws Interrupted.
+// Reads every record of every sidecar under `root`. Throws Interrupted.
 std::vector<SidecarCheck> verify_sidecars(const std::filesystem::path& root);
 
 }  // namespace xrun

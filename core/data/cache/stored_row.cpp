@@ -1,4 +1,4 @@
-// Ids are little-endian, of 16 bits where the vocabulary allows it; flag i is bit i % 64 of word
+// Ids are little-endian and have 16 bits if the vocabulary allows it. Flag i is bit i % 64 of word
 // i / 64.
 
 #include "core/data/cache/stored_row.h"
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kNarrowVocabulary = 65536;  // ids below fit 16 bits
 constexpr size_t kWord = 64;                  // flags per word
 
-// The largest id is found in the same pass, for the check against the model's vocabulary.
+// Also finds the largest id, for the check against the model's vocabulary.
 template <typename T>
 void pack_ids(std::span<const int32_t> ids, StoredStream& out) {
   out.ids.resize(ids.size() * sizeof(T));
@@ -53,7 +53,6 @@ void pack_bits(std::span<const uint8_t> flags, StoredStream& out) {
       word |= bits_of(eight) << i;
     }
     out.bits[w] = word;
-    // Counted here, where the flags are in a register.
     out.trained += std::popcount(word);
   }
 }

@@ -1,6 +1,6 @@
-// A loss row predicts the token after its slot, on both sides, so token i of a document is in a
-// chunk through the row of slot i - 1; token 0 has no row. A chunk is valid if that leaves it a row
-// on each side.
+// On both sides a loss row predicts the token after its slot, so token i of a document is in a
+// chunk through the row of slot i - 1, and token 0 has no row. A chunk is valid if all of its
+// tokens have rows.
 
 #include "core/data/packs/companion_source.h"
 
@@ -25,10 +25,10 @@ void check_range(size_t segment, const char* side, int32_t begin, int32_t end, i
 
 struct CutBatch {
   PackedBatch batch;
-  int64_t lost = 0;  // loss rows of positive weight that are gone
+  int64_t lost = 0;  // loss rows of positive weight that were cut off
 };
 
-// Cuts segment s to its first lengths[s] tokens, at least one, and to the loss rows of these.
+// Cuts segment s to its first lengths[s] tokens, at least one, and to their loss rows.
 CutBatch cut_segments(const PackedBatch& whole, const std::vector<int32_t>& lengths) {
   CutBatch cut{whole};
   PackedBatch& out = cut.batch;
@@ -69,8 +69,8 @@ CutBatch cut_segments(const PackedBatch& whole, const std::vector<int32_t>& leng
   return cut;
 }
 
-// Cuts each segment to at most so many of its tokens, but at least one; returns the trained tokens
-// that the batch lost.
+// Cuts each segment to at most length_of(segment, its length) tokens, but at least one. Returns the
+// number of trained tokens that the batch lost.
 template <class LengthOf>
 int64_t cut_to(PackedBatch& batch, const LengthOf& length_of) {
   std::vector<int32_t> lengths;
@@ -138,7 +138,7 @@ class CompanionBuilder {
         return row_ < end_row && std::cmp_equal(rows.segment[row_], segment);
       };
       while (in_segment() && token() < chunk.s_begin) count_row();
-      // All tokens of a chunk are predicted and trained, or it compares parts of different texts.
+      // Unless all tokens of a chunk are predicted and trained, it compares different texts.
       const size_t first_row = row_;
       int64_t trained = 0;
       for (; in_segment() && token() < chunk.s_end; count_row()) {

@@ -1,5 +1,6 @@
 #pragma once
-// The seam between packs and alignments: where a set gets the teacher's tokens of its documents.
+// The interface through which a data set gets its documents in a teacher's tokens, so that packs
+// need not know alignments.
 
 #include <cstdint>
 #include <span>
@@ -22,15 +23,15 @@ struct CompanionTokens {
   std::vector<Chunk> chunks;  // rising on both sides
   int64_t wrong = 0;          // pairs that spell different bytes
   int64_t one_sided = 0;      // tokens of either side without a partner
-  // The document's own tokens in the prefix that both models read; -1: all of them.
+  // The number of the document's own tokens in the prefix that both models read; -1: all of them.
   int32_t covered = -1;
   bool operator==(const CompanionTokens&) const = default;
 };
 
-// Aligns documents with a teacher's tokenisation. Thread-safe.
+// Aligns documents with their tokens in a teacher's tokenizer. Thread-safe.
 class CompanionSource {
  public:
-  // The tokens of a row, or of a window's part of it; `ids` must outlive the call.
+  // The tokens of a row, or of the part of it in a window; `ids` must outlive the call.
   struct Document {
     int64_t row;
     int32_t side;  // as PackedBatch::side
@@ -45,20 +46,20 @@ class CompanionSource {
   virtual const std::string& fingerprint() const = 0;
 };
 
-// Gives a batch without chunks its companion: one CompanionTokens for each segment, in order. Cuts
-// each segment at its covered prefix, fills PackedBatch::companion, ::chunk and ::alignment, and
-// leaves out every chunk that is not valid (packed_batch.h). `seconds` goes into the counts. Throws
-// Error if a chunk is out of its document's range.
+// Gives a batch without chunks its companion from one CompanionTokens for each segment, in order:
+// cuts each segment to its covered prefix, and fills PackedBatch::companion, ::chunk and
+// ::alignment. Chunks that are not valid (packed_batch.h) are left out. `seconds` goes into the
+// counts. Throws Error if a chunk is out of its document's range.
 void add_companion(PackedBatch& batch, const std::vector<CompanionTokens>& documents,
                    const std::string& fingerprint, double seconds = 0);
 
-// Aligns the segments of all packs at once and gives each pack its companion. The time it took is
-// in the counts of the first pack.
+// Aligns the segments of all packs at once and gives each pack its companion. The counts of the
+// first pack have the time that it took.
 void add_companions(std::vector<PackedBatch>& packs, const CompanionSource& source);
 
-// The chunks of a teacher with the student's own vocabulary: one for each loss row of positive
-// weight. Such a pack has no companion, since the teacher reads the pack itself. Segments are cut
-// first at the `limit` tokens that the teacher reads; 0: any number.
+// Numbers the chunks for a teacher with the student's own vocabulary: one for each loss row of
+// positive weight. Such a pack has no companion, since the teacher reads the pack itself. First
+// cuts segments to the `limit` tokens that the teacher can read; 0: any number.
 void number_row_chunks(PackedBatch& batch, int64_t limit = 0);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// Options with which a data set is opened.
+// The options for opening a data set.
 
 #include <cstdint>
 #include <filesystem>
@@ -27,14 +27,14 @@ struct DataSource {
   std::string name;                                         // "" is the path
   int64_t quota_rows = 0, quota_tokens = 0;                 // as RowStream::StreamSource; 0: none
   std::shared_ptr<const RowTransformSource> transform;      // the recipe's filter and map, or null
-  std::shared_ptr<const ChatTemplate> chat_template;        // of this source; null: the set's
+  std::shared_ptr<const ChatTemplate> chat_template;        // null: that of the set
 };
 
 struct BuildProgress {
   std::string source;
   bool hashing = false;  // its files are being hashed; no row is read yet
   int64_t rows = 0;
-  double fraction = 0;  // of the bytes of the source, or of the file being hashed
+  double fraction = 0;  // done, of the bytes of the source or of the file being hashed
 };
 
 struct DataOptions {
@@ -52,9 +52,9 @@ struct DataOptions {
   std::filesystem::path cache_root;    // "": $XRUN_CACHE, else ~/.cache/xrun
   uint64_t shard_bytes = kShardBytes;  // of a shard; a kill during a build may lose the rows of two
   int workers = 0;                     // threads that build a cache; 0: one per core
-  // Called at most every 0.2 s of a build and after each hashed MiB; may throw.
+  // Called at most every 0.2 s during a build, and after each hashed MiB; may throw.
   std::function<void(const BuildProgress&)> progress;
-  std::function<void(const std::string&)> notice;  // a line for the user: waiting for a process
+  std::function<void(const std::string&)> notice;  // as CacheSource::notice; null: none
   std::string config_path = {};  // "data": the sources in the configuration, for messages; "": none
 };
 

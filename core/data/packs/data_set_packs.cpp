@@ -1,5 +1,5 @@
-// Packs of a set's units. Every pack is aligned, if the set is, and validated before it is
-// returned.
+// Packs the units of a data set. Every pack is validated before it is returned, and aligned first
+// if the set is.
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ bool has_target(const TokenStream& tokens, float weight) {
 
 }  // namespace
 
-// Rows that do not fit are named with the settings that would admit them.
+// Names a row that does not fit, and the settings that would admit it.
 void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limits) const {
   const int64_t max_tokens = limits.max_tokens;
   const State::SourceRow at = state_->find(row);
@@ -51,7 +51,7 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
   std::vector<PastedSetting> settings = {
       {fmt::format("batch.max_tokens={}", longest_in_pack(limits)),
        "the longest row fits into a micro-batch; needs more memory"}};
-  // Half of max_tokens for each side of a pair is certain to fit.
+  // A pair is certain to fit if each side has at most half of max_tokens.
   const int64_t length = kind() == RowKind::kPreference ? max_tokens / 2 : max_tokens;
   if (has_row_within(length)) {
     settings.push_back(
@@ -65,14 +65,14 @@ void DataSet::fail_too_long(int64_t row, int64_t tokens, const PackLimits& limit
                    row_of_file(files.at(static_cast<size_t>(line.file)), line.line), settings);
 }
 
-// Returns the smallest batch.max_tokens that every row fits in.
+// Returns the smallest batch.max_tokens that holds every row.
 int64_t DataSet::longest_in_pack(const PackLimits& limits) const {
   int64_t longest = 0;
-  // Over all rows, so that the number also fits the other part of a split, which is read later.
+  // Counts all rows, so that the number also fits the other part of a split, which is read later.
   for (const State::MixedSource& source : state_->sources) {
     for (int64_t i = 0; i < source.cache->size(); ++i) {
       const int64_t row = source.first_row + i;
-      // Folding only removes tokens: rows that are shorter unfolded need not be read.
+      // Folding only removes tokens, so rows that are shorter unfolded need not be read.
       if (tokens(row) <= longest) continue;
       longest = std::max(longest, limits.fold ? folded_row_tokens(row, limits) : tokens(row));
     }
@@ -95,7 +95,7 @@ bool DataSet::has_row_within(int64_t length) const {
   return false;
 }
 
-// All sides of a row: one stream, or chosen and rejected.
+// Returns all sides of a row: one stream, or chosen and rejected.
 std::vector<TokenStream> DataSet::read_streams(int64_t row) const {
   const State::SourceRow at = state_->find(row);
   std::vector<TokenStream> streams(static_cast<size_t>(at.source.cache->stream_count()));
@@ -109,7 +109,7 @@ int64_t DataSet::folded_row_tokens(int64_t row, const PackLimits& limits) const 
   return folded_tokens(std::span(&unit, 1), limits);
 }
 
-// Once, before step 0: a run must not end at step 900 because of one row.
+// Called before step 0, so that no run ends at step 900 because of one row.
 void DataSet::check_fits(const PackLimits& limits) const {
   const int64_t max_tokens = limits.max_tokens;
   XRUN_CHECK(window_length() <= max_tokens,
@@ -118,15 +118,14 @@ void DataSet::check_fits(const PackLimits& limits) const {
   if (windows_) return;
   for (size_t s = 0; s < state_->sources.size(); ++s) {
     const State::MixedSource& source = state_->sources[s];
-    // The longest row is in the summary; rows are walked only to name one that is in this
-    // selection.
+    // The cache knows its longest row; rows are visited only to find one in this selection.
     if (source.cache->longest().value <= max_tokens) continue;
     const RowSelection::SourceRange& range = selection_->ranges[s];
     for (int64_t i = 0; i < range.size(); ++i) {
       const int64_t tokens = source.cache->tokens(range.at(i));
       if (tokens <= max_tokens) continue;
       const int64_t row = source.first_row + range.at(i);
-      // Too long as it stands, but a pack shares the prefix of its sides.
+      // A pack shares the prefix of the sides, so the row may still fit.
       if (limits.fold && folded_row_tokens(row, limits) <= max_tokens) continue;
       fail_too_long(row, tokens, limits);
     }
@@ -145,7 +144,7 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
                           const std::vector<TokenStream>& streams) const {
   const State::SourceRow at = state_->find(unit);
   const bool is_pair = kind() == RowKind::kPreference;
-  // Units of a pair: stream 0 is the chosen side, 1 the rejected one.
+  // Stream 0 of a pair is the chosen side, 1 the rejected one.
   for (int64_t s = 0; s < std::ssize(streams); ++s) {
     const TokenStream& tokens = streams[static_cast<size_t>(s)];
     PackedBatch::Segment segment;
@@ -161,7 +160,6 @@ void DataSet::append_unit(PackedBatch& batch, int64_t unit, int64_t index,
   }
 }
 
-// A window has at most as many pieces as tokens, so segment ids are unique and rise with the unit.
 void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) const {
   const size_t s = windows_->source_of(unit);
   const State::MixedSource& source = state_->sources[s];
@@ -170,12 +168,12 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
   for (const TextWindows::WindowPiece& piece : windows_->pieces(unit)) {
     // Reads only the tokens of the piece, not the whole document.
     source.cache->read_part(piece.row, 0, piece.begin, piece.end, tokens);
-    // Computing it would cost a forward that no loss reads.
+    // No loss would read the forward of such a piece.
     if (!has_target(tokens, source.cache->weight(piece.row))) continue;
     PackedBatch::Segment segment;
     segment.row_id = source.first_row + piece.row;
     segment.group_id = index;
-    // At most `length` pieces per window, so ranges of two windows never meet.
+    // A window has at most `length` pieces, so ids are unique and rise with the unit.
     segment.segment_id = index * windows_->length + number++;
     segment.source = static_cast<int32_t>(s);
     segment.weight = source.cache->weight(piece.row);
@@ -196,7 +194,7 @@ std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
   for (const std::vector<int64_t>& pack : best_fit_decreasing(sizes, limits.max_tokens)) {
     PackedBatch batch;
     for (const int64_t index : pack) {
-      // Indices are of `units`, so group and pair ids are those of the step, whatever the packs.
+      // The index into `units` makes group and pair ids independent of the packs.
       const int64_t unit = units[static_cast<size_t>(index)];
       windows_ ? append_window(batch, unit, index)
                : append_unit(batch, unit, index, read_streams(unit));
@@ -209,7 +207,7 @@ std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
 }
 
 void DataSet::finish(std::vector<PackedBatch>& batches) const {
-  // All packs of a step in one call: its documents are aligned on several threads.
+  // One call for all packs of a step, since documents are aligned on several threads.
   if (companion_) add_companions(batches, *companion_);
   for (PackedBatch& batch : batches) {
     if (row_chunks_) number_row_chunks(batch, *row_chunks_);
@@ -217,7 +215,7 @@ void DataSet::finish(std::vector<PackedBatch>& batches) const {
   }
 }
 
-// Tokens are read first, since the plan depends on shared prefixes and not on lengths alone.
+// Reads all tokens first, since the plan depends on shared prefixes and not on lengths alone.
 std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
                                               const PackLimits& limits) const {
   std::vector<std::vector<TokenStream>> streams;
@@ -226,7 +224,7 @@ std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
     streams.push_back(read_streams(unit));
     lists.push_back(token_lists(streams.back()));
     if (tokens(unit) <= limits.max_tokens) continue;
-    // A pair above the limit may fit with its prompt once.
+    // A pair above the limit may fit if its prompt counts once.
     const bool fits = folded_tokens(std::span(&lists.back(), 1), limits) <= limits.max_tokens;
     if (!fits) fail_too_long(unit, tokens(unit), limits);
   }
@@ -242,21 +240,20 @@ std::vector<PackedBatch> DataSet::pack_folded(const std::vector<int64_t>& units,
   return batches;
 }
 
-// The reference scores these packs: their contents must not depend on the step that asks.
+// The reference scores these packs, so their contents must not depend on the step that asks.
 PackedBatch DataSet::canonical_pack(int64_t row, int64_t capacity) const {
   const State::SourceRow at = state_->find(row);
   const RowCache& cache = *at.source.cache;
-  // From a boundary of the cache, not from the row: a row's pack is the same whoever asks for it.
+  // Begins at a fixed row of the cache, so that every row of a pack gives the same pack.
   int64_t begin = at.row / kCanonicalRows * kCanonicalRows;
   const int64_t end = std::min(begin + kCanonicalRows, cache.size());
   int64_t held = 0;
   int64_t next = begin;
   for (; next < end; ++next) {
     const int64_t tokens = cache.tokens(next);
-    // A row above the capacity is a pack by itself.
-    // Rows join while they fit; the pack of the wanted row is known when the next one begins.
+    // Rows join a pack while they fit; a row above the capacity is a pack by itself.
     if (next > begin && held + tokens > capacity) {
-      // The pack that holds the wanted row is complete.
+      // The pack of the wanted row is complete.
       if (next > at.row) break;
       begin = next;
       held = 0;

@@ -21,7 +21,6 @@ void DataSet::State::merge_extra() {
                  "the extra column \"{}\" holds numbers in one source and strings in another "
                  "({}); rename one of them",
                  column.name, source.cache->ledger().name);
-      // Whole numbers only if every source has whole numbers.
       same->is_whole = same->is_whole && column.is_whole;
     }
   }
@@ -33,7 +32,7 @@ void DataSet::State::merge_extra() {
       // A missing string is "", but no number would be neutral in every loss.
       XRUN_CHECK(found != own.end() || !column.is_number,
                  "{}: has no extra column \"{}\", which other sources have as a number; keep it in "
-                 "all of them, in none, or add it by map",
+                 "all of them, in none, or add it with map",
                  source.cache->ledger().name, column.name);
       // -1: this source lacks the string column.
       source.extra.push_back(found == own.end() ? -1 : static_cast<int32_t>(found - own.begin()));
@@ -49,7 +48,7 @@ size_t DataSet::State::extra_index(const std::string& name) const {
       "\"{0}\" is not an extra column; name it in data.keep: keep = {{ \"{0}\" }}", name));
 }
 
-// Over all rows, drawn or not: the bound must hold for every selection.
+// The longest of all rows, drawn or not, since the bound must hold for every selection.
 int64_t DataSet::longest() const {
   // Windows all have one length.
   int64_t most = window_length();
@@ -72,7 +71,7 @@ TokenStream DataSet::stream(int64_t row, size_t stream) const {
   return tokens;
 }
 
-// Empty if the first token is trained, the whole row if none is.
+// Returns no ids if the first token is trained, and those of the whole row if none is.
 std::vector<int32_t> DataSet::prompt_ids(int64_t row) const {
   TokenStream tokens = stream(row, 0);
   // The answer begins at the first trained token.

@@ -1,5 +1,5 @@
 #pragma once
-// The state of a DataSet: its open sources and windows, and the ids of each.
+// The state of a DataSet: its open sources, and the ids of rows and windows.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +26,7 @@ struct DataSet::State {
     int64_t first_row = 0;
     double weight = 1;
     RowEncoding encoding = {};                 // without a tokenizer
-    std::vector<int32_t> extra;                // for each column of the set the cache's, or -1
+    std::vector<int32_t> extra;                // the cache's column for each of the set's, or -1
     int64_t quota_rows = 0, quota_tokens = 0;  // 0: none
   };
   RowKind kind = RowKind::kPreference;
@@ -40,7 +40,7 @@ struct DataSet::State {
   MixtureOrder order = MixtureOrder::kBlocks;
   std::vector<MixtureStage> stages;
   int64_t vocab_limit = 0;  // token ids are below
-  // The line indexes of files whose rows are read again: a set's files are read step after step.
+  // The line indexes of files whose rows are read again, which happens step after step.
   std::shared_ptr<LineIndexes> indexes = std::make_shared<LineIndexes>();
 
   struct SourceRow {
@@ -55,13 +55,14 @@ struct DataSet::State {
     return {sources[s], s, row - sources[s].first_row};
   }
 
-  // Merges the extra columns of all sources. Throws Error if one holds numbers in one source and
-  // strings, or nothing, in another.
+  // Merges the extra columns of all sources. Throws Error if a column holds numbers in one source,
+  // and strings or nothing in another.
   void merge_extra();
   size_t extra_index(const std::string& name) const;
 };
 
-// The streams of a set's plans: made once, since a quota in tokens reads the length of every row.
+// The streams of a set's plans. Each is made once, since a quota in tokens reads the length of
+// every row.
 struct DataSet::Streams {
   std::mutex mutex;
   std::vector<std::pair<StepPlan, std::shared_ptr<const RowStream>>> known;
@@ -71,7 +72,7 @@ struct DataSet::Streams {
 struct DataSet::Windows {
   int64_t length = 0;
   std::vector<TextWindows> sources;
-  std::vector<int64_t> first = {0};  // window of each source; their number at the end
+  std::vector<int64_t> first = {0};  // first window of each source, then the number of windows
 
   size_t source_of(int64_t window) const {
     XRUN_CHECK(window >= 0 && window < first.back(), "window {} is out of range, the set has {}",

@@ -1,6 +1,6 @@
-// Rows are found by file and line and recognised by their token ids: in an array of rows several
-// may begin on one line. A step of conversations reads a few rows of a file that may have
-// gigabytes, so the positions of lines are noted and reading begins near each row.
+// Rows are found by file and line, and recognised by their token ids, since several rows of an
+// array may begin on one line. A step of conversations reads a few rows of a file that may have
+// gigabytes, so positions of lines are remembered and reading begins near each row.
 
 #include <algorithm>
 #include <limits>
@@ -19,8 +19,8 @@ namespace xrun {
 
 namespace {
 
-constexpr uint64_t kMaxShownBytes = uint64_t{256} << 20;  // read of one file for display
-// Read at a time: near the spacing of the index, since most of a block is on other lines.
+constexpr uint64_t kMaxShownBytes = uint64_t{256} << 20;  // of one file, read for display
+// Bytes read at a time, near the spacing of the index, since most of a block is on other lines.
 constexpr size_t kBlockBytes = size_t{1} << 16;
 
 // A row of the cache to be found.
@@ -36,7 +36,7 @@ bool begins_with(const std::vector<int32_t>& whole, const std::vector<int32_t>& 
          std::equal(beginning.begin(), beginning.end(), whole.begin());
 }
 
-// Side by side: a pair is its two streams, in order.
+// Returns true if the trace may be that of a cached row, stream by stream.
 bool is_of(const RowTrace& trace, const std::vector<TokenStream>& cached) {
   if (trace.streams.size() != cached.size()) return false;
   for (size_t s = 0; s < cached.size(); ++s) {
@@ -45,16 +45,15 @@ bool is_of(const RowTrace& trace, const std::vector<TokenStream>& cached) {
   return true;
 }
 
-// Gives a row of the file to the first wanted row on its line with its ids.
+// Gives a row of the file to the first wanted row with its ids on the line.
 void take_row(const RowTrace& trace, int64_t line, WantedByLine& wanted) {
   const auto [begin, end] = wanted.equal_range(line);
   for (auto one = begin; one != end; ++one) {
-    // Stays only if no row of the line matches: a match replaces the whole trace.
+    // A later match replaces the whole trace, so this stays only if no row of the line matches.
     if (!trace.failure.empty()) one->second.trace->failure = trace.failure;
     if (!is_of(trace, one->second.cached)) continue;
     *one->second.trace = trace;
-    // Each row of the file serves one wanted row, so that equal rows on one line are told apart by
-    // order.
+    // A row of the file serves one wanted row, so equal rows on one line are told apart by order.
     wanted.erase(one);
     return;
   }
@@ -85,11 +84,11 @@ class DataSet::TraceReader {
     return std::move(trace_);
   }
 
-  // Reads from the last position of `index` before each wanted row, and notes further ones there.
+  // Reads from the last position in `index` before each wanted row, and adds further positions.
   // Stops after max_bytes of the file.
   void read_file(const std::string& name, int32_t file, uint64_t max_bytes, LineIndex& index,
                  WantedByLine& wanted) {
-    // A compressed file is read from its beginning, and once.
+    // A compressed file is read once, from its beginning.
     const bool seeks = content_name(name) == name;
     std::unique_ptr<RowSplitter> splitter;
     RowBlock block;
@@ -135,7 +134,7 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
   if (!uses_template(kind())) return traces;
   // Each file is read once for all of its rows.
   std::map<std::pair<size_t, int32_t>, WantedByLine> files;
-  // A step of a small set has a row twice, but the file has it once.
+  // A step over a small set may have a row twice, but the file has it once.
   std::map<int64_t, size_t> first;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!first.try_emplace(rows[i], i).second) continue;
@@ -145,7 +144,7 @@ std::vector<RowTrace> DataSet::read_again(const std::vector<int64_t>& rows,
       wanted.cached.push_back(stream(rows[i], s));
     }
     const SourceLine line = at.source.cache->at(at.row);
-    // Until it is found again.
+    // Holds until the row is found.
     traces[i].failure = "it has changed since it was cached";
     files[{at.index, line.file}].emplace(line.line, std::move(wanted));
   }
@@ -200,7 +199,7 @@ std::vector<Conversation> DataSet::conversations(const std::vector<int64_t>& row
   return found;
 }
 
-// 0 for rows beyond those that a ledger lists.
+// Returns 0 for rows beyond those that a ledger lists.
 int64_t DataSet::cut_tokens(int64_t row) const {
   const State::SourceRow at = state_->find(row);
   const SourceLine line = at.source.cache->at(at.row);

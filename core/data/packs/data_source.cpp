@@ -1,5 +1,5 @@
-// The key is computed before any row is read and contains everything that may change a byte of the
-// cache. The laws of templates are checked before a cache is built, and only then.
+// The key is computed before any row is read, and contains everything that may change a byte of the
+// cache. The laws of the template are checked only before a cache is built.
 
 #include "core/data/packs/data_source.h"
 
@@ -24,8 +24,8 @@ namespace xrun {
 
 namespace {
 
-// Raised when the same input gives other bytes, for example when an encoder changes. 16: a cut
-// divides no character.
+// To be raised when the same input gives different bytes, for example when an encoder changes.
+// Since 16 a cut divides no character.
 constexpr int64_t kRowVersion = 16;
 constexpr size_t kLawRows = 64;           // rows on which the laws are checked
 constexpr int64_t kLawLines = 1000;       // lines of each file from which they are taken
@@ -35,7 +35,7 @@ std::string source_name(const DataSource& source) {
   return source.name.empty() ? source.path : source.name;
 }
 
-// Sorted, so that the order in a recipe does not change the key.
+// Sorts the names, so that their order in a recipe does not change the key.
 Json sorted_list(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   Json list = Json::array();
@@ -52,13 +52,12 @@ void add_template(Json& key, const DataOptions& options, const ChatTemplate& cha
   key.set("laws_off", sorted_list(options.disabled_laws));
 }
 
-// The document whose hash names the source's cache: every byte and setting that decides a token, a
-// mask or the order of rows. "segment_bytes" is the name that shards had.
+// Returns the document whose hash names the source's cache: everything that decides a token, a mask
+// or the order of rows. "segment_bytes" is an older name of shards.
 Json key_of_files(const DataOptions& options, const DataSource& source,
                   const std::vector<DataFile>& files, const RowEncoding& encoding) {
   Json key = Json::object();
   key.set("row_type", row_kind_name(options.kind));
-  // The key contains everything that changes a stored row; a cache is never updated.
   key.set("row_version", kRowVersion);
   key.set("cache_version", kCacheVersion);
   key.set("name", source_name(source));
@@ -80,7 +79,7 @@ Json key_of_files(const DataOptions& options, const DataSource& source,
   return key;
 }
 
-// Adds the rows of a block that can be read; the ledger counts the others.
+// Adds the rows of a block that can be read; the build will count the others.
 void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, const RowBlock& block,
                   std::vector<LawSample>& samples) {
   for (size_t r = 0; r < block.rows.size() && samples.size() < kLawRows; ++r) {
@@ -96,13 +95,12 @@ void sample_block(RowEncoder& encoder, const std::string& file, RowForm form, co
       samples.push_back(encoder.law_sample(value));
       samples.back().where = location;
     } catch (const RowRefusal&) {
-      // A refused row is not a sample; the build will count it.
       continue;
     }
   }
 }
 
-// The first rows that can be read.
+// Returns the first rows that can be read.
 std::vector<LawSample> sample_rows(RowEncoder& encoder, const std::vector<DataFile>& files) {
   std::vector<LawSample> samples;
   for (const DataFile& file : files) {
@@ -116,18 +114,19 @@ std::vector<LawSample> sample_rows(RowEncoder& encoder, const std::vector<DataFi
   return samples;
 }
 
-// The setting to continue with if no row would train an answer; without the law nothing is left.
+// Returns the setting to continue with if no row would train an answer. Turning the law off would
+// not help then.
 std::vector<PastedSetting> marking_template(const Tokenizer& tokenizer) {
   const std::vector<std::string> fitting = fitting_templates(tokenizer);
   if (fitting.empty()) return {};
   return {{"template=" + fitting.front(), "a built-in template that marks the answers"}};
 }
 
-// Before hours of encoding: a template that trains the wrong tokens is found on a few rows.
+// Finds on a few rows, before hours of encoding, that a template trains the wrong tokens.
 void check_template(const DataOptions& options, const RowEncoding& encoding,
                     const std::vector<DataFile>& files) {
   const ChatTemplate& chat_template = *encoding.chat_template;
-  // Without marks no template tells which tokens are the answer's.
+  // Without marks nothing tells which tokens belong to an answer.
   XRUN_CHECK(chat_template.marks_generation() || encoding.settings.train_on == TrainOn::kAll,
              "the chat template \"{}\" has no {{% generation %}} marks, so no token of an answer "
              "would be trained; name a template that has them, say template = \"chatml\"",
@@ -152,7 +151,7 @@ void check_template(const DataOptions& options, const RowEncoding& encoding,
   if (!trains) {
     throw data_error(text +
                          "\n  mark the text of assistant turns in the template, with {% generation "
-                         "%} before it and {% endgeneration %} behind it",
+                         "%} before it and {% endgeneration %} after it",
                      "", marking_template(*encoding.tokenizer));
   }
   throw data_error(text, "", {{setting, "train although the template breaks this law"}});
@@ -168,7 +167,7 @@ void check_vocabulary(const RowCache& cache, int64_t vocab_limit) {
       cache.ledger().location(cache.at(largest.row)), largest.value, vocab_limit));
 }
 
-// Everything a build needs, before the key is known.
+// Returns everything that a build needs apart from the key, the schema and the encoder.
 CacheSource cache_source(const DataOptions& options, const DataSource& source,
                          const std::filesystem::path& root) {
   CacheSource build;
@@ -211,7 +210,7 @@ RowEncoding row_encoding(const DataOptions& options, size_t index,
   return encoding;
 }
 
-// In the order of rising cost: settings, names, files, laws, cache.
+// Cheap checks come first: settings, names, files, laws, cache.
 std::shared_ptr<const RowCache> open_data_source(
     const DataOptions& options, size_t index, const Tokenizer& tokenizer,
     const std::shared_ptr<const ChatTemplate>& chat_template) {
@@ -234,9 +233,9 @@ std::shared_ptr<const RowCache> open_data_source(
   const std::filesystem::path root = store / "data";
   CacheSource build = cache_source(options, source, store);
   build.key_document = key_of_files(options, source, build.files, encoding);
-  // A finished cache was checked when it was built: its key has template and data.
+  // A finished cache was checked when it was built, since its key contains template and data.
   if (!is_cached(root, build)) {
-    // Its slow tables are needed only to encode.
+    // The tokenizer's slow tables are needed only to encode.
     tokenizer.finish_loading();
     const bool trains = options.kind != RowKind::kPrompts;
     if (uses_template(options.kind) && trains) check_template(options, encoding, build.files);

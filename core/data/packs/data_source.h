@@ -1,6 +1,6 @@
 #pragma once
-// Opens one source of a data set: finds its files, names its cache, checks the template's laws and
-// builds the cache if there is none.
+// Opens one source of a data set: finds its files and its cache, and builds the cache if there is
+// none, after checking the template's laws.
 
 #include <memory>
 

@@ -1,9 +1,9 @@
-// Row i is in stage g, block b, at position p. Within a block the order is a bijection of
-// its slots (mixture_order.h) and decides only the source: its j-th position in block b is draw
-// base[d] + b * count_d + j, so that a source's draws are consecutive and a small source starts
-// again only after all its rows. The last stage has no end and no shorter block, unless every
-// source has a quota. A grid ends where its first source meets its quota, inside a block; the rows
-// of the block after that row are never requested.
+// Row i is in grid g, block b, at position p. The order within a block is a bijection of its slots
+// (mixture_order.h) and decides only the source: the j-th position of source d in block b is draw
+// base[d] + b * count_d + j. So a source's draws are consecutive, and a small source starts again
+// only after all its rows. The last stage has no end and no shorter block, unless every source has
+// a quota. A grid ends where one of its sources meets its quota, inside a block; the rest of that
+// block is never requested.
 
 #include "core/data/packs/mixture.h"
 
@@ -33,7 +33,7 @@ void require_weight(size_t source, double weight) {
   }
 }
 
-// Numbered from 1 in messages, as Lua counts.
+// Messages number stages and sources from 1, as Lua does.
 void require_stages(const std::vector<MixtureStage>& stages, size_t sources) {
   for (size_t s = 0; s < stages.size(); ++s) {
     const MixtureStage& stage = stages[s];
@@ -93,7 +93,7 @@ Mixture::Mixture(const MixturePlan& plan) { build(plan); }
 
 namespace {
 
-// Infinity minus anything decides nothing, so the sum is checked too.
+// Finite weights may still have an infinite sum.
 void require_weights(const std::vector<double>& weights) {
   double total = 0;
   for (size_t d = 0; d < weights.size(); ++d) {
@@ -106,7 +106,7 @@ void require_weights(const std::vector<double>& weights) {
   }
 }
 
-// A weight that can never be drawn is probably a slip of the unit (percent against shares).
+// A weight too small to be drawn is probably in another unit than the rest (shares, not percent).
 void require_draws(const MixturePlan& plan, size_t stage, const std::vector<int64_t>& begin) {
   const std::vector<double>& weights = plan.stages[stage].weights;
   for (size_t d = 0; d < weights.size(); ++d) {
@@ -136,7 +136,7 @@ bool is_positive(double weight) { return weight > 0; }
 
 }  // namespace
 
-// A grid is a stretch of constant shares: a stage, or a part of one after a source met its quota.
+// A grid is a stretch of constant shares: a stage, or its part until a source meets its quota.
 void Mixture::build(const MixturePlan& plan) {
   order_ = plan.order;
   block_ = plan.block;
@@ -164,7 +164,7 @@ void Mixture::build(const MixturePlan& plan) {
       throw UsageError(fmt::format("mixture.stages[{}].start is {}, beyond 2^62 rows", s + 2,
                                    plan.stages[s + 1].start));
     }
-    // In rows: a stage starts with a step.
+    // Counts rows; a stage starts with a step.
     int64_t left = last ? kEndless : (plan.stages[s + 1].start - start) * plan.step_rows;
     for (bool whole_stage = true; left > 0; whole_stage = false) {
       const std::vector<double> weights = weights_left(plan, s, grid.base);
@@ -181,7 +181,7 @@ void Mixture::build(const MixturePlan& plan) {
         return;
       }
       set_shares(grid, weights, left);
-      // Only blocks: a round robin draws every source within one period.
+      // A round robin draws every source within one period.
       if (whole_stage && order_ == MixtureOrder::kBlocks) {
         require_draws(plan, s, grid.whole > 0 ? grid.begin : grid.rest_begin);
       }
@@ -194,7 +194,7 @@ void Mixture::build(const MixturePlan& plan) {
       }
       if (rows == kEndless) return;
       add_draws(grids_.back(), rows, grid.base);
-      last_.reset();  // the next grid has blocks of the numbers that were looked into
+      last_.reset();  // a block of the next grid may have the same number
       grid.first_block += rows / grid.block + (rows % grid.block > 0);
       grid.start += rows;
       if (left != kEndless) left -= rows;
@@ -207,7 +207,7 @@ void Mixture::set_shares(Grid& grid, const std::vector<double>& weights, int64_t
   grid.period = robin ? round_robin_block(weights) : std::vector<int32_t>();
   grid.block = robin ? std::ssize(grid.period) : block_;
   grid.whole = rows == kEndless ? kEndless : rows / grid.block;
-  // The last, shorter block of a stage has shares of its own.
+  // The shares of the last, shorter block of a stage.
   const int64_t rest = rows == kEndless ? 0 : rows % grid.block;
   if (robin) {
     grid.begin = first_slots(grid.period, weights.size());
@@ -224,7 +224,7 @@ Mixture::MixtureBlock Mixture::block_of(const Grid& grid, int64_t block) const {
 }
 
 std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const MixtureBlock& block) const {
-  // Neighbouring rows ask for the same block. Threads may replace it: it is a cache, not a state.
+  // Neighbouring rows ask for the same block. Threads may replace it, since it is only a cache.
   std::shared_ptr<const BlockDraws> last = std::atomic_load(&last_);
   if (last && last->number == block.number) return last;
   auto known = std::make_shared<BlockDraws>();
@@ -237,7 +237,6 @@ std::shared_ptr<const Mixture::BlockDraws> Mixture::draws_in(const MixtureBlock&
   sources.resize(static_cast<size_t>(begin.back()));
   std::vector<int64_t> drawn(begin.size() - 1, 0);
   known->draws.reserve(sources.size());
-  // The number of the draw counts from the block's first, so that blocks can be cached.
   for (const int32_t source : sources) {
     known->draws.push_back({source, drawn[static_cast<size_t>(source)]++});
   }
@@ -268,7 +267,6 @@ std::optional<int64_t> Mixture::draws_of(int32_t source) const {
   return last.base.at(d);
 }
 
-// Returns the stream's length at which a source has given `draws` rows; nullopt if it never does.
 std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const {
   if (draws <= 0) return 0;
   const size_t d = static_cast<size_t>(source);
@@ -282,11 +280,11 @@ std::optional<int64_t> Mixture::length_for(int32_t source, int64_t draws) const 
   return grid.start + *rows;
 }
 
-// Within one grid; blocks before the wanted one all give `count` draws.
+// All blocks before the wanted one give `count` draws.
 std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int64_t n) const {
   const int64_t count = slots_of(grid.begin, source);
   int64_t number = grid.whole;
-  // A stage may draw none of this source in whole blocks and some in its rest.
+  // Whole blocks of a stage may have no draw of this source while its last, shorter block has some.
   if (count > 0) number = std::min(number, (n - 1) / count);
   const int64_t wanted = n - number * count;
   if (number == grid.whole && wanted > slots_of(grid.rest_begin, source)) return std::nullopt;
@@ -300,7 +298,6 @@ std::optional<int64_t> Mixture::rows_until(const Grid& grid, size_t source, int6
   return std::nullopt;
 }
 
-// Adds to each source's draws those of a grid that ends after `rows`.
 void Mixture::add_draws(const Grid& grid, int64_t rows, std::vector<int64_t>& base) const {
   const int64_t whole = rows / grid.block, rest = rows % grid.block;
   for (size_t d = 0; d < base.size(); ++d) base[d] += whole * slots_of(grid.begin, d);

@@ -1,4 +1,4 @@
-// Slots and positions are compared in integers: rounded quotients would decide ties.
+// Slots and positions are compared as integers, since rounded quotients would decide ties.
 
 #include "core/data/packs/mixture_order.h"
 
@@ -17,7 +17,7 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
   std::vector<std::pair<double, size_t>> remainders;  // negated, so that they sort as wanted
   int64_t left = rows;
   for (size_t d = 0; d < weights.size(); ++d) {
-    // Largest remainder: the floor of each exact share, then one more each by falling remainder.
+    // Each source gets the floor of its exact share, then those of the largest remainders one more.
     const double exact = weights[d] / total * static_cast<double>(rows);
     const int64_t count = static_cast<int64_t>(std::floor(exact));
     begin[d + 1] = count;
@@ -25,8 +25,7 @@ std::vector<int64_t> share_block(const std::vector<double>& weights, int64_t row
     // A source of weight 0 must not get a row by rounding.
     if (weights[d] > 0) remainders.emplace_back(std::floor(exact) - exact, d);
   }
-  // Equal remainders go to the lower index. Rounding may leave a row more than there are
-  // remainders.
+  // Equal remainders go to the lower index. By rounding, more rows than remainders may be left.
   std::sort(remainders.begin(), remainders.end());
   for (size_t i = 0; left > 0; ++i, --left) ++begin[remainders[i % remainders.size()].second + 1];
   // From counts to first slots.
@@ -48,8 +47,7 @@ std::vector<int32_t> interleaved_block(const std::vector<int64_t>& begin) {
       slots.push_back({2 * j + 1, count, static_cast<int32_t>(d)});
     }
   }
-  // (2j + 1) / 2n compared in integers: rounded quotients would decide ties.
-  // Same fraction: stable_sort keeps the lower source first.
+  // stable_sort keeps the lower source first among equal fractions.
   std::stable_sort(slots.begin(), slots.end(), [](const SourceTurn& a, const SourceTurn& b) {
     return a.halves * b.count < b.halves * a.count;
   });
@@ -60,7 +58,7 @@ std::vector<int32_t> interleaved_block(const std::vector<int64_t>& begin) {
 
 std::vector<int32_t> shuffled_block(const std::vector<int64_t>& begin, uint64_t seed,
                                     int64_t number) {
-  // The block's number takes the position of an epoch.
+  // The number of the block serves as the epoch.
   const Shuffle order(static_cast<uint64_t>(begin.back()), seed, static_cast<uint64_t>(number),
                       kShuffleOfBlocks);
   std::vector<int32_t> sources;
@@ -76,8 +74,8 @@ namespace {
 
 constexpr double kMostWeight = 1 << 20;  // of a round robin's period
 
-// The smallest whole numbers in the ratio of the weights, as nmoe finds them: the first scale up to
-// 1,000 at which all are whole, else parts per million.
+// Returns the smallest whole numbers in the ratio of the weights, as nmoe does: at the first scale
+// up to 1,000 at which all are whole, else in parts per million.
 std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> whole(weights.size(), 0);
@@ -85,7 +83,7 @@ std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
     double sum = 0;
     for (size_t d = 0; d < weights.size(); ++d) {
       const double value = weights[d] * scale, rounded = std::nearbyint(value);
-      // Relative, since weights may have any size.
+      // The tolerance is relative, since weights may have any size.
       if (exact && std::abs(value - rounded) > 1e-9 * scale * std::max(weights[d], 1.0)) {
         return false;
       }
@@ -113,8 +111,6 @@ std::vector<int64_t> whole_weights(const std::vector<double>& weights) {
 
 }  // namespace
 
-// Smooth weighted round robin: each source gains its weight, the richest one is drawn and pays the
-// total.
 std::vector<int32_t> round_robin_block(const std::vector<double>& shares) {
   const std::vector<int64_t> weights = whole_weights(shares);
   const int64_t total = std::accumulate(weights.begin(), weights.end(), int64_t{0});

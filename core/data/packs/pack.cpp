@@ -1,5 +1,5 @@
-// Items are sorted by counting. Open packs are indexed by their remaining room: a tree of bits, one
-// per room that some pack has, finds the smallest sufficient room, and each room has a heap of its
+// Items are sorted by counting. Open packs are indexed by their remaining room. A tree of bits, one
+// for each room that some pack has, finds the smallest sufficient room; each room has a heap of its
 // packs by number, linked through the packs themselves.
 
 #include "core/data/packs/pack.h"
@@ -16,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-// A set of numbers below a limit that finds the next one.
+// A set of numbers below a limit that finds the next member.
 class BitTree {
  public:
   // A word of 64 bits has one bit per word of the level below: log64(limit) levels.
@@ -52,7 +52,7 @@ class BitTree {
       }
       value = value / 64 * 64 + static_cast<size_t>(std::countr_zero(word));
       while (k-- > 0) {
-        // Down again along the lowest bit of each level.
+        // Goes down again along the lowest bit of each level.
         value = value * 64 + static_cast<size_t>(std::countr_zero(levels_[k][value]));
       }
       return static_cast<int64_t>(value);
@@ -61,10 +61,10 @@ class BitTree {
   }
 
  private:
-  std::vector<std::vector<uint64_t>> levels_;  // bit v / 64^k of level k: one in its range
+  std::vector<std::vector<uint64_t>> levels_;  // bit i of level k: a member v has v / 64^k = i
 };
 
-// Open packs by remaining room, for few possible rooms: O(capacity) memory.
+// The open packs by remaining room, for few possible rooms: O(capacity) memory.
 class RoomTable {
  public:
   RoomTable(int64_t capacity, size_t packs)
@@ -73,8 +73,8 @@ class RoomTable {
         sibling_(packs, -1),
         rooms_(static_cast<size_t>(capacity) + 1) {}
 
-  // Removes and returns the pack with the least room >= size, the lowest number first; (-1, 0)
-  // without one.
+  // Removes the pack with the least room >= size, of equal ones that of the lowest number, and
+  // returns it with its room; (-1, 0) if there is none.
   std::pair<int64_t, int64_t> take(int64_t size) {
     const int64_t room = rooms_.next(static_cast<size_t>(size));
     if (room < 0) return {-1, 0};
@@ -96,14 +96,14 @@ class RoomTable {
   // A pairing heap: the lower number becomes the other's parent.
   int32_t merge(int32_t a, int32_t b) {
     if (a < 0 || b < 0) return std::max(a, b);
-    // Lowest number first: both structures must choose the same pack.
+    // The lowest number is on top: both structures must choose the same pack.
     if (a > b) std::swap(a, b);
     sibling_[static_cast<size_t>(b)] = child_[static_cast<size_t>(a)];
     child_[static_cast<size_t>(a)] = b;
     return a;
   }
   int32_t merge_children(int32_t pack) {
-    // Two passes: merging children one by one would cost O(n) for each removal.
+    // Takes two passes, since merging children one by one would cost O(n) for each removal.
     int32_t pairs = -1;  // merged two by two, linked backwards
     for (int32_t at = child_[static_cast<size_t>(pack)]; at >= 0;) {
       const int32_t other = std::exchange(sibling_[static_cast<size_t>(at)], -1);
@@ -127,7 +127,7 @@ class RoomTable {
   BitTree rooms_;
 };
 
-// The same for a capacity that is large against the number of items: O(packs) memory.
+// The same for a capacity much larger than the number of items: O(packs) memory.
 class RoomSet {
  public:
   std::pair<int64_t, int64_t> take(int64_t size) {
@@ -143,10 +143,10 @@ class RoomSet {
   std::set<std::pair<int64_t, int64_t>> rooms_;
 };
 
-// Item indices, larger sizes first, equal ones in order.
+// Returns item indices, larger sizes first, equal ones in order.
 std::vector<int32_t> by_falling_size(std::span<const int64_t> sizes, int64_t largest) {
   std::vector<int32_t> order(sizes.size());
-  // A table of counts would be larger than the items: sort by comparing.
+  // Sorts by comparing if a table of counts would be larger than the items.
   if (largest > 64 * static_cast<int64_t>(sizes.size()) + 4096) {
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -165,7 +165,8 @@ std::vector<int32_t> by_falling_size(std::span<const int64_t> sizes, int64_t lar
   return order;
 }
 
-// Fills pack_of, the pack of each item in the order of opening; returns their number.
+// Fills pack_of with the pack of each item, numbered as they are opened; returns the number of
+// packs.
 template <class Rooms>
 size_t place_items(std::span<const int64_t> sizes, std::span<const int32_t> order, int64_t capacity,
                    Rooms rooms, std::vector<int32_t>& pack_of) {
@@ -211,14 +212,14 @@ std::vector<std::vector<int64_t>> best_fit_decreasing(std::span<const int64_t> s
              sizes.size());
   int64_t largest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    // An item above the capacity has no pack; callers name its row before.
+    // Callers check first, since only they can name the row of an item above the capacity.
     XRUN_CHECK(sizes[i] >= 0 && sizes[i] <= capacity,
                "packing: item {} has size {}, the capacity is {}", i, sizes[i], capacity);
     largest = std::max(largest, sizes[i]);
   }
   const std::vector<int32_t> order = by_falling_size(sizes, largest);
   std::vector<int32_t> pack_of(sizes.size());
-  // Both structures choose the same packs; the table costs a bit per possible room.
+  // Both structures choose the same packs; the memory of the table grows with the possible rooms.
   const bool few_rooms = capacity / 64 <= static_cast<int64_t>(sizes.size());
   const size_t packs =
       few_rooms ? place_items(sizes, order, capacity, RoomTable(capacity, sizes.size()), pack_of)

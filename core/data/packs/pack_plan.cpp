@@ -1,5 +1,5 @@
-// All segments of the step are sorted once. The trie of any of its units then follows from the
-// common prefixes of neighbours: two segments share the shortest of those between them.
+// All segments of the step are sorted once. The trie of any subset of units then follows from the
+// common prefixes of neighbours: what two segments share is the shortest of those between them.
 
 #include "core/data/packs/pack_plan.h"
 
@@ -29,7 +29,6 @@ class FoldedSizes {
         lists.push_back(list);
         lengths_.push_back(std::ssize(list));
         unit_of_.push_back(u);
-        // Lists of different classes share nothing.
         if (limits.frequency_class) keys.push_back(limits.frequency_class(lengths_.back()));
       }
     }
@@ -48,7 +47,7 @@ class FoldedSizes {
       const std::vector<int32_t>& own = positions_[static_cast<size_t>(unit)];
       positions.insert(positions.end(), own.begin(), own.end());
     }
-    // Sorted positions are sorted lists, so nothing is compared again.
+    // Sorting positions sorts the lists, so no tokens are compared again.
     std::sort(positions.begin(), positions.end());
     SortedLists sorted;
     std::vector<int64_t> lengths;
@@ -61,7 +60,8 @@ class FoldedSizes {
     return prefix_trie(lengths, sorted, limits_.min_run).tokens();
   }
 
-  // Clusters of units whose segments meet in a tree of the whole step, each in the order of tokens.
+  // Returns the clusters of units that share a prefix in the trie of the whole step, each in the
+  // order of tokens.
   Items clusters() const {
     // Two units belong together if their segments have a root node in common.
     const PrefixTrie trie = prefix_trie(lengths_, sorted_, limits_.min_run);
@@ -70,7 +70,7 @@ class FoldedSizes {
       root[n] =
           trie.parent[n] < 0 ? static_cast<int32_t>(n) : root[static_cast<size_t>(trie.parent[n])];
     }
-    // Union-find: a cluster is known by its lowest unit.
+    // Union-find; a cluster is represented by its lowest unit.
     std::vector<size_t> joined(positions_.size());
     std::iota(joined.begin(), joined.end(), size_t{0});
     const auto find = [&](size_t unit) {
@@ -82,7 +82,6 @@ class FoldedSizes {
     for (size_t list = 0; list < trie.leaf.size(); ++list) {
       if (trie.leaf[list] < 0) continue;
       int64_t& seen = unit_at[static_cast<size_t>(root[static_cast<size_t>(trie.leaf[list])])];
-      // Lists under one root share a prefix, so their units belong together.
       if (seen < 0) seen = static_cast<int64_t>(unit_of_[list]);
       const size_t a = find(static_cast<size_t>(seen)), b = find(unit_of_[list]);
       joined[std::max(a, b)] = std::min(a, b);
@@ -102,7 +101,8 @@ class FoldedSizes {
     return found;
   }
 
-  // Tokens that the first segments of two units share; used between neighbours, where these decide.
+  // Returns the number of tokens that the first segments of two units share, for neighbours in a
+  // cluster.
   int32_t link(int64_t a, int64_t b) const {
     if (positions_[static_cast<size_t>(b)].empty()) return 0;
     return shared(rank(a), rank(b));
@@ -115,7 +115,7 @@ class FoldedSizes {
     return own.empty() ? static_cast<int32_t>(sorted_.order.size()) : own.front();
   }
 
-  // The common prefix of two positions, from <= to; 0 for one that is too short to be shared.
+  // Returns the common prefix of two positions, from <= to; 0 if it is too short to be shared.
   // Linear in the distance, but stops at the first prefix that is too short.
   int32_t shared(int32_t from, int32_t to) const {
     int32_t least = std::numeric_limits<int32_t>::max();
@@ -133,15 +133,15 @@ class FoldedSizes {
   SortedLists sorted_;
 };
 
-// Cuts a cluster into pieces that fit and appends them. A piece takes as many units as fit, then is
-// cut back to its weakest link, so that neighbours that share much stay together.
+// Cuts a cluster into pieces that fit, and appends them. A piece takes as many units as fit and is
+// then cut back to its weakest link, so that neighbours that share much stay together.
 void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t capacity,
             Items& pieces) {
   while (!units.empty()) {
     // One unit fits: plan_folded_packs has checked each alone.
     size_t fits = 1, over = 2;
-    // By doubling, then by bisection: a piece costs its own length times a logarithm, not the
-    // cluster's.
+    // Doubling, then bisection: the cost is the length of the piece, not of the cluster, times a
+    // logarithm.
     while (over <= units.size() && sizes.tokens(units.first(over)) <= capacity) {
       fits = over;
       over *= 2;
@@ -155,7 +155,7 @@ void divide(const FoldedSizes& sizes, std::span<const int64_t> units, int64_t ca
     size_t cut = fits;
     if (fits < units.size()) {
       int32_t weakest = sizes.link(units[fits - 1], units[fits]);
-      // The last of equally weak links, so that the piece stays large.
+      // Of equally weak links the last one is taken, so that the piece stays large.
       for (size_t n = fits - 1; n > 0; --n) {
         const int32_t link = sizes.link(units[n - 1], units[n]);
         if (link >= weakest) continue;
@@ -173,9 +173,9 @@ struct PackedItems {
   int64_t tokens = 0;  // of all packs
 };
 
-// Packs of items that fit alone.
+// Returns packs of items, each of which fits alone.
 PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
-  // In a fixed order, so that the plan depends only on the units.
+  // A fixed order, so that the plan depends only on the units.
   for (std::vector<int64_t>& item : items) std::sort(item.begin(), item.end());
   std::sort(items.begin(), items.end());
   std::vector<int64_t> item_tokens;
@@ -191,8 +191,8 @@ PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
     return units;
   };
   for (const std::vector<int64_t>& chosen : best_fit_decreasing(item_tokens, capacity)) {
-    // Pieces of one cluster may compute a little more together than apart, if one splits a shared
-    // run of another into runs that are too short. Such a pack is divided.
+    // Pieces of one cluster may compute a few more tokens together than apart, if one splits a
+    // shared run of another into runs that are too short. Such a pack is divided.
     for (std::span<const int64_t> rest = chosen; !rest.empty();) {
       size_t count = rest.size();
       std::vector<int64_t> units = join(rest);
@@ -211,8 +211,8 @@ PackedItems packs_of(const FoldedSizes& sizes, Items items, int64_t capacity) {
   return plan;
 }
 
-// Moves the packs that begin with a cluster after the first of them: a step computes their common
-// prefix once (core/prefix/shared_prefix.h). Only clusters that were divided have several.
+// Moves packs that begin with the same cluster next to the first of them, since a step computes
+// their common prefix once (core/prefix/shared_prefix.h). Only a divided cluster has several.
 void join_clusters(const Items& clusters, size_t units, Items& packs) {
   std::vector<size_t> cluster_of(units, 0), first(clusters.size(), packs.size());
   for (size_t c = 0; c < clusters.size(); ++c) {
@@ -231,15 +231,15 @@ void join_clusters(const Items& clusters, size_t units, Items& packs) {
 
 }  // namespace
 
-// An upper bound for any order of the same units, since a trie has none.
+// The order of the units makes no difference.
 int64_t folded_tokens(std::span<const UnitTokens> units, const PackLimits& limits) {
   std::vector<int64_t> all(units.size());
   std::iota(all.begin(), all.end(), 0);
   return FoldedSizes(units, limits).tokens(all);
 }
 
-// Two plans are compared: clusters kept together, which computes less, and single units, which may
-// fill packs better.
+// Compares two plans: clusters kept together, which compute less, and single units, which may fill
+// packs better.
 std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> units,
                                                     const PackLimits& limits) {
   const FoldedSizes sizes(units, limits);
@@ -249,7 +249,7 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
     const int64_t folded = sizes.tokens(singles.back());
     int64_t sum = 0;
     for (const TokenList list : units[u]) sum += std::ssize(list);
-    // Only by folding may a unit be longer than the limit.
+    // A unit longer than the limit may fit by folding.
     XRUN_CHECK(folded <= limits.max_tokens,
                "packing: unit {} has {} tokens, {} with shared prefixes once; max_tokens is {}", u,
                sum, folded, limits.max_tokens);
@@ -269,7 +269,7 @@ std::vector<std::vector<int64_t>> plan_folded_packs(std::span<const UnitTokens> 
   // Without a shared prefix there is nothing to compare: every item is one unit.
   if (!shares) return together.packs;
   PackedItems apart = packs_of(sizes, std::move(singles), limits.max_tokens);
-  // Fewer packs first: each is a forward and a backward.
+  // Fewer packs count most, since each is a forward and a backward.
   const auto cost = [](const PackedItems& plan) {
     return std::pair(plan.packs.size(), plan.tokens);
   };

@@ -1,5 +1,5 @@
-// A loss row exists for slot t of segment s exactly where cu[s] <= t, t + 1 < cu[s + 1] and token
-// t + 1 is trained.
+// Slot t of segment s has a loss row exactly if cu[s] <= t, t + 1 < cu[s + 1] and token t + 1 is
+// trained.
 
 #include "core/data/packs/packed_batch.h"
 
@@ -87,7 +87,7 @@ void check_pairs(const PackedBatch& batch) {
     const int side = batch.side[s];
     XRUN_CHECK(side >= -1 && side <= 1, "batch: side[{}] is {}, wanted 1, -1 or 0", s, side);
     if (side == 0) continue;
-    // Neighbours: pairs are found by position, without a table.
+    // The sides are neighbours, so that pairs are found by position, without a table.
     XRUN_CHECK(side == 1 && s + 1 < segments && batch.side[s + 1] == -1 &&
                    batch.pair_id[s] == batch.pair_id[s + 1] &&
                    batch.row_id[s] == batch.row_id[s + 1],
@@ -115,14 +115,14 @@ void check_chunks(const PackedBatch& batch) {
   }
 }
 
-// The segment of each chunk of a batch with a companion, by its number. Throws unless chunks are
+// Returns the segment of each chunk of a batch with a companion. Throws Error unless chunks are
 // numbered from 0 in the order of their rows.
 std::vector<int32_t> chunk_segments(const PackedBatch& batch) {
   std::vector<int32_t> segments;
   for (size_t r = 0; r < batch.chunk.size(); ++r) {
     const int32_t chunk = batch.chunk[r];
     const auto next = static_cast<int32_t>(segments.size());
-    // -1, or the chunk of the row before.
+    // The row has no chunk, or that of the row before.
     if (chunk < 0 || chunk + 1 == next) continue;
     XRUN_CHECK(chunk == next,
                "batch: chunk[{}] is {}, wanted {} or {}: beside a companion the "
@@ -187,7 +187,6 @@ void AlignmentCounts::add(const AlignmentCounts& other) {
   seconds += other.seconds;
 }
 
-// By its chosen side, which check_pairs() has found beside the rejected one.
 int64_t PackedBatch::pair_count() const { return std::count(side.begin(), side.end(), 1); }
 
 // A pack grows by whole segments; nothing is ever split here.
@@ -213,7 +212,6 @@ void PackedBatch::append(const Segment& segment, const std::vector<int32_t>& ids
     rows.hidden.push_back(begin + static_cast<int32_t>(i) - 1);
     rows.target.push_back(ids[i]);
     rows.segment.push_back(index);
-    // The row's weight times the token's: both are factors of one loss.
     rows.weight.push_back(token_weights.empty() ? segment.weight
                                                 : segment.weight * token_weights[i]);
   }
@@ -241,7 +239,7 @@ SegmentTokens PackedBatch::segment_tokens(int64_t s) const {
   return out;
 }
 
-// After a pack is built and before it is used: every later stage indexes without checks.
+// Called once a pack is built, since every later stage indexes it without checks.
 void PackedBatch::validate(int64_t vocab_size) const {
   check_segments(cu_seqlens, position_ids, token_count());
   for (size_t t = 0; t < tokens.size(); ++t) {

@@ -1,6 +1,6 @@
 #pragma once
-// A packed micro-batch: whole segments laid end to end, the table of loss rows, and the same
-// documents in a teacher's tokens.
+// A packed micro-batch: segments laid end to end, their loss rows and, for a teacher, the same
+// documents in its tokens.
 
 #include <cstdint>
 #include <map>
@@ -10,9 +10,9 @@
 
 namespace xrun {
 
-// The trained predictions of a batch, [R] each, in the order of their slots. A row exists only
-// where token t + 1 is trained and in the same segment as token t; so the first token of a segment
-// is never a target and no row crosses a segment's end.
+// The trained predictions of a batch, [R] each, in the order of their slots. Slot t has a row only
+// if token t + 1 is trained and in the same segment as token t, so the first token of a segment is
+// never a target and no row crosses a segment's end.
 struct LossRows {
   std::vector<int32_t> hidden;   // slot t, whose hidden state predicts
   std::vector<int32_t> target;   // the token id at t + 1
@@ -22,7 +22,7 @@ struct LossRows {
   int64_t size() const { return static_cast<int64_t>(hidden.size()); }
 };
 
-// The tokens of one segment with flags of 0 or 1 for targets, the first always 0.
+// The tokens of one segment, with a flag for each: 1 for a target, 0 for others and for the first.
 struct SegmentTokens {
   std::vector<int32_t> ids;
   std::vector<uint8_t> trained;
@@ -33,8 +33,8 @@ struct AlignmentCounts {
   int64_t chunks = 0;     // valid ones
   int64_t wrong = 0;      // pairs whose sides spell different bytes
   int64_t one_sided = 0;  // tokens of either side without a partner
-  int64_t invalid = 0;    // correct pairs with a token that is trained and one that cannot be
-  int64_t tokens = 0;     // loss rows of positive weight, with those that were cut
+  int64_t invalid = 0;    // correct pairs of which some tokens can train, but not all
+  int64_t tokens = 0;     // loss rows of positive weight, including those that were cut
   int64_t covered = 0;    // of these, in a valid chunk
   int64_t cut = 0;        // of these, beyond the prefix that both models read
   double seconds = 0;     // spent on aligning
@@ -42,15 +42,15 @@ struct AlignmentCounts {
   void add(const AlignmentCounts& other);
 };
 
-// The documents of a pack in a teacher's tokens: segment s has the text of the pack's segment s.
-// A chunk is a span of student tokens and a span of teacher tokens that spell the same bytes. It is
+// The documents of a pack in a teacher's tokens. Segment s has the text of the pack's segment s. A
+// chunk is a span of student tokens and a span of teacher tokens that spell the same bytes. It is
 // valid if each student token has a loss row of positive weight and each teacher token is predicted
-// (token 0 is not); only valid chunks are in the tables.
+// (token 0 is not). The tables contain only valid chunks.
 struct CompanionPack {
   std::vector<int32_t> tokens, position_ids;  // [Tt]
   std::vector<int32_t> cu_seqlens = {0};      // [S + 1], strictly increasing
-  // [Rt] rows that predict the tokens of a chunk: the slot whose hidden state predicts, the token,
-  // and the chunk as PackedBatch::chunk numbers it, rising.
+  // [Rt] the rows that predict the tokens of chunks: the slot whose hidden state predicts, the
+  // token, and the chunk by its number in PackedBatch::chunk, ascending.
   std::vector<int32_t> hidden, target, chunk;
   std::string fingerprint;  // of the teacher's vocabulary
 
@@ -72,8 +72,8 @@ struct PackedBatch {
   std::vector<int32_t> source;            // [S], index of the data source
   std::vector<int8_t> side;               // [S], +1 chosen, -1 rejected, 0 none
   std::vector<float> weight;              // [S], loss weight of the data row, >= 0
-  // [R], the valid chunk of a loss row, -1 for none; empty: the data have no chunks. With a
-  // companion they are numbered from 0 in the order of their rows.
+  // [R], the valid chunk of a loss row, -1 for none; empty if the data have no chunks. With a
+  // companion, chunks are numbered from 0 in the order of their rows.
   std::vector<int32_t> chunk;
   std::shared_ptr<const CompanionPack> companion;             // null: not aligned with a teacher
   AlignmentCounts alignment = {};                             // zeros without chunks
@@ -99,10 +99,12 @@ struct PackedBatch {
   // Returns segment s as it was appended, except trained[0] and token weights.
   SegmentTokens segment_tokens(int64_t s) const;
 
-  // Throws Error that names field, index and value at the first broken invariant: lengths, borders,
-  // positions, ids in [0, vocab_size), loss rows inside their segments with the right target,
-  // finite weights >= 0, every pair a chosen segment followed by its rejected one, every chunk
-  // inside one segment, and a companion with the same segments and chunks.
+  // Throws Error that names field, index and value at the first broken invariant:
+  //   fields have the right lengths; segments and positions fit the tokens
+  //   ids are in [0, vocab_size), and weights are finite and >= 0
+  //   loss rows are inside their segments and have the right target
+  //   a chosen segment is followed by the rejected one of its pair
+  //   a chunk is inside one segment, and a companion has the same segments and chunks
   void validate(int64_t vocab_size) const;
 };
 

@@ -1,6 +1,6 @@
 // In lexicographic order lists that share a prefix are neighbours, so the common prefixes of
-// neighbours alone give the compressed trie (one stack, as for the LCP intervals of a suffix
-// array). A dynamic program then drops shared nodes until every shared run has min_run tokens.
+// neighbours suffice for the compressed trie (with one stack, as for the LCP intervals of a suffix
+// array). A dynamic program then drops shared nodes so that every shared run has min_run tokens.
 
 #include "core/data/packs/prefix_trie.h"
 
@@ -112,10 +112,10 @@ class TrieBuilder {
   }
 
   // The dynamic program. A shared node may be used if its run, which begins at the nearest used
-  // node above (its base), has min_run tokens. Bases of a node v are depth 0 and the candidates
-  // above it; entry first_entry_[v] + j of saved_ is the number of tokens that the subtree of v
-  // saves with base j if v itself is dropped, and entry base_count_[v] the same below v if v is
-  // used.
+  // node above (its base), has min_run tokens. The possible bases of a node v are depth 0 and the
+  // candidates above it. saved_[first_entry_[v] + j] is the number of tokens that the subtree of v
+  // saves with base j if v is dropped; saved_[first_entry_[v] + base_count_[v]] is the number that
+  // it saves below v if v is used.
   bool is_candidate(int32_t v) { return base_count_[static_cast<size_t>(v)] > 0; }
 
   void count_bases(int64_t min_run) {
@@ -140,7 +140,7 @@ class TrieBuilder {
     const int64_t below = saved_[entry + bases];
     const int32_t parent = node(v).parent;
     int32_t base = parent;
-    // From the nearest base, the parent, upwards to depth 0.
+    // Goes from the nearest base, the parent, up to depth 0.
     for (size_t j = bases; j-- > 0;) {
       const int64_t run = node(v).depth - (j == 0 ? 0 : node(base).depth);
       int64_t best = saved_[entry + j];
@@ -209,7 +209,6 @@ class TrieBuilder {
 
 }  // namespace
 
-// The first difference decides, so lengths need not be equal.
 int64_t common_prefix(TokenList a, TokenList b) {
   const size_t n = std::min(a.size(), b.size());
   size_t i = 0;
@@ -223,7 +222,6 @@ int64_t common_prefix(TokenList a, TokenList b) {
   return static_cast<int64_t>(i);
 }
 
-// A class of frequencies comes before the tokens: rows with different RoPE scales share nothing.
 SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t> keys) {
   XRUN_CHECK(keys.empty() || keys.size() == lists.size(),
              "folding: frequency_classes has {} entries for {} segments", keys.size(),
@@ -239,10 +237,9 @@ SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t
   SortedLists sorted;
   sorted.order.resize(lists.size());
   std::iota(sorted.order.begin(), sorted.order.end(), 0);
-  // Ties by index, so that the order is the same on every machine.
+  // The index decides ties, so that the order is the same on every machine.
   std::sort(sorted.order.begin(), sorted.order.end(), [&](int32_t x, int32_t y) {
     const size_t i = static_cast<size_t>(x), j = static_cast<size_t>(y);
-    // A class is a block of the order.
     if (!keys.empty() && keys[i] != keys[j]) return keys[i] < keys[j];
     const size_t at = static_cast<size_t>(common_prefix(lists[i], lists[j]));
     if (at < lists[i].size() && at < lists[j].size()) return lists[i][at] < lists[j][at];
@@ -258,7 +255,6 @@ SortedLists sort_lists(std::span<const TokenList> lists, std::span<const int64_t
   return sorted;
 }
 
-// Every node's run is computed once.
 int64_t PrefixTrie::tokens() const {
   int64_t sum = 0;
   for (size_t n = 0; n < end.size(); ++n) sum += end[n] - begin(n);

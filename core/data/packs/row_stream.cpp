@@ -24,7 +24,7 @@ RowStream::RowStream(Plan plan) : plan_(std::move(plan)) {
   require_stages(plan_.stages, plan_.sources.size());
   active_ = find_active_sources();
   find_quotas();
-  // One source needs none: draw i is its i-th row.
+  // A single source needs no mixture: draw i is its i-th row.
   if (active_.size() > 1) make_mixture();
   find_length();
 }
@@ -34,7 +34,7 @@ std::vector<int32_t> RowStream::find_active_sources() const {
   std::vector<int32_t> active;
   for (int32_t s = 0; s < std::ssize(plan_.sources); ++s) {
     const StreamSource& source = plan_.sources[static_cast<size_t>(s)];
-    // Weight 0 takes a source out without its index changing.
+    // Weight 0 takes a source out without changing the indices of others.
     if (source.rows <= 0 || source.weight == 0) continue;
     require_weight_in_a_stage(s);
     active.push_back(s);
@@ -55,8 +55,8 @@ void RowStream::require_weight_in_a_stage(int32_t source) const {
 
 namespace {
 
-// The weights of the active sources, 0 for the others: one without rows must not be drawn, whatever
-// its weight.
+// Returns the weights with 0 for sources that are not active: one without rows must not be drawn,
+// whatever its weight.
 std::vector<double> only_active(const std::vector<double>& weights,
                                 const std::vector<int32_t>& active) {
   std::vector<double> out(weights.size(), 0);
@@ -77,8 +77,8 @@ void RowStream::find_quotas() {
     source.tokens = nullptr;  // they may refer to a data set
 }
 
-// The least rows whose tokens reach the quota: whole epochs, then row by row in the order of the
-// last one.
+// Returns the fewest rows whose tokens reach the quota: whole epochs, then row by row in the order
+// of the last one.
 int64_t RowStream::rows_with_tokens(int32_t source) const {
   const StreamSource& from = plan_.sources[static_cast<size_t>(source)];
   int64_t epoch_tokens = 0;
@@ -95,7 +95,6 @@ int64_t RowStream::rows_with_tokens(int32_t source) const {
   return rows;
 }
 
-// Weights of inactive sources are zeroed here, so that the mixture never draws them.
 void RowStream::make_mixture() {
   MixturePlan plan;
   plan.step_rows = plan_.step_rows;
@@ -106,7 +105,6 @@ void RowStream::make_mixture() {
   plan.staged = !plan_.stages.empty();
   for (size_t i = 0; i < plan_.stages.size(); ++i) {
     std::vector<double>& weights = plan_.stages[i].weights;
-    // Sources without rows would leave gaps in the order.
     weights = only_active(weights, active_);
     XRUN_CHECK(*std::max_element(weights.begin(), weights.end()) > 0,
                "mixture.stages[{}] gives weights above 0 only to sources without rows", i + 1);
@@ -129,7 +127,7 @@ bool RowStream::all_have_quotas() const {
   return std::all_of(active_.begin(), active_.end(), [&](int32_t s) { return has_quota(s); });
 }
 
-// The bound keeps products and sums of row numbers within int64.
+// Bounds row numbers, so that their products and sums stay within int64.
 int64_t RowStream::wanted_rows(int32_t source) const {
   const StreamSource& from = plan_.sources[static_cast<size_t>(source)];
   if (has_quota(source)) return from.quota;
@@ -152,9 +150,9 @@ void RowStream::find_length() {
   }
 }
 
-// kFirst: the least of the lengths at which a source has been drawn for all epochs or has met its
-// quota; kAll: the greatest, and none if one source never gets there because a later stage gives it
-// weight 0.
+// Each source has a length of the stream at which it has been drawn for all epochs or has met its
+// quota, or none if a later stage gives it weight 0. kFirst takes the least of them, kAll the
+// greatest, and no end if a source has none.
 void RowStream::find_mixture_length() {
   const bool first = plan_.stop == MixtureStop::kFirst;
   std::vector<int64_t> lengths;
@@ -175,17 +173,16 @@ void RowStream::find_mixture_length() {
   length_ = first ? *least : *greatest;
 }
 
-// A pure function of the index: resuming needs no state but the step.
+// A pure function of the index, so resuming needs only the step.
 RowStream::DrawnRow RowStream::at(int64_t index) const {
   const Mixture::Draw draw = mixture_ ? (*mixture_)(index) : Mixture::Draw{active_[0], index};
   const int64_t rows = plan_.sources[static_cast<size_t>(draw.source)].rows;
-  // Each source has its own epochs and orders, so that another source's rows never move its own.
+  // Each source has its own epochs and orders, so that no source moves the rows of another.
   const EpochOrder order(plan_.order, rows, plan_.seed, static_cast<uint64_t>(draw.draw / rows),
                          shuffle_of_rows(draw.source));
   return {draw.source, order(draw.draw % rows)};
 }
 
-// For the record of a run; null if there is nothing to mix.
 Json RowStream::mixture_plan() const {
   const bool any_quota =
       std::any_of(active_.begin(), active_.end(), [&](int32_t s) { return has_quota(s); });

@@ -14,9 +14,9 @@
 
 namespace xrun {
 
-// A pure function of its arguments and the index with O(1) state in the number of rows. One source
-// is drawn in epochs, each a bijection of its rows; several are a Mixture, each source in its own
-// epochs. Sources of weight 0 or without rows are never drawn. Thread-safe.
+// A pure function of its arguments and the index, whose state does not grow with the rows. One
+// source is drawn in epochs, each a bijection of its rows; several are drawn by a Mixture, each in
+// its own epochs. Sources of weight 0 or without rows are never drawn. Thread-safe.
 class RowStream {
  public:
   struct DrawnRow {
@@ -25,21 +25,21 @@ class RowStream {
   };
   struct StreamSource {
     int64_t rows = 0;
-    double weight = 1;  // 0: never drawn, in no stage either
-    // Rows that the source gives in total, over as many epochs as that takes; -1: no quota. With
-    // quota_tokens above 0 as many as first reach that number of tokens, by `tokens` of a row.
+    double weight = 1;  // 0: never drawn, not even in a stage
+    // Rows that the source gives in total, over as many epochs as that takes; -1: no quota. If
+    // quota_tokens is above 0, the fewest rows that reach that number of tokens, by `tokens`.
     int64_t quota = -1;
     int64_t quota_tokens = 0;
     std::function<int64_t(int64_t row)> tokens = {};
   };
   struct Plan {
     std::vector<StreamSource> sources;
-    // For several sources: kRestart never ends; kFirst ends when the first source has been drawn
-    // `epochs` times or has met its quota, kAll when every one has, and never if a weight becomes 0
-    // before that. Any stream ends when all sources have met their quotas.
+    // The end of a stream of several sources. kRestart: never. kFirst: when the first source has
+    // been drawn `epochs` times or has met its quota. kAll: when all have, so never if a stage sets
+    // the weight of one to 0 before. Any stream ends when all sources have met their quotas.
     MixtureStop stop = MixtureStop::kAll;
     std::vector<MixtureStage> stages;  // replace the weights; empty: the weights hold throughout
-    int64_t step_rows = 1;             // rows per step; places the starts of stages
+    int64_t step_rows = 1;             // rows per step; turns the starts of stages into rows
     int64_t epochs = 1;                // 0: without end
     uint64_t seed = 0;
     RowOrder order;  // of a source's rows; with kFile sources alternate by their weights
@@ -53,15 +53,16 @@ class RowStream {
             int64_t epochs);
 
   std::optional<int64_t> length() const { return length_; }  // no value: without end
-  // The settings that leave the stream without an end; "" if it has one.
+  // Returns the setting that leaves the stream without an end; "" if it has one.
   const std::string& endless_reason() const { return endless_reason_; }
   DrawnRow at(int64_t index) const;  // requires 0 <= index < length
-  // The settings behind the order, apart from rows and seed, with quotas in rows: {"order", "stop",
-  // "weights", "stages", "quotas"}; null for a single source without a quota. A resume compares it.
+  // Returns the settings that decide the order apart from rows and seed, which a resume compares:
+  // {"order", "stop", "weights", "stages", "quotas"}, quotas in rows; null for a single source
+  // without a quota.
   Json mixture_plan() const;
 
  private:
-  // Sources with rows and a weight above 0; the others are never drawn.
+  // Returns the sources with rows and a weight above 0; others are never drawn.
   std::vector<int32_t> find_active_sources() const;
   void require_weight_in_a_stage(int32_t source) const;
   void find_quotas();
@@ -69,7 +70,7 @@ class RowStream {
   void make_mixture();
   void find_length();
   void find_mixture_length();
-  // The rows of a source's quota, or of all epochs.
+  // Returns the rows of a source's quota, or of all its epochs.
   int64_t wanted_rows(int32_t source) const;
   bool has_quota(int32_t source) const;
   bool all_have_quotas() const;

@@ -24,7 +24,7 @@ uint64_t mix(uint64_t value) {
 }  // namespace
 
 Shuffle::Shuffle(uint64_t size, uint64_t seed, uint64_t epoch, uint64_t stream) : size_(size) {
-  XRUN_CHECK(size < (uint64_t{1} << 62), "a shuffle of {} rows, the maximum is 2^62", size);
+  XRUN_CHECK(size < (uint64_t{1} << 62), "a shuffle of {} rows, the maximum is 2^62 - 1", size);
   const int bits = size <= 1 ? 1 : std::bit_width(size - 1);
   // Both halves of the network have the same width, so the power of two is even.
   half_bits_ = (bits + 1) / 2;
@@ -47,14 +47,14 @@ uint64_t Shuffle::operator()(uint64_t index) const {
       right = next;
     }
     value = (left << half_bits_) | right;
-    // The network's domain is below 4 size, so fewer than 4 walks are expected.
+    // The network's domain has at most 4 size values, so at most 4 walks are expected.
   } while (value >= size_);  // the cycle of an index below size_ returns to one
   return value;
 }
 
-// BlockShuffle: index i of the whole blocks is in window i / (window * block); the window's own
-// bijection turns it into position p of the permuted blocks, which is row p % block of block
-// blocks_(p / block). Both steps are bijections, so the whole is one.
+// BlockShuffle: index i of the whole blocks is in window i / (window * block). The bijection of
+// that window turns it into position p of the permuted blocks, which is row p % block of block
+// blocks_(p / block). Both steps are bijections, so their composition is one.
 
 namespace {
 
@@ -69,7 +69,6 @@ uint64_t whole_blocks(uint64_t size, uint64_t block, uint64_t window) {
 
 }  // namespace
 
-// Sequential reads within a window, for data sets larger than memory.
 BlockShuffle::BlockShuffle(uint64_t size, uint64_t block, uint64_t window, uint64_t seed,
                            uint64_t epoch, uint64_t stream)
     : size_(size),
@@ -93,7 +92,6 @@ uint64_t BlockShuffle::operator()(uint64_t index) const {
   return blocks_(at / block_) * block_ + at % block_;
 }
 
-// File order keeps no shuffle at all, and index i is row i.
 EpochOrder::EpochOrder(const RowOrder& order, int64_t rows, uint64_t seed, uint64_t epoch,
                        uint64_t stream)
     : rows_(rows) {

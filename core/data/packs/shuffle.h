@@ -1,5 +1,5 @@
 #pragma once
-// Orders of the rows of a source without a table: keyed bijections of [0, n).
+// Orders of the rows of a source, computed without a table: keyed bijections of [0, n).
 
 #include <array>
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace xrun {
 
-// Streams of a seed's shuffles: the rows of a source, and the draws in a mixture's blocks.
+// The streams of a seed: the rows of each source, and the draws in a mixture's blocks.
 constexpr uint64_t shuffle_of_rows(int32_t source) { return 2 * static_cast<uint64_t>(source); }
 constexpr uint64_t kShuffleOfBlocks = 1;
 
-// The order of one epoch. A pure function of (size, seed, epoch), with O(1) state and O(1) expected
-// time an index. Thread-safe.
+// The order of one epoch. A pure function of its arguments, with O(1) state and O(1) expected time
+// per index. Thread-safe.
 class Shuffle {
  public:
-  // Requires size < 2^62; a size of 0 has no index.
+  // Throws Error unless size < 2^62. A shuffle of size 0 has no index.
   Shuffle(uint64_t size, uint64_t seed, uint64_t epoch, uint64_t stream = 0);
   // Returns the row of the index-th draw; each row once. Throws Error if index >= size.
   uint64_t operator()(uint64_t index) const;
@@ -28,14 +28,14 @@ class Shuffle {
   std::array<uint64_t, kRounds> keys_;
 };
 
-// A shuffle with local reads. Blocks of `block` consecutive rows are permuted whole; then the rows
-// of every `window` consecutive blocks are permuted; the rows after the last whole block come last,
-// permuted among themselves. So `window` blocks are open at a time, and a row's neighbours in the
-// file are drawn within one window: that much randomness is lost. A pure function of its arguments
-// with O(1) state and O(1) expected time per index. Thread-safe.
+// A shuffle with local reads, for data sets larger than memory. Blocks of `block` consecutive rows
+// are permuted whole; then the rows of every `window` consecutive blocks are permuted. The rows
+// after the last whole block come last, permuted among themselves. So only `window` blocks are read
+// at a time, but rows of one block of the file are always drawn within one window. A pure function
+// of its arguments, with O(1) state and O(1) expected time per index. Thread-safe.
 class BlockShuffle {
  public:
-  // Requires size < 2^62. Throws Error unless block and window are at least 1.
+  // Throws Error unless size < 2^62 and block and window are at least 1.
   BlockShuffle(uint64_t size, uint64_t block, uint64_t window, uint64_t seed, uint64_t epoch,
                uint64_t stream = 0);
   // Returns the row of the index-th draw; each row once. Throws Error if index >= size.

@@ -1,6 +1,6 @@
-// Rows are sorted by a hash of their prompt, so the rows of a prompt are adjacent: 16 bytes per row
-// and no table of prompts. The prompts to take come early in that order, so a first attempt sorts
-// only the rows with small hashes.
+// Rows are sorted by a hash of their prompt, which makes the rows of a prompt adjacent with 16
+// bytes per row and no table of prompts. The prompts to take come early in that order, so a first
+// attempt sorts only the rows with small hashes.
 
 #include "core/data/packs/split.h"
 
@@ -14,18 +14,18 @@ namespace xrun {
 namespace {
 
 struct HashedRow {
-  uint64_t order;  // a hash of the prompt: the same for every set that holds it
+  uint64_t order;  // a hash of the prompt, the same in every set
   size_t row;
 };
 
-// The rows whose prompt's hash is at most `limit`.
+// Returns the rows whose prompt's hash is at most `limit`, sorted.
 std::vector<HashedRow> sort_by_prompt(std::span<const uint64_t> prompt_hash, uint64_t limit) {
   std::vector<HashedRow> rows;
   for (size_t i = 0; i < prompt_hash.size(); ++i) {
     const uint64_t order = philox_u64(prompt_hash[i], kStreamSplit, 0, 0);
     if (order <= limit) rows.push_back({order, i});
   }
-  // By the prompt's own hash on a collision, so that two prompts never interleave.
+  // The prompt's own hash decides a collision, so that the rows of two prompts never interleave.
   std::sort(rows.begin(), rows.end(), [&](const HashedRow& a, const HashedRow& b) {
     return a.order != b.order ? a.order < b.order : prompt_hash[a.row] < prompt_hash[b.row];
   });
@@ -44,7 +44,6 @@ void for_each_prompt(std::span<const uint64_t> prompt_hash, const std::vector<Ha
 
 }  // namespace
 
-// At least one row on each side, whatever the fraction, if there are two rows.
 int64_t held_out_count(int64_t n, double fraction) {
   if (!(fraction >= 0 && fraction < 1)) {
     throw UsageError(
@@ -62,13 +61,12 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
   std::vector<uint8_t> held_out(prompt_hash.size(), 0);
   if (wanted == 0) return held_out;
   const double share = 2 * fraction + 0.001;  // of the hashes; very likely enough
-  // At first only prompts with a low hash are sorted; all of them if these are too few.
+  // First sorts only prompts with a low hash, then all of them if these are too few.
   for (const uint64_t limit :
        {share < 1 ? static_cast<uint64_t>(share * 0x1p64) : 0, ~uint64_t{0}}) {
     const std::vector<HashedRow> rows = sort_by_prompt(prompt_hash, limit);
-    // held: rows held out so far; smallest, fewest: where the smallest prompt begins, and its
-    // rows.
-    size_t held = 0, smallest = 0, fewest = prompt_hash.size();
+    size_t held = 0;                                   // rows held out so far
+    size_t smallest = 0, fewest = prompt_hash.size();  // first row and size of the smallest prompt
     const auto hold_out = [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) held_out[rows[i].row] = 1;
     };
@@ -91,26 +89,25 @@ std::vector<uint8_t> hold_out_prompts(std::span<const uint64_t> prompt_hash, dou
                "valid.by = \"prompt\": all {} rows share one prompt, so none can be held out; "
                "use by = \"row\" or valid.data",
                prompt_hash.size());
-    // Not even the smallest prompt fits the wanted count; a fraction above 0 still holds out one.
+    // If not even the smallest prompt fits the wanted count, it is held out anyway.
     if (held == 0) hold_out(smallest, smallest + fewest);
   }
   return held_out;
 }
 
-// Returns the number of rows of all sources together; a source may have none.
 int64_t RowSelection::size() const {
   int64_t total = 0;
   for (const SourceRange& range : ranges) total += range.size();
   return total;
 }
 
-// By source, so that each keeps its share.
+// Splits each source, so that all keep their shares.
 std::pair<RowSelection, RowSelection> RowSelection::split_last(double fraction) const {
   std::pair<RowSelection, RowSelection> sets;
   for (const SourceRange& range : ranges) {
     const int64_t kept = range.size() - held_out_count(range.size(), fraction);
     if (range.listed) {
-      // The last rows, so that appending to a file keeps the training rows.
+      // Holds out the last rows, so that appending to a file keeps the training rows.
       const auto border = range.rows.begin() + kept;
       sets.first.ranges.push_back({0, 0, {range.rows.begin(), border}, true});
       sets.second.ranges.push_back({0, 0, {border, range.rows.end()}, true});

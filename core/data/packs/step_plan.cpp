@@ -1,4 +1,4 @@
-// Between two changes all steps have one size: a plan is a few runs of equal steps.
+// Between two changes all steps have one size, so a plan is a few runs of equal steps.
 
 #include "core/data/packs/step_plan.h"
 
@@ -41,7 +41,7 @@ int64_t StepPlan::units_before(int64_t step) const {
   int64_t sum = 0;
   walk(*this, [&](const EqualSteps& run) {
     const int64_t steps = std::min(step, run.end) - run.begin;
-    // Before the product, which could overflow.
+    // Compared before multiplying, which could overflow.
     sum = steps > (kMost - sum) / run.units ? kMost : sum + steps * run.units;
     return sum < kMost && step > run.end;
   });

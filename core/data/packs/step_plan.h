@@ -1,5 +1,5 @@
 #pragma once
-// The steps of a loop over a set: their sizes, and where in the set's stream each begins.
+// The steps of a loop over a data set: their sizes, and where in the set's stream each begins.
 
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// The size of a plan's steps from a step on.
+// Changes the size of a plan's steps, from one step on.
 struct SizeChange {
   int64_t step = 0;
   int64_t units = 1;
@@ -25,11 +25,12 @@ struct StepPlan {
   std::vector<SizeChange> changes = {};  // by ascending step, from step 1 on
 
   int64_t units_at(int64_t step) const;
-  // Units of all steps before this one, at most 2^62.
+  // Returns the units of all steps before this one, at most 2^62.
   int64_t units_before(int64_t step) const;
-  // The number of steps that draw `drawn` units; the last one may be short.
+  // Returns the number of steps that draw `drawn` units; the last one may be short.
   int64_t steps_of(int64_t drawn) const;
-  int64_t most_units(int64_t steps) const;  // of one of the first `steps` steps
+  // Returns the size of the largest of the first `steps` steps.
+  int64_t most_units(int64_t steps) const;
 
   bool operator==(const StepPlan&) const = default;
 };

@@ -1,5 +1,4 @@
-// Window w covers tokens [w (n - 1), w (n - 1) + n): neighbours share one token, so each token but
-// the first of a row is a target exactly once.
+// Window w of length n has the tokens [w (n - 1), w (n - 1) + n) of the stream.
 
 #include "core/data/packs/text_windows.h"
 
@@ -20,7 +19,6 @@ TextWindows::TextWindows(std::shared_ptr<const RowCache> cache, int64_t begin, i
   size_ = targets / stride_ + (targets % stride_ != 0);
 }
 
-// In the order of the text; a window may span several rows, and never attends across them.
 std::vector<TextWindows::WindowPiece> TextWindows::pieces(int64_t window) const {
   XRUN_CHECK(window >= 0 && window < size_, "window {} is out of range, there are {}", window,
              size_);
@@ -31,7 +29,7 @@ std::vector<TextWindows::WindowPiece> TextWindows::pieces(int64_t window) const 
   for (int64_t at = from; at < to && row < end_row_; ++row) {
     const int64_t row_begin = cache_->first_token(row);
     const int64_t end = std::min(cache_->first_token(row + 1), to);
-    // One token alone predicts nothing.
+    // A single token predicts nothing.
     if (end - at >= 2) pieces.push_back({row, at - row_begin, end - row_begin});
     at = end;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Windows of a text stream: the documents of a source laid end to end and cut at equal lengths.
+// Windows of a text stream: the documents of a source, laid end to end and cut into equal lengths.
 
 #include <cstdint>
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace xrun {
 
-// A window holds `length` tokens of the stream of rows [begin, end), the last one the remainder.
-// Neighbours share one token, the last of one and the first of the next, so that every token but a
-// document's first is a target exactly once. A pure function of its arguments. Thread-safe.
+// A window holds `length` tokens of the stream of rows [begin, end); the last one holds the rest.
+// The last token of a window is also the first of the next, so that every token but a document's
+// first is a target exactly once. A pure function of its arguments. Thread-safe.
 class TextWindows {
  public:
   // Requires 0 <= begin <= end <= cache->size(); throws Error unless length >= 2.
@@ -19,7 +19,7 @@ class TextWindows {
 
   int64_t size() const { return size_; }
 
-  // A part of a document in a window: tokens [begin, end) of a row.
+  // The part of a document in a window: tokens [begin, end) of a row.
   struct WindowPiece {
     int64_t row;
     int64_t begin, end;

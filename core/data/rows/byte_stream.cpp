@@ -21,14 +21,14 @@ namespace xrun {
 
 namespace {
 
-// Throws Error unless `beginning` is that of compressed data. A file that ends inside the magic
-// passes: it is reported as truncated later.
+// Throws Error unless compressed data may begin with `beginning`. A file that ends inside the magic
+// passes here and is reported as truncated later.
 void check_magic(std::string_view beginning, std::string_view magic, const std::string& name) {
   // A shorter file is compared as far as it goes.
   if (beginning.substr(0, magic.size()) == magic.substr(0, beginning.size())) return;
   const bool gzip = beginning.starts_with(kGzipMagic);
   if (gzip || beginning.starts_with(kZstdMagic)) {
-    throw Error(fmt::format("{}: is compressed by {}; rename it to {}{}", name,
+    throw Error(fmt::format("{}: is compressed with {}; rename it to {}{}", name,
                             gzip ? "gzip" : "zstd", content_name(name), gzip ? ".gz" : ".zst"));
   }
   throw Error(fmt::format(
@@ -214,7 +214,7 @@ std::string content_name(const std::string& path) {
   return path;
 }
 
-// By name alone: the contents are checked against it when they are read.
+// The name alone decides; the contents are checked against it when they are read.
 std::unique_ptr<ByteStream> open_byte_stream(const std::string& path, const std::string& name) {
   auto file = std::make_unique<RawFile>(path, name);
   if (path.ends_with(".gz")) return std::make_unique<GzipStream>(std::move(file));

@@ -14,8 +14,9 @@ namespace xrun {
 // The bytes of a file in order, hashed as they are read. Not thread-safe.
 class RawFile {
  public:
-  // Throws FileError that begins with `name` if it cannot be opened, Error if it is not a regular
-  // file.
+  // Throws, with `name` first in the message,
+  //   FileError  the file cannot be opened
+  //   Error      it is not a regular file
   RawFile(const std::string& path, std::string name);
   ~RawFile();
   RawFile(const RawFile&) = delete;
@@ -23,7 +24,7 @@ class RawFile {
 
   // Reads `size` bytes, fewer only at the end of the file. Throws FileError.
   size_t read(char* to, size_t size);
-  // Continues after the next `size` bytes, which are neither read nor hashed. Throws FileError.
+  // Skips the next `size` bytes, which are neither read nor hashed. Throws FileError.
   void skip(uint64_t size);
   const std::string& name() const { return name_; }
   uint64_t bytes() const { return bytes_; }             // read so far
@@ -38,16 +39,17 @@ class RawFile {
   Hasher hasher_;
 };
 
-// Memory is bounded whatever the file contains: it is decompressed in pieces, and a .zst file with
-// a window above 128 MiB is refused. Not thread-safe.
+// The decompressed content of a file. Memory is bounded whatever the file contains: it is
+// decompressed in pieces, and a .zst file with a window above 128 MiB is refused. Not thread-safe.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  // Reads `size` bytes of content, fewer only at its end. Throws FileError if the system cannot
-  // read, Error that names the file and its byte for corrupt or truncated compressed data.
+  // Reads `size` bytes of content, fewer only at its end. Throws
+  //   FileError  the system cannot read the file
+  //   Error      the compressed data are corrupt or truncated; names the file and the byte
   virtual size_t read(char* to, size_t size) = 0;
-  // Continues after the next `size` bytes of content if that needs no reading; else returns false
-  // and does nothing. Throws FileError.
+  // Skips the next `size` bytes of content if that needs no reading; otherwise does nothing and
+  // returns false. Throws FileError.
   virtual bool skip(uint64_t size) {
     static_cast<void>(size);
     return false;
@@ -66,7 +68,7 @@ std::unique_ptr<ByteStream> open_byte_stream(const std::string& path, const std:
 constexpr std::string_view kGzipMagic = "\x1F\x8B";
 constexpr std::string_view kZstdMagic = "\x28\xB5\x2F\xFD";
 
-// Returns the name of the content: without ".gz" or ".zst".
+// Returns the path without ".gz" or ".zst".
 std::string content_name(const std::string& path);
 
 }  // namespace xrun

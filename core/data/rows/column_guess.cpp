@@ -12,7 +12,7 @@ namespace xrun {
 
 namespace {
 
-// Column names of public data sets and ours for the same thing.
+// Column names of public data sets, each with our name for the same column.
 constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"question", "prompt"},
     {"query", "prompt"},
@@ -56,7 +56,7 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"更差", "rejected"},
 };
 
-// The last word of columns that tell where a row is from, not what it says.
+// The last words of the names of columns that describe where a row comes from.
 constexpr std::string_view kOrigins[] = {"id",     "uuid",     "hash",      "index",   "source",
                                          "src",    "url",      "dataset",   "split",   "language",
                                          "lang",   "category", "topic",     "model",   "type",
@@ -109,8 +109,8 @@ bool has_meaning(const std::string& column, const std::string& ours) {
   return !tells_origin(column) && std::find(names.begin(), names.end(), ours) != names.end();
 }
 
-// Returns true if the name of a column says that it is something else. Each side of a pair is an
-// answer.
+// Returns true if the name of a column means something other than `ours`. Each side of a pair is
+// an answer.
 bool means_other(const std::string& column, const std::string& ours) {
   const bool answer = ours == "chosen" || ours == "rejected";
   const std::vector<std::string> names = meanings(column);
@@ -177,7 +177,8 @@ ColumnNames guess_columns(const Json& row, const std::vector<std::string>& lacki
     // A number is neither a prompt nor an answer.
     if (!row.find(column)->is_number()) left.push_back(column);
   }
-  // Another row may have what is null here, but a column with a value is the better guess.
+  // A column that is null here may have values in other rows, but one with a value is the better
+  // guess.
   std::stable_partition(left.begin(), left.end(),
                         [&](const std::string& column) { return !row.find(column)->is_null(); });
   ColumnNames guess;

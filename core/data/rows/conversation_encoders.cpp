@@ -24,20 +24,20 @@ namespace xrun {
 
 namespace {
 
-// Borrows from `encoding`; an encoder passes its own copy.
+// The style refers to `encoding`, so an encoder passes its own copy.
 ConversationStyle style_of(const RowEncoding& encoding) {
   return {*encoding.tokenizer,          *encoding.chat_template,      encoding.settings.train_on,
           encoding.settings.lost_calls, encoding.settings.lost_turns, encoding.trace};
 }
 
-// Rewrites what the template would spoil or lose as something of the same meaning that it renders.
+// Rewrites what the template would spoil or lose into what it renders with the same meaning.
 void fit_to_template(const RowEncoding& encoding, const Json& kwargs, Json& messages,
                      std::vector<std::string>& notes) {
   map_developer_turns(messages, kwargs, *encoding.chat_template, notes);
   parse_arguments(messages, kwargs, *encoding.chat_template, encoding.settings.lost_calls, notes);
 }
 
-// A template of another tokenizer: no law is broken, but generation has nothing to stop at.
+// Notes a template of another tokenizer: no law is broken, but generation has nothing to stop at.
 void note_plain_turns(const RowEncoding& encoding, const EncodedRow& out,
                       std::vector<std::string>& notes) {
   const Tokenizer& tokenizer = *encoding.tokenizer;
@@ -57,8 +57,8 @@ void note_plain_turns(const RowEncoding& encoding, const EncodedRow& out,
   notes.push_back(note);
 }
 
-// Ends a refusal for an empty mask: names the flag that excludes an answer among the messages from
-// `given` on, or the template, which marks none of them.
+// Returns the end of a refusal for an empty mask: it names the flag that excludes an answer among
+// the messages from `given` on, or the template, which marks none of them.
 std::string mask_cause(const Json& messages, size_t given) {
   for (size_t m = given; m < messages.size(); ++m) {
     const Json& message = messages.as_array()[m];
@@ -81,7 +81,7 @@ void finish_row(const RowEncoding& encoding, std::initializer_list<std::string_v
   fit_length(encoding, names, out);
 }
 
-// Equal tokens express no preference, whatever the texts were.
+// Sides of equal tokens express no preference, even if their texts differ.
 void require_different_sides(const EncodedRow& row, const std::string& cause) {
   if (row.streams[0].ids != row.streams[1].ids) return;
   throw RowRefusal("same_answers", "chosen and rejected become the same tokens: " + cause);
@@ -123,7 +123,7 @@ class PreferenceEncoder : public RowEncoder {
   PreferenceRow read_pair(const Json& value) const {
     PreferenceRow row = reader_.read(value);
     fit_to_template(encoding_, row.kwargs, row.chosen, row.notes);
-    // The same changes again: a row counts once under their notes.
+    // Both sides usually give the same notes, and a row counts once under a note.
     std::vector<std::string> notes;
     fit_to_template(encoding_, row.kwargs, row.rejected, notes);
     for (std::string& note : notes) {
@@ -154,7 +154,7 @@ class ChatEncoder : public RowEncoder {
       throw RowRefusal("empty_mask", "no token of the conversation is trained" +
                                          mask_cause(chat.messages, chat.given));
     }
-    // Up to the first answer: rows with one prompt stay on one side of a split.
+    // Up to the first answer, so that rows with one prompt stay on one side of a split.
     chat.prompt_hash = hash_messages(chat.messages, first_answer(chat.messages));
     finish_row(encoding_, {"the conversation"}, chat.messages, chat.kwargs, chat, out);
   }
@@ -177,7 +177,7 @@ class ChatEncoder : public RowEncoder {
     if (last == list.rend()) {
       const RowFields& fields = reader_.fields();
       const std::string pair = fields.pair_hint(row);
-      // An instruction alone: the answer may be in a column of another name.
+      // The row has only an instruction; its answer may be in a column of another name.
       const bool instruction = fields.find(row, "instruction") != nullptr &&
                                fields.find(row, "messages") == nullptr &&
                                fields.find(row, "conversations") == nullptr;
@@ -214,7 +214,7 @@ class FeedbackEncoder : public RowEncoder {
 
   void encode_value(const Json& row, const std::string&, EncodedRow& out) const override {
     ConversationRow answer = read_answer(row);
-    // Before the rendering: a row without a label costs no tokenisation.
+    // Read before rendering, so that a row without a label costs no tokenisation.
     out.label = feedback_label(reader_.fields(), row);
     out.streams[0] =
         encode_conversation(answer.messages, answer.kwargs, answer.given, style_, out.straddlers);
@@ -243,7 +243,7 @@ class FeedbackEncoder : public RowEncoder {
       std::string hint = fields.pair_hint(row);
       if (hint.empty() && fields.find(row, "prompt") != nullptr &&
           fields.find(row, "messages") == nullptr) {
-        // A prompt alone: the answer may be in a column of another name.
+        // The row has only a prompt; its answer may be in a column of another name.
         hint = fields.other_columns(row, "completion");
       }
       throw RowRefusal("no_assistant",
@@ -299,7 +299,7 @@ class PromptsEncoder : public RowEncoder {
     ConversationRow prompt = reader_.read(as_prompt(row));
     Json::Array& turns = prompt.messages.as_array();
     const size_t before = turns.size();
-    // `given` is the border that the columns name. Trailing answers go in any case.
+    // `given` is the border that the columns set. Trailing answers are removed in any case.
     if (prompt.given > 0) turns.resize(prompt.given);
     while (!turns.empty() && is_assistant(turns.back())) turns.pop_back();
     if (turns.size() < before) prompt.notes.push_back("the answer is left out of the prompt");

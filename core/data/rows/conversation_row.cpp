@@ -1,5 +1,5 @@
-// Each spelling of a row is turned into one list of messages; columns that lose against others are
-// noted, columns that contradict each other are refused.
+// Each spelling of a row is turned into one list of messages. A column that another one overrides
+// is noted; columns that contradict each other are refused.
 
 #include "core/data/rows/conversation_row.h"
 
@@ -45,7 +45,7 @@ uint64_t hash_messages(const Json& messages, size_t count) {
   return hash_u64(dump_json(shared));
 }
 
-// A turn in the messages wins over the column.
+// A system turn in the messages overrides the column.
 Json with_system(const std::string& system, Json messages, const RowFields& fields,
                  RowExtras& out) {
   if (system.empty()) return messages;

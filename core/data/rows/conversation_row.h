@@ -1,5 +1,5 @@
 #pragma once
-// Chat, feedback and prompt rows as messages.
+// Reads chat, feedback and prompt rows as lists of messages.
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace xrun {
 
 struct ConversationRow : RowExtras {
   Json messages;     // an array, system turn included
-  size_t given = 0;  // messages of the prompt if the row has it apart from its answer; else 0
+  size_t given = 0;  // messages of the prompt; 0 if the row does not divide it from the answer
   Json kwargs;       // of the template; an object
 };
 
@@ -21,11 +21,11 @@ struct ConversationRow : RowExtras {
 //   {instruction, input?, output?, history?}: one user turn, instruction and input on separate
 //     lines; history is a list of [user, assistant] strings before it
 //   {prompt, completion?}: strings or messages
-// {system} is put before a conversation without a system turn. A string prompt beside messages that
-// begin with a system or user turn is ignored with a note.
+// {system} is put before a conversation without a system turn. A string prompt is ignored with a
+// note if the messages beside it begin with a system or user turn.
 class ConversationReader {
  public:
-  // `more`: further columns of the kind. Throws UsageError as RowFields does.
+  // `more` names further columns of the kind. Throws UsageError as RowFields does.
   ConversationReader(RowKind kind, const RowSettings& settings, std::vector<std::string> more = {});
 
   const RowFields& fields() const { return fields_; }
@@ -50,12 +50,12 @@ class ConversationReader {
 // True for "user", "system" and "developer", which may open a conversation.
 bool is_opening_role(const std::string& role);
 
-// Returns the messages with a system turn of this text before them; unchanged if it is "" or if
-// they already begin with a system turn, which is noted in `out`.
+// Returns the messages after a system turn with the text `system`. Returns them unchanged if
+// `system` is "" or if they already begin with a system turn, which is noted in `out`.
 Json with_system(const std::string& system, Json messages, const RowFields& fields, RowExtras& out);
 
-// Returns RowExtras::prompt_hash of the first `count` messages: a hash of everything that a model
-// reads, so not of the flags that say what is trained.
+// Returns RowExtras::prompt_hash of the first `count` messages. It covers everything that a model
+// reads, so not the flags that say what is trained.
 uint64_t hash_messages(const Json& messages, size_t count);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// Flags say which messages are trained; the template reports generation blocks. A message is mapped
-// to its block by the template's own report, else by role, else by rendering prefixes.
+// Flags say which messages are trained; the template reports generation blocks. Messages are mapped
+// to blocks by the template's own report, else by role, else by rendering prefixes.
 
 #include "core/data/rows/conversation_tokens.h"
 
@@ -27,8 +27,8 @@ size_t last_assistant(const Json& messages) {
   return last;
 }
 
-// The message of each generation block: as the template reports it, else by role if there is one
-// block per assistant turn. Empty if neither tells.
+// Returns the message of each generation block: the one that the template reports, or the assistant
+// turns in order if there are as many blocks. Empty if neither applies.
 std::vector<size_t> messages_of_turns(const Rendering& rendering, const Json& messages) {
   const std::vector<int64_t>& known = rendering.turn_messages;
   // Sorted, since the caller searches it; a template may write messages in another order.
@@ -62,7 +62,7 @@ void require_own_blocks(const std::vector<size_t>& of, const std::vector<uint8_t
   }
 }
 
-// Flags of generation blocks from flags of messages: renders each prefix of the messages to count
+// Returns the flags of the generation blocks by rendering each prefix of the messages and counting
 // its blocks.
 std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
                                      const ConversationStyle& style, const Json& messages,
@@ -84,13 +84,13 @@ std::vector<uint8_t> turns_by_prefix(const std::vector<uint8_t>& wanted, const C
     }
     flag = wanted[m];
   }
-  // No block is left for the last answers.
+  // The last answers have no block of their own.
   if (begin > 0 && begin == turns.size()) refuse_joined_turns();
   std::fill(turns.begin() + static_cast<std::ptrdiff_t>(begin), turns.end(), flag.value_or(1));
   return turns;
 }
 
-// Flags of the generation blocks to train, given the flags of messages.
+// Returns the flags of the generation blocks from those of the messages.
 std::vector<uint8_t> trained_turns(const std::vector<uint8_t>& wanted, const ChatTokens& tokens,
                                    const ConversationStyle& style, const Json& messages,
                                    const Json& kwargs) {
@@ -198,7 +198,7 @@ TokenStream encode(const Json& messages, const Json& kwargs, size_t given,
     if (std::find(wanted.begin(), wanted.end(), 0) != wanted.end()) {
       train_turns(tokens, trained_turns(wanted, tokens, style, messages, kwargs));
     }
-    // In the other modes every token is trained, so none can straddle a border.
+    // Under kAll every token is trained, so none can straddle a border.
     straddlers += tokens.straddlers;
   }
   if (style.trace != nullptr) {
@@ -268,10 +268,10 @@ TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t
   try {
     return encode(messages, kwargs, given, style, straddlers);
   } catch (const RowRefusal&) {
-    // It derives from Error and must pass unchanged.
+    // Derives from Error, and must pass unchanged.
     throw;
   } catch (const Error& error) {
-    // A call that the template does not know is the likelier cause, so its message comes first.
+    // A kind of call that the template does not know is the likelier cause, so it is checked first.
     refuse_unknown_calls(messages, kwargs, style.chat_template, style.lost_calls);
     if (const std::string call = incomplete_call_text(messages); !call.empty()) {
       throw RowRefusal("bad_arguments", fmt::format("{} ({})", call, error.what()));

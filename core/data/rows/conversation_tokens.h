@@ -1,5 +1,5 @@
 #pragma once
-// A conversation as a stream of tokens with trained flags.
+// Turns a conversation into a stream of tokens with trained flags.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace xrun {
 
-// Rendering, tokenisation and masking of a conversation.
+// How a conversation is rendered, tokenised and masked.
 struct ConversationStyle {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;
@@ -24,17 +24,20 @@ struct ConversationStyle {
   RowTrace* trace = nullptr;  // as RowEncoding::trace
 };
 
-// Limit on the text of one conversation: its messages, tools and documents. Templates render 64 MiB
-// (kMaxTextBytes) including their own words; and rendered text and tokens are held at once, which
-// with one token per byte takes some 30 times the text of a pair.
+// The most text in one conversation: its messages, tools and documents. A rendering has at most 64
+// MiB (kMaxTextBytes) with the template's own words, and it is held beside its tokens: with one
+// token per byte a pair takes some 30 times its text.
 constexpr size_t kMaxConversationBytes = size_t{24} << 20;
 
 // Renders, tokenises and sets trained flags. The first `given` messages are not trained unless
 // train_on is kAll; kLast trains only the last answer. The first token is never trained, nor is an
-// answer that asks not to be (is_untrained). Adds tokens half inside a generation span to
-// `straddlers`. Throws RowRefusal: template_error if the template refuses the messages,
-// lost_tool_calls if it leaves out their calls, lost_turn if it leaves out a turn, too_long for
-// more text than kMaxConversationBytes or than the tokenizer takes at once (require_borders).
+// answer that asks not to be (is_untrained). Adds the number of tokens half inside a generation
+// span to `straddlers`. Throws RowRefusal:
+//   template_error   the template refuses the messages
+//   lost_tool_calls  the template leaves out a call
+//   lost_turn        the template leaves out a turn
+//   too_long         more text than kMaxConversationBytes, or than the tokenizer takes at once
+//                    (require_borders)
 TokenStream encode_conversation(const Json& messages, const Json& kwargs, size_t given,
                                 const ConversationStyle& style, int64_t& straddlers);
 

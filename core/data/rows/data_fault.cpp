@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kShownRowBytes = 160;
 constexpr size_t kSearchedBytes = size_t{1} << 20;  // of a file, for one line of it
 
-// Returns the beginning of a row in one line: a line end with the indentation after it is a space.
-// Within a JSON string there is none.
+// Returns the beginning of a row in one line: each line end, with the indentation after it, becomes
+// a space. A JSON string contains no line ends.
 std::string one_line(std::string_view row) {
   std::string line;
   for (size_t at = 0; at < row.size() && line.size() < 2 * kShownRowBytes; ++at) {
@@ -51,7 +51,7 @@ DataError data_error(std::string fault, std::string_view row,
                      const std::vector<PastedSetting>& settings) {
   std::string text = std::move(fault);
   if (!row.empty()) {
-    // A row may have gigabytes.
+    // A row may be gigabytes long.
     std::string shown = repair_utf8(one_line(row));
     // A control character would act on the terminal.
     for (char& c : shown) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
@@ -80,7 +80,7 @@ DataError unreadable_data(const FileError& error) {
   return DataError(fmt::format("{}; {}", error.what(), fix), /*of_system=*/true);
 }
 
-// "" if it cannot be read: this only serves a hint.
+// Never an error: the content only serves a hint.
 std::string beginning_of_content(const std::string& path, size_t bytes) {
   try {
     std::string text(bytes, '\0');

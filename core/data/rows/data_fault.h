@@ -1,5 +1,5 @@
 #pragma once
-// Errors of the data as the user sees them: file and line, the row, settings that help.
+// Errors about the data as the user sees them: file and line, the row, and settings that help.
 
 #include <cstdint>
 #include <string>
@@ -17,7 +17,7 @@ class DataError : public Error {
  public:
   explicit DataError(const std::string& message, bool of_system = false)
       : Error(message), of_system_(of_system) {}
-  // Returns true if the system did not give the data, which says nothing about their content.
+  // Returns true if the system failed to read the data, which says nothing about their content.
   bool of_system() const { return of_system_; }
 
  private:
@@ -35,17 +35,17 @@ struct PastedSetting {
 //     row  {"prompt": "How do I ...
 //     continue with one of
 //       --set over_length=drop  leaves such rows out, counted in the ledger
-// A row of several lines is shown as one. The line of the row is left out if `row` is "", the
-// settings if there are none.
+// A row of several lines is shown in one. The row is left out if `row` is "", and the heading of
+// the settings if there are none.
 DataError data_error(std::string fault, std::string_view row,
                      const std::vector<PastedSetting>& settings);
 
-// Returns the row that begins on a line of a data file for data_error: in a .json file all its
-// lines, elsewhere the line. "" if it is more than 1 MiB into the content or cannot be read: it
-// only adds to another message. Throws Interrupted.
+// Returns the row that begins on line `line` of a data file, for data_error: all of its lines in a
+// .json file, the one line elsewhere. Returns "" if it is more than 1 MiB into the content or
+// cannot be read, since it only adds to another message. Throws Interrupted.
 std::string row_of_file(const std::string& path, int64_t line);
 
-// Returns the DataError for data that the system did not give, with a fix.
+// Returns the DataError for data that the system failed to read, with a fix.
 DataError unreadable_data(const FileError& error);
 
 // Calls `read` and turns its Errors into DataErrors.
@@ -62,7 +62,7 @@ auto as_data_errors(const Read& read) {
   }
 }
 
-// Returns the first 64 KiB of a file's content, decompressed; "" if it cannot be read. Throws
+// Returns the first `bytes` of a file's content, decompressed; "" if it cannot be read. Throws
 // Interrupted.
 std::string beginning_of_content(const std::string& path, size_t bytes = size_t{1} << 16);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The settings of data sets: choices that recipes name, and how rows become tokens.
+// The settings of data sets: the choices that recipes name, and those that decide a row's tokens.
 
 #include <cstdint>
 #include <string>
@@ -11,13 +11,19 @@
 namespace xrun {
 
 enum class OverLength { kRaise, kDrop, kCut };
-// kAssistant: the assistant turns of a conversation, those after the shared prompt of a pair, the
-// completion of prompt and completion; kLast: the last turn; kAll: every token.
-enum class TrainOn { kAssistant, kLast, kAll };
+enum class TrainOn {
+  kAssistant,  // the assistant turns; of a pair those after the shared prompt, of a row with prompt
+               // and completion the completion
+  kLast,       // the last assistant turn
+  kAll,        // every token
+};
 enum class SplitBy { kRow, kPrompt };
-// End of a pass over several weighted sources: never; when the first source is used up; when the
-// last one is (the others start again).
-enum class MixtureStop { kRestart, kFirst, kAll };
+// The end of a pass over several weighted sources.
+enum class MixtureStop {
+  kRestart,  // never
+  kFirst,    // when the first source is used up
+  kAll,      // when the last source is used up; the others start again
+};
 
 // The order in which a stream takes its sources.
 enum class MixtureOrder {
@@ -25,7 +31,7 @@ enum class MixtureOrder {
   kRoundRobin,  // smooth weighted round robin: A A B A C A A for weights 5, 1, 1
 };
 
-// Parse the names of recipes. Throw UsageError that lists the names.
+// Parse a name that a recipe uses. Throw UsageError that lists the valid names.
 OverLength parse_over_length(const std::string& name);
 TrainOn parse_train_on(const std::string& name);
 SplitBy parse_split_by(const std::string& name);
@@ -41,18 +47,18 @@ const char* train_on_name(TrainOn mode);
 struct RowSettings {
   // (our name, the file's name) of renamed columns.
   std::vector<std::pair<std::string, std::string>> fields;
-  // Extra columns, numbers or strings as in the first row. A column that the first row lacks is
-  // left out, an absent string is "", a row without the number is dropped.
+  // Extra columns. The first row decides whether a column holds numbers or strings, and leaves it
+  // out if it lacks it. In later rows an absent string is "", and an absent number drops the row.
   std::vector<std::string> keep;
   Json template_kwargs = Json::object();  // for every row; the row's own override them
   int64_t max_length = 0;                 // tokens of one stream; 0: no limit
   int64_t model_length = 0;  // positions that the model was made for; 0: unknown. For messages only
   OverLength over_length = OverLength::kRaise;
   TrainOn train_on = TrainOn::kAssistant;
-  bool train_on_given = false;  // the recipe sets it; else each kind has its own default
+  bool train_on_given = false;  // the recipe sets train_on; else each kind has its own default
   bool end_of_text = true;      // text rows end with the tokenizer's EOS
   bool lost_calls = false;      // tool calls that the template leaves out are noted, not refused
-  bool lost_turns = false;      // turns, likewise
+  bool lost_turns = false;      // the same for turns
   std::string config_path =
       {};  // "data.1": the source in the configuration, for messages; "": none
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The reasons for which rows are dropped, as a ledger counts them.
+// The reasons for dropping a row, as the ledger counts them.
 
 #include <span>
 #include <string_view>
@@ -12,7 +12,7 @@ struct DropReason {
   std::string_view meaning;  // docs/drop-reasons.md repeats it
 };
 
-// Of a row whose extra column cannot be stored beside those of other rows.
+// The reason for a row whose extra column does not fit those of other rows.
 constexpr const char* kBadExtraReason = "bad_extra_column";
 
 std::span<const DropReason> drop_reasons();

@@ -1,4 +1,5 @@
-// Nothing is guessed: a word or a rating is refused with a map that the user can check and paste.
+// A label is never guessed: a word or a rating is refused, with a map that the user can check and
+// paste.
 
 #include "core/data/rows/feedback_label.h"
 
@@ -44,9 +45,9 @@ std::string good_condition(const std::string& name, const std::string& label) {
   return fmt::format("row.{} == \"<the value of good answers>\"", name);
 }
 
-// Returns the end of the refusal of a word. Rows that have a label already keep it under the map.
+// Returns the end of the refusal of a word. Its map keeps the label of rows that already have one.
 std::string word_fix(const std::string& name, const std::string& word) {
-  return "; turn it into one by a map that names the value of good answers: " +
+  return "; turn it into one with a map that names the value of good answers: " +
          label_map(name, fmt::format("row.{0} == true or row.{0} == 1 or {1}", name,
                                      good_condition(name, word)));
 }
@@ -64,7 +65,7 @@ int8_t number_label(const std::string& name, const Json& label) {
   throw RatingRefusal(
       "bad_label",
       fmt::format("\"{}\" is {}, wanted true or false (or 1 or 0); if the labels are ratings, "
-                  "choose where good answers begin, by a map: {}; if not, correct this row",
+                  "choose where good answers begin, with a map: {}; if not, correct this row",
                   name, dump_json(label), label_map(name, "row." + name + " >= 4")));
 }
 

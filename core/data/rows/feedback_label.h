@@ -9,8 +9,8 @@
 namespace xrun {
 
 // Returns 1 or 0. Throws RowRefusal "bad_label" if the column is absent or not a label, and
-// RatingRefusal for another number. For a word or a number the message has a map that turns it into
-// a label.
+// RatingRefusal for any other number. The message about a word or a number proposes a map that
+// turns it into a label.
 int8_t feedback_label(const RowFields& fields, const Json& row);
 
 }  // namespace xrun

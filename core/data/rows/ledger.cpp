@@ -21,8 +21,8 @@ struct CountField {
   int64_t SourceLedger::*field;
 };
 
-// The plain counters, in the order in which they are written. One table for writing and reading: a
-// build that continues loses no counter.
+// The plain counters, in the order in which they are written. Writing and reading share the table,
+// so a build that continues loses no counter.
 constexpr CountField kCounts[] = {
     {"lines", &SourceLedger::lines},
     {"rows", &SourceLedger::rows},
@@ -157,7 +157,7 @@ std::string SourceLedger::noted_rows(const std::string& note) const {
   const int64_t rows = notes.at(note);
   std::string text = counted(rows, "row");
   const auto lines = noted_at.find(note);
-  // On every row, or from an older cache: the number alone says enough.
+  // The number alone says enough of a note on every row; an older cache has no more.
   if (rows >= kept || lines == noted_at.end()) return text;
   const char* between = ": ";
   for (const SourceLine& at : lines->second) {
@@ -168,7 +168,7 @@ std::string SourceLedger::noted_rows(const std::string& note) const {
 }
 
 std::string SourceLedger::location(const SourceLine& at) const {
-  // The source's name stands for a file that is not known.
+  // The source's name replaces that of an unknown file.
   const bool known = at.file >= 0 && static_cast<size_t>(at.file) < files.size();
   return fmt::format("{}:{}", known ? files[static_cast<size_t>(at.file)] : name, at.line);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The ledger of a data set: rows in = kept + dropped by reason; cut tokens; repaired rows.
+// The ledger of a data set: counts every row as kept or as dropped for a reason, and the cut and
+// repaired ones among them.
 
 #include <cstdint>
 #include <map>
@@ -31,40 +32,41 @@ class RowRefusal : public Error {
   std::string reason_;
 };
 
-// A label that is a number other than 0 and 1. If such rows were dropped, the rows rated 1 would
-// stay as good answers, so this ends the reading of the set.
+// Thrown for a label that is a number other than 0 and 1. It ends the reading of the set: if such
+// rows were merely dropped, those rated 1 would remain as good answers.
 class RatingRefusal : public RowRefusal {
  public:
   using RowRefusal::RowRefusal;
 };
 
-// Rows that the recipe's filter leaves out are counted under this reason and are not bad rows.
+// The reason for rows that the recipe's filter leaves out, which are not bad rows.
 constexpr const char* kFilteredReason = "filter";
-// Rows above max_length or above what can be read, rendered or tokenised at once.
+// The reason for rows above max_length, or too long to be read, rendered or tokenised at once.
 constexpr const char* kTooLongReason = "too_long";
-// Rows that over_length = "cut" cannot shorten: their prompt leaves no room for an answer.
+// The reason for rows that over_length = "cut" cannot shorten, since their prompt leaves no room
+// for an answer.
 constexpr const char* kNoAnswerLeftReason = "no_answer_left";
-// Rows whose tool calls the template leaves out.
+// The reason for rows with a tool call that the template leaves out.
 constexpr const char* kLostCallsReason = "lost_tool_calls";
-// Rows with a turn that the template leaves out.
+// The reason for rows with a turn that the template leaves out.
 constexpr const char* kLostTurnReason = "lost_turn";
 
-// Beginning of notes on rows that train something other than their author meant.
+// Begins a note on rows that train something other than their author meant.
 constexpr const char* kLostNote = "LOST: ";
-// True for such a note; the others describe how rows were read.
+// Returns true for such a note; other notes describe how rows were read.
 bool is_warning(std::string_view note);
 
 struct BadRow {
   SourceLine at;
   std::string reason;  // a key of SourceLedger::dropped
-  std::string detail;  // the value that is wrong, and the wanted one
+  std::string detail;  // the wrong value, and what is wanted
 };
 
 struct CutRow {
   SourceLine at;
   int64_t tokens = 0;      // of all streams, before the cut
   int64_t cut_tokens = 0;  // removed from them
-  std::string sides = {};  // "34 of 134 tokens of the rejected side"; "": not known
+  std::string sides = {};  // "34 of 134 tokens of the rejected side"; "": unknown
 };
 
 // The ledger of one source. Fields count rows unless their names say otherwise.
@@ -81,7 +83,7 @@ struct SourceLedger {
   int64_t cut = 0;                         // rows that over_length = "cut" shortened
   int64_t cut_tokens = 0;
   int64_t repaired = 0;         // rows with invalid UTF-8 or a lone surrogate escape, kept or not
-  int64_t lone_surrogates = 0;  // of them, those in valid UTF-8 with such an escape
+  int64_t lone_surrogates = 0;  // the repaired rows of valid UTF-8, which have such an escape
   int64_t repairs = 0;          // replacement characters written
   int64_t straddlers = 0;       // tokens that cross the end of a generation span; they are trained
   int64_t tokens = 0;           // of the kept rows
@@ -104,19 +106,20 @@ struct SourceLedger {
   void drop(const SourceLine& at, const std::string& reason, std::string detail);
   // Counts and lists a row that was cut; stores the text around the cut of the first one.
   void cut_row(const CutRow& row, const std::string& before, const std::string& after);
-  // Counts and lists a row in which `pieces` were replaced: pieces of invalid UTF-8, or in a row of
-  // valid UTF-8 escapes of lone surrogates.
+  // Counts and lists a row in which `pieces` pieces were replaced: of invalid UTF-8, or, if the row
+  // is valid UTF-8 (`is_utf8`), escapes of lone surrogates.
   void repair(const SourceLine& at, int64_t pieces, bool is_utf8 = false);
-  // "pairs.jsonl:17  no_prompt: ..." for the first `count` rows of each list. Of bad rows the first
-  // of every reason comes first, even beyond `count`, then others, at most three per reason.
+  // Return "pairs.jsonl:17  no_prompt: ..." for the first `count` rows of a list. Of bad rows the
+  // first of every reason comes first, even beyond `count`, then others, at most three per reason.
   std::vector<std::string> bad_lines(size_t count) const;
   std::vector<std::string> cut_lines(size_t count) const;  // the first shows both sides of the cut
   std::vector<std::string> repaired_lines(size_t count) const;
   // Counts a row under a note; beyond 100 different notes new ones only count in more_notes.
   void note(const std::string& text, const SourceLine& at);
-  // "7 rows: a.jsonl:3, a.jsonl:5, a.jsonl:9, ..."; of a note on every kept row "20 rows" alone.
+  // Returns "7 rows: a.jsonl:3, a.jsonl:5, a.jsonl:9, ..."; only "20 rows" for a note on every kept
+  // row.
   std::string noted_rows(const std::string& note) const;
-  // "pairs.jsonl:17"
+  // Returns "pairs.jsonl:17".
   std::string location(const SourceLine& at) const;
 
   Json to_json() const;
@@ -137,27 +140,28 @@ struct Ledger {
   Json to_json() const;
   // Throws Error that names the field if the value does not have the form of to_json().
   static Ledger from_json(const Json& value);
-  // Returns `earlier`, the ledger of a run before it was resumed, with the sources of this one. A
-  // source in both (same name and files) keeps its earlier position, with this run's counts.
+  // Returns `earlier`, the ledger of a run before it was resumed, joined with this one. A source in
+  // both (same name and files) keeps its earlier position and gets the counts of this one.
   Ledger joined_to(const Ledger& earlier) const;
-  // A table with one line per source, then reasons, notes and the first bad rows (three per
-  // reason), cut and repaired ones (at most `listed` of each source and kind) as "file:line reason:
-  // detail". Ends with a newline.
+  // Returns a table with one line per source, then the reasons and notes, then bad rows (three per
+  // reason), cut rows and repaired rows as "file:line reason: detail", at most `listed` of each
+  // source and kind. Ends with a newline.
   std::string text(size_t listed = 10) const;
 };
 
-// Throws Error with counts and a list of rows if a row was dropped, cut or repaired; filtered rows
-// do not count. `building`: the ledger ends with the row that is being read.
+// Throws Error with counts and a list of rows if a row was dropped, cut or repaired. Filtered rows
+// do not count. `building` is true if the ledger ends with the row that is being read.
 void check_strict(const SourceLedger& ledger, bool building);
 
-// Throws Error with the first bad rows if there are no rows, if none is kept, or if a larger share
-// than `max_bad` is bad or is not UTF-8; rows left out by a filter or by over_length do not count.
+// Throws Error with the first bad rows if there are no rows, if none is kept, or if the share of
+// bad rows, or of rows that are not UTF-8, exceeds `max_bad`. Rows left out by a filter or by
+// over_length do not count as bad.
 //   hint          ends the sentence about a source without a kept row
 //   model_length  the largest max_length that the message may suggest; 0: no limit is known
 void check_kept(const SourceLedger& ledger, double max_bad, const std::string& hint = "",
                 int64_t model_length = 0);
 
-// Returns the beginning of a bad row's detail that is stored: at most 400 bytes.
+// Returns the detail of a bad row as it is stored: cut to at most 400 bytes.
 std::string short_detail(const std::string& detail);
 
 }  // namespace xrun

@@ -137,7 +137,7 @@ std::vector<PastedSetting> settings_with_laws(const SourceLedger& ledger,
   return settings;
 }
 
-// "" if its file is unknown or has changed.
+// Returns "" if its file is unknown or has changed.
 std::string first_bad_row(const SourceLedger& ledger) {
   if (ledger.bad.empty()) return "";
   const SourceLine& at = ledger.bad.front().at;
@@ -161,8 +161,8 @@ bool looks_like_gb18030(std::string_view text) {
   return paired >= 4 && paired > 4 * alone;
 }
 
-// The max_bad that a share of bad rows needs; nothing if they are all but a few, since the file or
-// the configuration is wrong then.
+// Returns the max_bad that allows this share of bad rows; nothing if almost all rows are bad, since
+// then the file or the configuration is wrong.
 std::vector<PastedSetting> larger_share(double share, const std::string& effect) {
   // Rounded up to the next percent, so that the pasted setting passes.
   const double needed = std::ceil(100 * share) / 100;
@@ -170,8 +170,8 @@ std::vector<PastedSetting> larger_share(double share, const std::string& effect)
   return {{fmt::format("max_bad={:.2f}", needed), effect}};
 }
 
-// The setting to train on the kept rows. None if an extra column has another type in most rows: the
-// kept ones are then the few that have the type of the first row, right or wrong.
+// Returns the setting to train on the kept rows. None if an extra column has another type in most
+// rows: the kept ones are then the few that happen to agree with the first row.
 std::vector<PastedSetting> train_on_others(const SourceLedger& ledger, double share) {
   if (is_most(ledger, kBadExtraReason) && ledger.bad_total() > ledger.kept) return {};
   return larger_share(share, "train on the other " + counted(ledger.kept, "row"));

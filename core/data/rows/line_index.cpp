@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// Called for every block; keeps one position for each spacing_ bytes.
+// Called for every block; keeps at most one position per spacing_ bytes.
 void LineIndex::add(const ContentCursor& after) {
   const std::lock_guard lock(mutex_);
   if (after.offset < (positions_.empty() ? 0 : positions_.back().offset) + spacing_) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Positions in data files from which a row can be read without the rows before it.
+// Remembered positions in data files, from which a row can be read without the rows before it.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,10 +19,10 @@ class LineIndex {
   static constexpr uint64_t kSpacing = uint64_t{1} << 16;    // bytes between two positions at first
   static constexpr size_t kMostPositions = size_t{1} << 16;  // 2 MiB; beyond, half are forgotten
 
-  // Notes a position after a row. Ignored unless it is at least the spacing after the last one.
+  // Notes the position after a row; ignored if closer than the spacing to the last noted one.
   void add(const ContentCursor& after);
-  // Returns the last position that no row on this line (from 1) precedes: the beginning of the file
-  // if none is noted.
+  // Returns the last noted position that is before every row of this line (counted from 1); the
+  // beginning of the file if there is none.
   ContentCursor before(int64_t line) const;
 
  private:
@@ -34,8 +34,8 @@ class LineIndex {
 // The indexes of the files of a data set. Thread-safe.
 class LineIndexes {
  public:
-  // Returns the index of a file, an empty one where the file is not the one that was indexed: its
-  // size or its time of change differs.
+  // Returns the index of a file; an empty one if the file's size or modification time has changed
+  // since it was indexed.
   std::shared_ptr<LineIndex> of(const std::string& path);
 
  private:

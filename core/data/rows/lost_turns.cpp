@@ -1,7 +1,6 @@
-// The usual case costs no rendering: the texts of all messages are found in the rendering, one
-// after the other, in text that came from messages. Otherwise every text gets a mark at its
-// beginning and its end, and the marked conversation is rendered: a turn is lost if neither mark
-// appears.
+// Usually the texts of all messages are found in the rendering, in order, in text that came from
+// messages; that costs no rendering. Otherwise every text gets a mark at its beginning and its end,
+// and the marked conversation is rendered: a turn is lost if neither of its marks appears.
 
 #include "core/data/rows/lost_turns.h"
 
@@ -43,7 +42,7 @@ bool has_text(const Json& message) {
                      [](const Json* text) { return !trimmed(text->as_string()).empty(); });
 }
 
-// The part of a text that templates render in every turn: reasoning is for the last one only.
+// Returns the part of a text that templates render in every turn, which excludes reasoning.
 std::string_view shown_text(const Json& message, const std::string& text) {
   constexpr std::string_view kEnd = "</think>";
   const size_t end = is_assistant(message) ? text.rfind(kEnd) : std::string::npos;
@@ -75,15 +74,15 @@ Reasoning reasoning_of(const Json& message) {
   return {trimmed(text.substr(from, end - from)), kContentKey};
 }
 
-// A row counts once under a note.
+// Adds a note once: a ledger counts rows by note.
 void add_note(std::vector<std::string>& notes, std::string note) {
   if (std::find(notes.begin(), notes.end(), note) == notes.end()) {
     notes.push_back(std::move(note));
   }
 }
 
-// Returns true if all texts are found in their order. A lost text that happens to be part of a
-// later one takes that one's occurrence, so the later one is not found.
+// Returns true if all texts are found in order. If a lost text happens to be part of a later one,
+// it uses up the occurrence of the later one, which is then not found.
 bool are_found_in_order(const Json& messages, const Rendering& rendering) {
   size_t at = 0;
   for (const Json& message : messages.as_array()) {
@@ -101,12 +100,12 @@ bool are_found_in_order(const Json& messages, const Rendering& rendering) {
   return true;
 }
 
-// A mark of each message, of letters and digits that every template writes unchanged.
+// Returns the mark of a message: letters and digits, which every template writes unchanged.
 std::string mark_of(const std::string& base, size_t message) {
   return base + std::to_string(message) + "z";
 }
 
-// "", if the template refuses the marked messages.
+// Returns "" if the template refuses the marked messages.
 std::string marked_rendering(Json messages, const Json& kwargs, const ChatTemplate& chat_template,
                              const std::string& base) {
   for (size_t m = 0; m < messages.size(); ++m) {
@@ -160,7 +159,7 @@ void require_turns(const Json& messages, const Json& kwargs, const ChatTemplate&
     throw RowRefusal(
         kLostTurnReason,
         fmt::format("the template leaves out the turn of role \"{}\" (message {}); rename the role "
-                    "by map, name a template that renders it, or train without the turn: --set "
+                    "with map, name a template that renders it, or train without the turn: --set "
                     "laws.{}=false",
                     message_role(message), m + 1, kTurnsLaw));
   }
@@ -227,7 +226,7 @@ void map_developer_turns(Json& messages, const Json& kwargs, const ChatTemplate&
   if (turns.empty() || !loses(turns, messages, kwargs, chat_template)) return;
   Json mapped = messages;
   for (const size_t m : turns) mapped.as_array()[m].set("role", "system");
-  // The refusal names the role that the file has.
+  // Unchanged, so that the refusal names the role in the file.
   if (loses(turns, mapped, kwargs, chat_template)) return;
   messages = std::move(mapped);
   notes.push_back(

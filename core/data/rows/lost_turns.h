@@ -11,8 +11,8 @@ namespace xrun {
 
 // Returns the indices of the messages whose text does not influence the rendering. A template may
 // strip, escape or move a text, or leave out the reasoning before it: such turns are not lost.
-// `rendering` is that of the messages; they are rendered once more only if a text is not found in
-// it as it is.
+// `rendering` is that of `messages`, which are rendered again only if one of their texts is not
+// found in it verbatim.
 std::vector<size_t> lost_turns(const Json& messages, const Json& kwargs,
                                const ChatTemplate& chat_template, const Rendering& rendering);
 
@@ -20,8 +20,8 @@ std::vector<size_t> lost_turns(const Json& messages, const Json& kwargs,
 void require_turns(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                    const Rendering& rendering);
 
-// Notes texts that the template leaves out beside a tool call, as Llama 3.1 does by design; and
-// lost turns, if they are allowed to be lost.
+// Notes texts beside a tool call that the template leaves out, as Llama 3.1 does by design. Notes
+// lost turns too if `may_be_lost`.
 void note_lost_turns(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                      bool may_be_lost, std::vector<std::string>& notes);
 
@@ -30,12 +30,13 @@ void note_lost_turns(const Json& messages, const Json& kwargs, const ChatTemplat
 void note_lost_reasoning(const Json& messages, const Json& kwargs,
                          const ChatTemplate& chat_template, std::vector<std::string>& notes);
 
-// All notes on what the template leaves out of a conversation: the above, tools and calls.
+// Adds all notes on what the template leaves out of a conversation: the above, and those on tools
+// and calls.
 void note_lost_parts(const Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                      bool may_be_lost, std::vector<std::string>& notes);
 
-// Turns of the role "developer" become "system", OpenAI's older name for it, if the template
-// refuses them or leaves them out, and renders them as "system". Noted.
+// Renames the role "developer" to "system", OpenAI's older name for it, if the template refuses or
+// leaves out developer turns but renders system turns. Adds a note.
 void map_developer_turns(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                          std::vector<std::string>& notes);
 

@@ -1,5 +1,5 @@
-// Only roles and the names of role and content are unified: the template gets every other member as
-// the row has it, in its order.
+// Only roles and the keys of role and content are unified. The template gets every other member as
+// the row has it, in the row's order.
 
 #include "core/data/rows/messages.h"
 
@@ -204,7 +204,7 @@ Json read_messages(const Json& value, const std::string& field, std::vector<std:
   return messages;
 }
 
-// A common fault of converted tables, which would train on the brackets and quotes.
+// A common fault of converted tables.
 void refuse_spelled_messages(const Json& value, const std::string& field) {
   if (!value.is_string()) return;
   // `[{`, a quote, and both keys in the same quotes: a text that only begins with a bracket passes.
@@ -228,7 +228,6 @@ void refuse_spelled_messages(const Json& value, const std::string& field) {
   }
 }
 
-// For turns that a row gives as plain text.
 Json make_message(const std::string& role, std::string content) {
   Json message = Json::object();
   message.set("role", role);

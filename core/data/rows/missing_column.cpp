@@ -1,4 +1,4 @@
-// A ledger counts rows by the texts of their notes, so the texts are made here and looked up here.
+// A ledger counts rows by the text of their notes, so one file both writes and looks up the texts.
 
 #include "core/data/rows/missing_column.h"
 
@@ -25,7 +25,7 @@ std::string renamed_beginning(const std::string& column) {
   return fmt::format("keep: these rows have their \"{}\" as \"", column);
 }
 
-// The file's name for a column that `keep` names by ours; "" if no note says so.
+// Returns the file's name for a column that `keep` calls by ours; "" if no note says so.
 std::string renamed_column(const SourceLedger& source, const std::string& column) {
   for (const auto& [note, rows] : source.notes) {
     if (!is_renamed_note(note, column)) continue;

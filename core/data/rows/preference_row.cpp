@@ -32,14 +32,14 @@ Json concatenate(const Json& first, const Json& second) {
   return joined;
 }
 
-// The common prompt, without the last message of either side: an answer is never a prompt. The text
-// decides, not the training flags.
+// Returns the number of messages of the common prompt. It excludes the last message of either side,
+// since an answer is never a prompt, and ignores training flags.
 size_t shared_messages(const Json& chosen, const Json& rejected) {
   const size_t same = same_turns(chosen, rejected);
   if (same == chosen.size() && same == rejected.size()) {
     throw RowRefusal("same_answers", "chosen and rejected are the same");
   }
-  // One side may be a beginning of the other.
+  // One side may be the beginning of the other.
   return std::min({same, chosen.size() - 1, rejected.size() - 1});
 }
 
@@ -66,12 +66,12 @@ void note_ignored(const std::vector<std::string>& names, const std::string& winn
   }
 }
 
-// For conversations written as in Anthropic's HH-RLHF.
+// The hint for conversations written as in Anthropic's HH-RLHF.
 constexpr const char* kTranscriptHint =
-    "; it is a transcript (Human: ... Assistant: ...): turn it into messages by a map, "
+    "; it is a transcript (Human: ... Assistant: ...): turn it into messages with a map; "
     "docs/data.md has one";
 
-// Both speakers: one alone may be prose.
+// Requires both speakers: one alone may be prose.
 bool is_transcript(std::string_view text) {
   return text.find("\n\nHuman:") != std::string_view::npos &&
          text.find("\n\nAssistant:") != std::string_view::npos;
@@ -83,7 +83,7 @@ void check_prompt(const PreferenceRow& row) {
   for (const Json* side : {&row.chosen, &row.rejected}) require_user_texts(*side);
 }
 
-// A preference between answers means something only after the same prompt.
+// A preference between answers has a meaning only after the same prompt.
 void check_same_prompt(const PreferenceRow& row) {
   for (const Json* side : {&row.chosen, &row.rejected}) {
     const Json& turn = side->as_array()[row.shared];
@@ -124,7 +124,7 @@ PreferenceReader::GivenPrompt PreferenceReader::read_prompt(const Json& row,
       out.notes.push_back(fmt::format("\"{}\" is an empty list and is ignored", spelled));
       continue;
     }
-    // The first of the two names wins.
+    // The first name that the row has wins.
     if (!prompt.messages.is_null()) {
       prompt.others.push_back(spelled);
       continue;

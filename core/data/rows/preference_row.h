@@ -1,5 +1,5 @@
 #pragma once
-// A preference row: two conversations that share a prompt.
+// Reads preference rows: two conversations that share a prompt.
 
 #include <string>
 
@@ -14,8 +14,8 @@ struct PreferenceRow : RowExtras {
   Json chosen;  // whole conversations, prompt included
   Json rejected;
   Json kwargs;  // of the template; an object
-  // Messages of the prompt: the common beginning, without the last message of either side. Training
-  // flags are ignored in the comparison and then joined, so that these messages are equal.
+  // Messages of the prompt: the common beginning, without the last message of either side. They are
+  // compared without training flags, which are then joined, so that these messages are equal.
   size_t shared = 0;
 };
 
@@ -23,8 +23,8 @@ struct PreferenceRow : RowExtras {
 //   {chosen: messages, rejected: messages}
 //   {prompt: string or messages, chosen, rejected: string, message or messages}
 //   {conversations or messages: the prompt, chosen, rejected: as above}
-// A system string is put before a conversation without one. A string prompt beside conversations
-// that begin with a system or user turn is ignored with a note.
+// A system string is put before a conversation without a system turn. A string prompt is ignored
+// with a note if the conversations beside it begin with a system or user turn.
 class PreferenceReader {
  public:
   // Throws UsageError as RowFields does.

@@ -1,4 +1,4 @@
-// The names of row kinds are stored in manifests: they never change.
+// The names of row kinds are stored in manifests, so they never change.
 
 #include "core/data/rows/row.h"
 

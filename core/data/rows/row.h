@@ -1,5 +1,5 @@
 #pragma once
-// The forms of a row between its file and a cache: its kind, its text, its tokens.
+// Kinds of rows, and the forms of a row between its file and a cache: text, then tokens.
 // docs/overview.md lists all forms.
 
 #include <array>
@@ -21,8 +21,8 @@ enum class RowKind { kPreference, kChat, kText, kPrompts, kTokens, kFeedback };
 
 const char* row_kind_name(RowKind kind);    // "preference", "chat", ...; also in manifests
 std::string row_reader_name(RowKind kind);  // the function of a recipe: "xrun.chat"
-// Ends a refusal of rows of another kind: "; rows with chosen, rejected are read by xrun.preference
-// (a recipe such as dpo.lua)".
+// Returns the end of a refusal of rows of another kind: "; rows with chosen, rejected are read by
+// xrun.preference (a recipe such as dpo.lua)".
 std::string row_reader_hint(const std::string& columns, RowKind kind);
 bool uses_template(RowKind kind);  // false for text and tokens
 
@@ -43,7 +43,7 @@ struct TokenStream {
   bool operator==(const TokenStream&) const = default;
 };
 
-// A row without its text.
+// What a reader takes from a row besides its text.
 struct RowExtras {
   uint64_t prompt_hash = 0;  // equal for equal prompts
   float weight = 1;          // loss weight of the row, >= 0
@@ -51,7 +51,7 @@ struct RowExtras {
   std::vector<std::string> notes;  // columns recognised or ignored, for the ledger
 };
 
-// A row without its tokens.
+// What an encoder gives for a row besides its tokens.
 struct RowFacts : RowExtras {
   int8_t label = 0;                // feedback: 1 desirable, 0 undesirable
   int64_t straddlers = 0;          // tokens half inside a generation span
@@ -72,15 +72,15 @@ struct RowSchema {
   bool has_token_weights = false;  // a weight per token is stored
 };
 
-// A column that stays with the rows: `keep` of a recipe.
+// A column of the data that stays with the rows: the recipe's `keep`.
 struct ExtraColumn {
   std::string name;
   bool is_number;         // else a string
   bool is_whole = false;  // every row has a whole number of at most 2^53
 };
 
-// The rendering behind a row's tokens, for display. Made again from the row's file; training never
-// needs it.
+// The rendering from which a row's tokens came, for display. It is made again from the row's file;
+// training never needs it.
 struct RowTrace {
   // One stream, before over_length = "cut".
   struct Stream {
@@ -91,7 +91,7 @@ struct RowTrace {
     std::vector<std::string> inputs;  // as JSON: the template's arguments, then each message
   };
   std::vector<Stream> streams;  // two for a pair; none for kinds without a template
-  std::string failure;          // why there are none
+  std::string failure;          // the reason if there are none
 };
 
 // The recipe's `filter` and `map` over the rows of a source. For one thread; the result depends on
@@ -100,8 +100,8 @@ class RowTransform {
  public:
   virtual ~RowTransform() = default;
   // Changes the row in place. Returns false if the row is filtered out. `location` is
-  // "pairs.jsonl:17". If the function fails, throws Error with the recipe's file and line, which
-  // ends the build.
+  // "pairs.jsonl:17". If the recipe's function fails, throws Error with the recipe's file and line,
+  // which ends the build.
   virtual bool apply(Json& row, const std::string& location) = 0;
 };
 

@@ -83,7 +83,7 @@ const Json* RowFields::find(const Json& row, const std::string& ours) const {
       });
   if (taken) return nullptr;
   const Json* value = name.empty() ? nullptr : row.find(name);
-  // Columns of tables are null in rows that have no value.
+  // In tables a row without a value has null.
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
@@ -167,7 +167,7 @@ std::string RowFields::keep_by_their_names(const Json& row) const {
 void RowFields::read_extra(const Json& row, RowExtras& out) const {
   for (const std::string& name : keep_) {
     const Json* value = row.find(name);
-    // A value may be missing; a similar name is probably a slip.
+    // A value may be missing, but a similar name is probably a slip.
     if (const std::string theirs = renamed_extra(row, name); !theirs.empty()) {
       out.notes.push_back(renamed_note(name, theirs, keep_by_their_names(row)));
     } else if (value == nullptr) {

@@ -1,5 +1,5 @@
 #pragma once
-// The column names of rows that are recognised, by kind.
+// The column names by which rows are recognised, for each kind.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// A spelling of rows that is recognised. All columns are needed.
+// A set of columns by which a row is recognised; the row must have all of them.
 struct RowFormat {
   RowKind kind;
   std::vector<std::string> columns;
@@ -16,25 +16,26 @@ struct RowFormat {
 
 const std::vector<RowFormat>& known_row_formats();
 
-// Linear: a row's formats have a dozen names.
+// Searches linearly: the lists have a dozen names.
 bool has_name(const std::vector<std::string>& names, const std::string& name);
 
-// Returns true if all of a format's columns are among those of a row, which the caller gives
-// without nulls.
+// In the functions below `columns` are those of a row that are not null.
+
+// Returns true if all of a format's columns are among `columns`.
 bool has_format(const RowFormat& format, const std::vector<std::string>& columns);
 
-// Returns true if the columns have any format of a kind.
+// Returns true if the row has any format of a kind.
 bool has_any_format(RowKind kind, const std::vector<std::string>& columns);
 
 // Returns the share of a format's columns that the row has; a misspelt one counts half.
 double format_fit(const RowFormat& format, const std::vector<std::string>& columns);
 
-// Returns the format of a kind of which the row has most columns; the first one if it has none.
+// Returns the format of a kind of which the row has the most columns; the first one if it has none.
 const RowFormat& nearest_format(RowKind kind, const std::vector<std::string>& columns);
 
-// Returns the format of another kind with the most columns, all of them in the row; nullptr without
-// one. A single column proves little, since rows of any kind may have a "text" or a "prompt": such
-// a format counts only if the row has no other column.
+// Returns the format of another kind that the row has, the one with the most columns; nullptr if
+// there is none. Rows of any kind may have a "text" or a "prompt", so a format of a single column
+// counts only if the row has no other column.
 const RowFormat* other_format(RowKind kind, const std::vector<std::string>& columns);
 
 }  // namespace xrun

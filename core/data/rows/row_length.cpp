@@ -1,5 +1,5 @@
 // A cut is at max_length, or before the character that it would divide. Each side of a pair has its
-// own cut; their prompts stay equal, since a cut keeps the beginning of both answers.
+// own cut. Their prompts stay equal, since a cut keeps the beginning of both answers.
 
 #include "core/data/rows/row_length.h"
 
@@ -19,8 +19,8 @@ constexpr size_t kShownRow = 1024;  // bytes, more than data_error shows
 
 int64_t length_of(const TokenStream& stream) { return static_cast<int64_t>(stream.ids.size()); }
 
-// Returns true if the tokens before `at` end inside a character that those after it complete. Bytes
-// that are part of no character may be cut anywhere.
+// Returns true if the tokens before `at` end inside a character that the tokens after it complete.
+// Bytes that are not part of a character may be cut anywhere.
 bool divides_character(const TokenBytes& bytes, const std::vector<int32_t>& ids, int64_t at) {
   constexpr int64_t kMostTokens = 4;  // of a character
   std::string text;
@@ -36,7 +36,7 @@ bool divides_character(const TokenBytes& bytes, const std::vector<int32_t>& ids,
   return read_utf8(text, begin).valid;
 }
 
-// Returns the number of tokens that a cut keeps: at most max_length, and whole characters.
+// Returns the number of tokens that a cut keeps: at most max_length, in whole characters.
 int64_t tokens_kept(const TokenBytes& bytes, const TokenStream& stream, int64_t max_length) {
   int64_t at = std::min(max_length, length_of(stream));
   while (at > 0 && at < length_of(stream) && divides_character(bytes, stream.ids, at)) --at;
@@ -172,7 +172,7 @@ void fit_length(const RowEncoding& encoding, std::initializer_list<std::string_v
 void require_borders(std::string_view text, const Tokenizer& tokenizer) {
   const size_t most = tokenizer.max_stretch();
   const SplitKinds kinds = tokenizer.safe_splits();
-  // From split to split: text between two splits that exceeds `most` cannot be tokenised.
+  // Goes from split to split: a stretch longer than `most` between two splits cannot be tokenised.
   for (size_t at = 0; text.size() - at > most;) {
     const bool none = !kinds.space && !kinds.line;
     const size_t end = none ? text.size() : find_safe_split(text, at, at + most, kinds);

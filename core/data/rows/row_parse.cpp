@@ -20,7 +20,7 @@ namespace {
 bool is_high(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
 bool is_low(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
 
-// Paragraph files keep their text, so a CR would be trained as a token.
+// The text of paragraph files is kept as it is, so a CR would be trained as a token.
 std::string with_plain_line_ends(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -35,8 +35,8 @@ std::string with_plain_line_ends(std::string_view text) {
   return out;
 }
 
-// An upper bound on a row's values, counted before the row becomes a tree that may not fit into
-// memory: one, and one for each comma and opening bracket.
+// Returns an upper bound on a row's values, one plus the commas and opening brackets. Called before
+// the row becomes a tree, which may not fit into memory.
 size_t count_values(std::string_view text) {
   size_t count = 1;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -60,7 +60,7 @@ Json parse_text(std::string_view text, const RawRow& row, const std::string& loc
     const std::string repaired = repair_surrogate_escapes(text, halves);
     if (halves == 0) throw RowRefusal("malformed_json", error.what());
     repairs += halves;
-    // At most once more: no halves are left.
+    // Recurses at most once: no halves are left.
     return parse_text(repaired, row, location, repairs);
   }
 }
@@ -90,7 +90,7 @@ std::string repair_surrogate_escapes(std::string_view text, int64_t& repairs) {
     size_t size = 1;
     if (text[at] == '\\') {
       const int unit = utf16_escape(text, at);
-      // Any other escape has two bytes: of an escaped backslash both are passed at once.
+      // Any other escape has two bytes, so an escaped backslash is skipped whole.
       size = unit < 0 ? 2 : 6;
       if (is_high(unit) && is_low(utf16_escape(text, at + 6))) {
         size = 12;
@@ -115,7 +115,7 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
     text = repaired;
   }
   if (row.form == RowForm::kJson) {
-    // A value takes at least a byte, so few rows are long enough to be counted.
+    // A value takes at least one byte, so only long rows need to be counted.
     const size_t values = text.size() > kMaxRowValues ? count_values(text) : 0;
     if (values > kMaxRowValues) {
       throw RowRefusal(kTooLongReason,
@@ -131,9 +131,9 @@ Json parse_row(const RawRow& row, const std::string& location, int64_t& repairs)
   return value;
 }
 
-// A guess from the first bytes why no row could be read; "" without one.
+// Guesses from the first bytes.
 std::string row_form_hint(const std::string& path) {
-  // Files of other names were read in the form that the name says.
+  // Only .jsonl files are examined: other names already say how their rows are split.
   if (!content_name(path).ends_with(".jsonl")) return "";
   const std::string text = beginning_of_content(path);
   if (text.starts_with(kGzipMagic)) return fmt::format("; it is compressed: name it {}.gz", path);

@@ -1,5 +1,5 @@
-// If a row is longer than the bytes read, splitting starts again at its beginning with twice the
-// bytes, so a row of n bytes costs at most 2n bytes of splitting.
+// If a row is longer than the bytes read so far, splitting starts again at its beginning with twice
+// as many, so a row of n bytes costs at most 2n bytes of splitting.
 
 #include "core/data/rows/row_splitter.h"
 
@@ -131,8 +131,8 @@ size_t value_end(std::string_view text, size_t at) {
   return text.find_first_of(",]} \t\r\n", at);
 }
 
-// Returns the first key of the object at text[at] whose value is a list, as far as `text` goes and
-// if it is a plain word; else "rows".
+// Returns the first key of the object at text[at] whose value is a list, if `text` reaches that far
+// and the key is a plain word; else "rows".
 std::string list_member(std::string_view text, size_t at) {
   for (size_t key = text.find_first_not_of(kSpace, at + 1); key != kUnknown && text[key] == '"';
        key = text.find_first_not_of(kSpace, at + 1)) {
@@ -157,7 +157,7 @@ class ArraySplitter : public RowSplitter {
     if (cursor_.offset == 0) {
       done = content.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
     }
-    // The row before the cursor is passed, its comma or bracket is not.
+    // The cursor is after a row, but before the comma or bracket that follows it.
     bool opened = cursor_.rows > 0;
     bool behind_element = opened;
     done = skip(content, 0, done);
@@ -229,7 +229,7 @@ class ArraySplitter : public RowSplitter {
   bool ended_ = false;
 };
 
-// The name decides, without its compression: contents may look alike.
+// The name without .gz or .zst decides, since contents of different forms may look alike.
 std::unique_ptr<RowSplitter> make_splitter(const std::string& path, const std::string& name) {
   const std::string content = content_name(path);
   if (content.ends_with(".jsonl")) return std::make_unique<LineSplitter>();
@@ -292,7 +292,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
   carry_.clear();
   // One long row must not hold memory for the rest of the file.
   if (carry_.capacity() > kCarryBytes) carry_.shrink_to_fit();
-  // Until at least one row is whole.
+  // Reads until at least one row is whole.
   for (size_t want = target;; want = std::max(want, 2 * content.size())) {
     const size_t have = content.size();
     if (!at_end_ && have < want) {
@@ -318,7 +318,7 @@ bool RowSplitter::read_block(RowBlock& block, size_t target) {
   return true;
 }
 
-// UTF-16 would give no line ends at all, and an error about a long row.
+// Refuses UTF-16, which would have no line ends and end in an error about a long row.
 void RowSplitter::check_beginning(std::string_view content) const {
   const std::string_view line = content.substr(0, content.find('\n'));
   XRUN_CHECK(!is_utf16(line), "{}:1: is {}", name_, kUtf16Hint);

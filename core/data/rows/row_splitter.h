@@ -1,5 +1,5 @@
 #pragma once
-// A data file as blocks of whole rows, split without parsing them.
+// Splits a data file into blocks of whole rows without parsing them.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,15 +21,15 @@ struct ContentCursor {
   uint64_t offset = 0;  // bytes before it
   int64_t lines = 0;    // line ends before it
   int64_t rows = 0;     // rows before it
-  uint64_t column = 0;  // bytes between the last line end and it
+  uint64_t column = 0;  // bytes since the last line end
 };
 
-// A piece of the content with whole rows. A block that is filled again keeps its memory.
+// A piece of the content that holds whole rows. Filling a block again reuses its memory.
 struct RowBlock {
   struct RowExtent {
-    size_t begin = 0, end = 0;  // of its text in content
-    int64_t line = 0;           // where it begins, from 1
-    uint64_t column = 0;        // bytes of that line before it
+    size_t begin = 0, end = 0;  // of the row's text in content
+    int64_t line = 0;           // on which the row begins, from 1
+    uint64_t column = 0;        // bytes of that line before the row
     ContentCursor after;
   };
   // The content from `from` to `after`, padded with zeros that parsers may read.
@@ -48,11 +48,11 @@ struct RowBlock {
 // Bad JSON is not an error here as long as the ends of rows are known. Not thread-safe.
 class RowSplitter {
  public:
-  // Chooses by the name: .jsonl (one row per line, blank lines ignored), .json (an array of rows),
-  // .txt (rows separated by blank lines), each also .gz or .zst. The content before `from` is read
-  // only for take_prefix(); under kSkip it is not read at all unless it is compressed, and
-  // take_prefix() and file() mean nothing. Throws Error that begins with `name` if the file cannot
-  // be read or ends earlier.
+  // The name decides: .jsonl (one row per line, blank lines ignored), .json (an array of rows) or
+  // .txt (rows separated by blank lines), each also .gz or .zst. Rows begin after `from`. kHash
+  // reads the content before it, for take_prefix(); kSkip reads it only if it is compressed, and
+  // take_prefix() and file() are then meaningless. Throws Error that begins with `name` if the file
+  // cannot be read or ends before `from`.
   enum class Prefix { kHash, kSkip };
   static std::unique_ptr<RowSplitter> open(const std::string& path, const std::string& name,
                                            const ContentCursor& from = {},
@@ -60,10 +60,9 @@ class RowSplitter {
   virtual ~RowSplitter() = default;
 
   virtual RowForm form() const { return RowForm::kJson; }
-  // Fills `block` with the next rows, about `target` bytes; false at the end. Throws Error
-  // "name:line:
-  // ..." for UTF-16, for a row above 1 GiB and for rows that cannot be told apart, after all rows
-  // before that point are returned.
+  // Fills `block` with the next rows, about `target` bytes; returns false at the end. For UTF-16,
+  // for a row above 1 GiB and for rows that cannot be told apart, first returns all rows before
+  // that point and then throws Error "name:line: ...".
   bool next(RowBlock& block, size_t target = size_t{1} << 20);
 
   const RawFile& file() const { return stream_->file(); }  // as far as it was read
@@ -73,15 +72,15 @@ class RowSplitter {
  protected:
   RowSplitter() = default;
   // Finds the rows in `content`, the bytes after cursor_, appends them to `rows` and moves cursor_
-  // after the part that is finished: everything at the end of the file, else at least every row
-  // whose end is certain. Called again with more bytes if it moved nothing.
+  // past them: past everything at the end of the file, else past every row whose end is certain.
+  // Called again with more bytes if cursor_ did not move.
   virtual void split(std::string_view content, bool at_end,
                      std::vector<RowBlock::RowExtent>& rows) = 0;
-  // Appends the row that begins at content[begin] and moves cursor_, whose bytes begin at
-  // content[at], to content[after]. Returns after.
+  // Appends the row content[begin, end) and moves cursor_ from content[at] to content[after].
+  // Returns after.
   size_t add_row(std::string_view content, size_t at, size_t begin, size_t end, size_t after,
                  std::vector<RowBlock::RowExtent>& rows);
-  // Moves cursor_ over content[at] to content[after]. Returns after.
+  // Moves cursor_ from content[at] to content[after]. Returns after.
   size_t skip(std::string_view content, size_t at, size_t after);
   const std::string& name() const { return name_; }
 

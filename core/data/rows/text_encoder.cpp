@@ -15,7 +15,7 @@ class TextEncoder : public RowEncoder {
  public:
   explicit TextEncoder(const RowEncoding& encoding)
       : RowEncoder(encoding), fields_(RowKind::kText, {"text", "weight"}, encoding.settings) {
-    // The default passes: a recipe that names no mode gets "all".
+    // A recipe that names no mode gets "all".
     if (encoding_.settings.train_on_given && encoding_.settings.train_on != TrainOn::kAll) {
       throw UsageError(
           fmt::format("train_on is \"{}\": text rows have no turns, so every token is trained; set "
@@ -41,7 +41,7 @@ class TextEncoder : public RowEncoder {
     stream.trained.assign(ids.size(), 1);
     stream.trained[0] = 0;
     stream.ids = std::move(ids);
-    // A bare string has no other columns.
+    // A row that is a bare string has no other columns.
     if (row.is_object()) {
       fields_.read_extra(row, out);
       fields_.finish_notes(row, out);
@@ -53,7 +53,7 @@ class TextEncoder : public RowEncoder {
   }
 
  private:
-  // Only the ids of a long text are held; memory is reserved by the tokens per byte so far.
+  // Holds only the ids of a long text, and reserves memory for them by the tokens per byte so far.
   std::vector<int32_t> encode(const std::string& text) const {
     EncodeOptions options;
     options.add_post_processor = true;
@@ -75,7 +75,7 @@ class TextEncoder : public RowEncoder {
     return ids;
   }
 
-  // A bare string is a row too, for sources made by a recipe.
+  // A bare string is a row too: a recipe may make such sources.
   const std::string& text_of(const Json& row) const {
     if (row.is_string()) return row.as_string();
     RowFields::require_object(row);

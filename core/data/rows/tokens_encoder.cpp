@@ -1,10 +1,10 @@
-// Token rows: ids made elsewhere, with the ones that are trained.
+// Token rows: ids made elsewhere, and which of them are trained.
 //   input_ids (or tokens, ids)   whole numbers of the vocabulary
 //   labels                       the same ids, -100 where nothing is trained
 //   mask (or loss_mask)          0 or 1 per id
 //   weights                      a loss weight >= 0 per id
-// Without labels, mask and weights every token is trained; given together, a token needs all of
-// them.
+// Without labels, mask and weights every token is trained. If a row has several of them, only the
+// tokens that all of them train are trained.
 
 #include <cmath>
 
@@ -46,7 +46,7 @@ class TokensEncoder : public RowEncoder {
     if (!is_trained(stream)) throw RowRefusal("empty_mask", "no token is trained");
     fields_.read_extra(row, out);
     fields_.finish_notes(row, out);
-    // All ids, since such a row has no prompt of its own.
+    // The hash is of all ids, since such a row has no prompt.
     out.prompt_hash = hash_u64(std::string_view(reinterpret_cast<const char*>(stream.ids.data()),
                                                 stream.ids.size() * sizeof(int32_t)));
     fit_length(encoding_, {"the row"}, out);
@@ -59,7 +59,7 @@ class TokensEncoder : public RowEncoder {
                                                kind_text(value)));
   }
 
-  // The list of a column with one element per id; nullptr if the row has no such column.
+  // Returns a column, a list with one element per id; nullptr if the row lacks it.
   const Json::Array* column(const Json& row, const std::string& ours, size_t count) const {
     const Json* value = fields_.find(row, ours);
     if (value == nullptr) return nullptr;
@@ -77,14 +77,13 @@ class TokensEncoder : public RowEncoder {
                                          dump_json(got), wanted));
   }
 
-  // The ids are under the first of their names; another column of numbers under one of them must be
-  // equal.
+  // Of the names for ids the row's first one counts; a list of numbers under another must be equal.
   void check_rivals(const Json& row, const std::string& ours, EncodedRow& out) const {
     const Json& ids = *fields_.find(row, ours);
     for (const char* other : {"tokens", "ids"}) {
       const Json* rival = other == ours ? nullptr : fields_.find(row, other);
       if (rival == nullptr) continue;
-      // A column `tokens` may hold text.
+      // The column "tokens" may hold strings.
       const bool holds_ids =
           rival->is_array() && rival->size() > 0 && rival->as_array()[0].is_int();
       if (holds_ids && *rival != ids) fields_.refuse_rivals(ours, other);

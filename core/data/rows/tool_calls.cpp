@@ -1,5 +1,5 @@
-// A lost call is found by counting: the rendering must hold the name of a tool at least as often as
-// the messages call it. A name within a longer one, as get in get-weather, does not count.
+// A lost call is found by counting: the rendering must contain the name of a tool at least as often
+// as the messages call it. A name inside a longer one, such as get in get-weather, does not count.
 
 #include "core/data/rows/tool_calls.h"
 
@@ -19,13 +19,13 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// A member of a call; null if it has none.
+// Returns a member of a call's function, or of the call if it has none; nullptr if it is absent.
 const Json* find_member(const Json& call, const char* key) {
   const Json* function = call.find("function");
   return (function != nullptr && function->is_object() ? *function : call).find(key);
 }
 
-// The name of a call's tool; "" if it has none that can be counted.
+// Returns the name of a call's tool; "" if it has none that can be counted.
 std::string call_name(const Json& call) {
   const Json* name = find_member(call, "name");
   if (name == nullptr || !name->is_string()) return "";
@@ -53,7 +53,7 @@ bool is_in_longer_name(std::string_view text, size_t at, std::string_view name,
   return false;
 }
 
-// Counts a name in text as a whole word.
+// Counts a name in `text` as a whole word that is not inside a longer one of `names`.
 size_t count_name(std::string_view text, std::string_view name,
                   const std::set<std::string>& names) {
   size_t count = 0;
@@ -77,7 +77,7 @@ struct WrittenCall {
   const char* key;
 };
 
-// Tables have an object of nulls if a message has no call.
+// An object of nulls is not a call: tables have one if a message has no call.
 bool is_call(const Json& value) {
   if (!value.is_object()) return !value.is_null();
   // A typed table fills absent calls with nulls.
@@ -109,7 +109,7 @@ std::set<std::string> tool_names(const Json& messages, const Json& kwargs) {
   return names;
 }
 
-// True for turns of tools, whatever their template calls them.
+// Returns true for a turn of a tool, by any name that templates have for its role.
 bool is_result(const Json& message) {
   const std::string& role = message_role(message);
   return role == "tool" || role == "ipython" || role == "observation" ||
@@ -121,7 +121,7 @@ bool begins_object(std::string_view text) {
   return begin != std::string_view::npos && text[begin] == '{';
 }
 
-// Nothing if the template refuses the messages.
+// Returns nothing if the template refuses the messages.
 std::optional<std::string> try_render(const Json& messages, const Json& kwargs,
                                       const ChatTemplate& chat_template) {
   try {
@@ -140,9 +140,9 @@ std::optional<std::string> try_render(const Json& messages, const Json& kwargs,
   std::string remedy = fmt::format("--set template=qwen2.5 renders calls, as {}",
                                    parallel ? "does qwen3" : "do qwen3 and llama-3.1");
   if (is_old && knows_calls) {
-    remedy = "the template knows \"tool_calls\": rename it so by map";
+    remedy = "the template knows \"tool_calls\": rename the key to that with map";
   } else if (is_old) {
-    remedy = "rename it to \"tool_calls\" by map (docs/data.md), and " + remedy;
+    remedy = "rename it to \"tool_calls\" with map (docs/data.md), and " + remedy;
   }
   throw RowRefusal(
       kLostCallsReason,
@@ -179,7 +179,7 @@ void require_calls(const Json& messages, const Json& kwargs, const ChatTemplate&
   }
 }
 
-// For a rendering that failed: a call the template does not know is the likelier reason.
+// A call that the template does not know is the likelier reason of a failed rendering.
 void refuse_unknown_calls(const Json& messages, const Json& kwargs,
                           const ChatTemplate& chat_template, bool may_be_lost) {
   const bool knows_calls = mentions(chat_template, kwargs, kCalls);
@@ -193,7 +193,7 @@ void refuse_unknown_calls(const Json& messages, const Json& kwargs,
       if (content != nullptr && !content->is_null()) continue;
       throw RowRefusal(
           "empty_answer",
-          fmt::format("turn {} is a tool call alone, which the template leaves out", m + 1));
+          fmt::format("turn {} is only a tool call, which the template leaves out", m + 1));
     }
   }
 }
@@ -226,7 +226,7 @@ std::string null_content_text(const Json& messages) {
     const Json* content = message.find("content");
     if (content == nullptr || !content->is_null() || !makes_calls(message)) continue;
     return fmt::format(
-        "turn {} calls a tool and its content is null, which the template cannot join to a text; "
+        "turn {} calls a tool and its content is null, which the template cannot join to a string; "
         "write \"content\": \"\"",
         m + 1);
   }
@@ -252,18 +252,18 @@ void note_unrendered_tools(const Json& messages, const Json& kwargs,
   }
 }
 
-// The arguments are replaced in a copy, and the template decides which of the two is rendered.
+// The arguments are replaced in a copy, and the renderings of both decide which one stays.
 void parse_arguments(Json& messages, const Json& kwargs, const ChatTemplate& chat_template,
                      bool may_be_broken, std::vector<std::string>& notes) {
   // Most conversations call no tool, and a copy is not free.
   if (std::none_of(messages.as_array().begin(), messages.as_array().end(), makes_calls)) return;
   Json parsed = messages;
-  std::vector<std::string> quoted;  // the texts as a JSON filter writes them
+  std::vector<std::string> quoted;  // the strings as a JSON filter writes them
   const auto parse = [&](size_t message, Json& call) {
     Json* function = call.find("function");
     Json* arguments =
         (function != nullptr && function->is_object() ? *function : call).find("arguments");
-    // Only an object that is spelled as text is meant as one; another string may be code.
+    // Only a string that begins as an object is meant as one; any other may be code.
     if (arguments == nullptr || !arguments->is_string() || !begins_object(arguments->as_string())) {
       return;
     }
@@ -324,7 +324,7 @@ void note_unmatched_results(const Json& messages, std::vector<std::string>& note
     answered.insert(answers);
   }
   if (has_unknown) {
-    notes.push_back("a tool result has a \"tool_call_id\" that no call before it has");
+    notes.push_back("a tool result has a \"tool_call_id\" that no earlier call has");
   }
   // A result without an id may answer any call.
   if (has_unnamed) return;

@@ -1,5 +1,5 @@
-// Flags are read in three spellings and removed before turns are compared or hashed: they say
-// what is trained, not what a model reads.
+// Flags are read in three spellings, and removed before turns are compared or hashed: they say what
+// is trained, not what a model reads.
 
 #include "core/data/rows/turn_flags.h"
 
@@ -34,7 +34,7 @@ bool is_flag(const std::string& key) {
 
 }  // namespace
 
-// Read for its check too: a flag that is neither 0 nor 1 is refused here.
+// Reads every flag, also one without a note, so that a flag neither on nor off is refused.
 std::string flag_note(const Json::Member& member, const std::string& where, bool is_answer) {
   const std::string& flag = member.first;
   const bool says = is_flag(flag) && !member.second.is_null();

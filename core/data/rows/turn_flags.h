@@ -9,9 +9,9 @@
 
 namespace xrun {
 
-// Returns the note for a member of a turn: an answer asks not to be trained, or another turn asks
-// to be; "" for every other member. `where` names the turn. Throws RowRefusal "wrong_type" for a
-// flag that is neither on nor off.
+// Returns the note on a member of a turn that is a flag: an answer asks not to be trained, or
+// another turn asks to be; "" for every other member. `where` names the turn. Throws RowRefusal
+// "wrong_type" for a flag that is neither on nor off.
 std::string flag_note(const Json::Member& member, const std::string& where, bool is_answer);
 
 // Returns the flag by which a message asks not to be trained: "weight" 0, "train" or "training"
@@ -25,8 +25,8 @@ Json without_flags(const Json& message);
 // Returns true if two messages are equal apart from these flags.
 bool is_same_turn(const Json& a, const Json& b);
 
-// Joins the flags of the first `count` messages of both lists, which are the same turns: a turn
-// that either list excludes is untrained in both.
+// Joins the flags of the first `count` messages of both lists, which must be the same turns: a turn
+// that either list excludes becomes untrained in both.
 void join_flags(Json& a, Json& b, size_t count);
 
 }  // namespace xrun

@@ -38,8 +38,9 @@ TEST_F(DataSets, MostRowsOfAnotherTypeThanTheFirstAreExplainedByIt) {
                          "out of `keep`"),
             std::string::npos)
       << message;
-  EXPECT_NE(message.find("bad_extra_column: \"k\" is a number, and the first row has a text there"),
-            std::string::npos)
+  EXPECT_NE(
+      message.find("bad_extra_column: \"k\" is a number, and the first row has a string there"),
+      std::string::npos)
       << message;
   EXPECT_EQ(message.find("--set max_bad"), std::string::npos) << message;
 }

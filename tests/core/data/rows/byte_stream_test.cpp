@@ -81,9 +81,9 @@ TEST_F(ByteStreamTest, AFileThatIsNotCompressedAsItsNameSaysIsAnErrorWithTheFix)
                   "a.jsonl, else copy it again");
   }
   EXPECT_EQ(error("a.jsonl.gz", zstd("x")),
-            "a.jsonl.gz: is compressed by zstd; rename it to a.jsonl.zst");
+            "a.jsonl.gz: is compressed with zstd; rename it to a.jsonl.zst");
   EXPECT_EQ(error("a.jsonl.zst", gzip("x")),
-            "a.jsonl.zst: is compressed by gzip; rename it to a.jsonl.gz");
+            "a.jsonl.zst: is compressed with gzip; rename it to a.jsonl.gz");
 }
 
 TEST_F(ByteStreamTest, AFailedReadIsNotReportedAsDamage) {

@@ -161,12 +161,12 @@ TEST_F(ConversationTokens, OpenAisOlderFunctionCallObeysTheLawOfToolCalls) {
   const std::string row = head + R"("","function_call":{"name":"f","arguments":"{}"}}]})";
   EXPECT_EQ(refusal(RowKind::kChat, row),
             lost +
-                "rename it to \"tool_calls\" by map (docs/data.md), and --set "
+                "rename it to \"tool_calls\" with map (docs/data.md), and --set "
                 "template=qwen2.5 renders calls, as do qwen3 and llama-3.1" +
                 law);
   template_->set_source("tool_calls");
   EXPECT_EQ(refusal(RowKind::kChat, row),
-            lost + "the template knows \"tool_calls\": rename it so by map" + law);
+            lost + "the template knows \"tool_calls\": rename the key to that with map" + law);
   settings_.lost_calls = true;
   EXPECT_EQ(chat(row).notes,
             std::vector<std::string>{"LOST: the template does not render \"function_call\""});
@@ -194,7 +194,7 @@ TEST_F(ConversationTokens, ACallWithoutContentIsLostLikeAnyOther) {
       refusal(RowKind::kChat, row).starts_with("lost_tool_calls: turn 2 calls a tool \"f\""));
   settings_.lost_calls = true;
   EXPECT_EQ(refusal(RowKind::kChat, row),
-            "empty_answer: turn 2 is a tool call alone, which the template leaves out");
+            "empty_answer: turn 2 is only a tool call, which the template leaves out");
 }
 
 TEST_F(ConversationTokens, ANullFunctionCallIsNotACall) {

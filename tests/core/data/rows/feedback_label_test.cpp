@@ -43,7 +43,7 @@ TEST(FeedbackLabel, ARowWithoutOneOffersTheOtherColumns) {
 
 TEST(FeedbackLabel, AWordIsRefusedWithAMapForIt) {
   const std::string wanted =
-      ", wanted true or false; turn it into one by a map that names the value of good answers: "
+      ", wanted true or false; turn it into one with a map that names the value of good answers: "
       "xrun.feedback(cfg.data, policy, { map = function(row) row.label = row.label == true or "
       "row.label == 1 or ";
   EXPECT_EQ(refusal(R"("label":"good")"),

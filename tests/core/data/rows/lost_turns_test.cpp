@@ -52,7 +52,7 @@ TEST_F(LostTurns, ATurnThatTheTemplateLeavesOutDropsTheRow) {
   const std::string refused = refusal_with("qwen2.5", opened_by("客户"));
   EXPECT_EQ(refused,
             "lost_turn: the template leaves out the turn of role \"客户\" (message 1); rename the "
-            "role by map, name a template that renders it, or train without the turn: --set "
+            "role with map, name a template that renders it, or train without the turn: --set "
             "laws.turns=false");
   settings_.lost_turns = true;
   EXPECT_EQ(encode_with("qwen2.5", opened_by("客户")).notes,

@@ -53,7 +53,7 @@ TEST_F(FeedbackEncoderTest, ARatingEndsTheReading) {
   };
   EXPECT_TRUE(message("5").starts_with(
       "rows.jsonl:17: \"label\" is 5, wanted true or false (or 1 or 0); if the labels are ratings, "
-      "choose where good answers begin, by a map: xrun.feedback(cfg.data, policy, { map = "
+      "choose where good answers begin, with a map: xrun.feedback(cfg.data, policy, { map = "
       "function(row) row.label = row.label >= 4 return row end }); if not, correct this row"))
       << message("5");
   EXPECT_NE(message("0.5").find("is 0.5, wanted true or false"), std::string::npos);

@@ -84,7 +84,7 @@ TEST_F(ToolCalls, ACallThatLacksWhatTheTemplateNeedsNamesTheField) {
 
 TEST_F(ToolCalls, ResultsWithoutACallAndCallsWithoutAResultAreNoted) {
   EXPECT_EQ(encode_with("qwen2.5", called_with(kObject, "call_2")).notes,
-            (Notes{"a tool result has a \"tool_call_id\" that no call before it has",
+            (Notes{"a tool result has a \"tool_call_id\" that no earlier call has",
                    "a tool call has no result, and the conversation goes on"}));
   EXPECT_EQ(encode_with("qwen2.5", called_with(kObject, "")).notes, Notes{});
   EXPECT_EQ(encode_with("qwen2.5", called_with(kObject)).notes, Notes{});
