@@ -175,7 +175,9 @@ class TrustReader {
     const bool has_value = name == "--run" || contains(kWrittenFiles, name) ||
                            contains(kWithValue, name) || name == "--set";
     if (!has_value) {
-      if (!argument.starts_with('-')) note_path(argument);
+      // The name of the command is not a path, even if a folder here has that name.
+      const bool command = at_ == 1 && find_command(argument) != nullptr;
+      if (!argument.starts_with('-') && !command) note_path(argument);
       return;
     }
     if (equals == argument.npos && at_ + 1 >= arguments_.size()) return;  // the command says so
