@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
@@ -45,13 +46,13 @@ bool leads_out_of(const fs::path& folder, const fs::path& path) {
   };
   std::error_code code;
   const auto written = [](const fs::path& one) {
-    const fs::path normal = fs::absolute(one).lexically_normal();
+    const fs::path normal = absolute_path(one).lexically_normal();
     return normal.has_filename() ? normal : normal.parent_path();
   };
   if (!below(written(folder), written(path))) return false;
   if (fs::is_symlink(path, code) && !fs::exists(path, code)) return true;
-  return !below(fs::weakly_canonical(fs::absolute(folder), code),
-                fs::weakly_canonical(fs::absolute(path), code));
+  return !below(fs::weakly_canonical(absolute_path(folder), code),
+                fs::weakly_canonical(absolute_path(path), code));
 }
 
 // Returns true if the folder is a run's whose recipe had limits.
@@ -72,8 +73,8 @@ bool is_untrusted_run(const fs::path& folder) {
 // to do with the recipe only adds limits, and the note names it. "": there is none.
 fs::path foreign_lock(const fs::path& recipe) {
   std::error_code code;
-  const fs::path written = fs::absolute(folder_of(recipe)).lexically_normal();
-  const fs::path real = folder_of(fs::weakly_canonical(fs::absolute(recipe), code));
+  const fs::path written = absolute_path(folder_of(recipe)).lexically_normal();
+  const fs::path real = folder_of(fs::weakly_canonical(absolute_path(recipe), code));
   for (fs::path folder : {written, real}) {
     if (is_untrusted_run(folder)) return folder / "run.json";
     for (fs::path above;; folder = above) {
@@ -174,7 +175,9 @@ class TrustReader {
     const bool has_value = name == "--run" || contains(kWrittenFiles, name) ||
                            contains(kWithValue, name) || name == "--set";
     if (!has_value) {
-      if (!argument.starts_with('-')) note_path(argument);
+      // The name of the command is not a path, even if a folder here has that name.
+      const bool command = at_ == 1 && find_command(argument) != nullptr;
+      if (!argument.starts_with('-') && !command) note_path(argument);
       return;
     }
     if (equals == argument.npos && at_ + 1 >= arguments_.size()) return;  // the command says so

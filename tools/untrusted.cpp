@@ -41,7 +41,7 @@ constexpr const char* kSystem[] = {
     "/sys/kernel/mm", "/dev/urandom",   "/dev/random",  "/dev/zero",     "/proc/sys/vm"};
 constexpr const char* kDevices[] = {"/dev/null", "/dev/tty", "/dev/dri"};
 
-fs::path own_cache() { return fs::absolute(cache_root()) / kOwnCache; }
+fs::path own_cache() { return absolute_path(cache_root()) / kOwnCache; }
 
 // Fetched models are readable by name; models that a recipe describes are created in made_models.
 void make_own_cache(const fs::path& cache) {
@@ -108,7 +108,7 @@ void enter_untrusted(const TrustOptions& options) {
   access.readable.push_back(cache.parent_path() / "models");
   for (const fs::path& model : hub_models()) access.readable.push_back(model);
   access.writable.push_back(cache);
-  access.writable.push_back(fs::temp_directory_path());
+  access.writable.push_back(temporary_root());
   for (const std::string& weaker : enter_sandbox(access, system_access(), options.limits, parent)) {
     fmt::print(stderr, "xrun: note: {}\n", weaker);
   }

@@ -99,6 +99,19 @@ bool is_file(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, code);
 }
 
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code code;
+  return std::filesystem::is_directory(path, code);
+}
+
+uint64_t size_of_file(const std::filesystem::path& path) {
+  std::error_code code;
+  const uint64_t bytes = std::filesystem::file_size(path, code);
+  if (!code) return bytes;
+  errno = code.value();
+  throw_file_error(path, "be examined");
+}
+
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
   const int fd = open_to_read(path);
   if (fd < 0) throw_file_error(path, "be opened");
@@ -185,6 +198,15 @@ void set_file_size(const std::filesystem::path& path, uint64_t bytes) {
   if (!code) return;
   errno = code.value();
   throw_file_error(path, "be resized");
+}
+
+void remove_tree(const std::filesystem::path& path) {
+  check_write(path);
+  std::error_code code;
+  std::filesystem::remove_all(path, code);
+  if (!code) return;
+  errno = code.value();
+  throw_file_error(path, "be removed");
 }
 
 void make_dirs(const std::filesystem::path& dir) {

@@ -33,6 +33,12 @@ bool path_exists(const std::filesystem::path& path);
 // True for a regular file; false if there is none or it cannot be examined.
 bool is_file(const std::filesystem::path& path);
 
+// True for a folder; false if there is none or it cannot be examined.
+bool is_folder(const std::filesystem::path& path);
+
+// Returns the size of a file. Throws FileError if it cannot be examined.
+uint64_t size_of_file(const std::filesystem::path& path);
+
 // Returns the whole file. Throws Error if it cannot be read or is larger than max_bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UINT64_MAX);
 
@@ -62,6 +68,9 @@ void rename_durable(const std::filesystem::path& from, const std::filesystem::pa
 
 // Cuts a file to `bytes`, or grows it with zeros. Throws FileError.
 void set_file_size(const std::filesystem::path& path, uint64_t bytes);
+
+// Removes a file, or a folder with everything in it; a missing one is fine. Throws FileError.
+void remove_tree(const std::filesystem::path& path);
 
 // Makes a folder and its parents; an existing one is fine. Throws Error that names the path.
 void make_dirs(const std::filesystem::path& dir);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 
 namespace xrun {
 
@@ -41,7 +42,7 @@ bool is_below(const fs::path& path, const std::vector<fs::path>& roots) {
 std::vector<fs::path> resolved_all(const std::vector<fs::path>& paths) {
   std::vector<fs::path> out;
   for (const fs::path& path : paths) {
-    fs::path real = resolved(fs::absolute(path));
+    fs::path real = resolved(absolute_path(path));
     if (!real.empty()) out.push_back(std::move(real));
   }
   return out;
@@ -73,7 +74,7 @@ const std::vector<fs::path>& named_paths() { return paths_named; }
 
 void check_read(const fs::path& path) {
   if (!limits) return;
-  const fs::path real = resolved(path.empty() ? fs::current_path() : fs::absolute(path));
+  const fs::path real = resolved(path.empty() ? working_folder() : absolute_path(path));
   if (!real.empty() && (is_below(real, limits->readable) || is_below(real, limits->writable))) {
     return;
   }
@@ -84,7 +85,7 @@ void check_read(const fs::path& path) {
 
 void check_write(const fs::path& path) {
   if (!limits) return;
-  const fs::path real = resolved(fs::absolute(path));
+  const fs::path real = resolved(absolute_path(path));
   if (!real.empty() && is_below(real, limits->writable)) return;
   refuse(path, "written", "writes its run's folder alone; name that with --run DIR");
 }

@@ -45,6 +45,19 @@ std::vector<fs::path> list_folder(const fs::path& dir) {
   return paths;
 }
 
+fs::path working_folder() {
+  std::error_code code;
+  fs::path folder = fs::current_path(code);
+  if (!code) return folder;
+  throw FileError(code.value(), fmt::format("the current folder cannot be found: {}; it may have "
+                                            "been removed: change to another folder",
+                                            code.message()));
+}
+
+fs::path absolute_path(const fs::path& path) {
+  return path.is_absolute() ? path : working_folder() / path;
+}
+
 std::vector<StepFile> step_files(const fs::path& dir, std::string_view ending) {
   constexpr std::string_view kPrefix = "step_";
   std::vector<StepFile> files;

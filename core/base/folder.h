@@ -28,6 +28,13 @@ struct StepFile {
 // step; none if the folder is missing or cannot be listed.
 std::vector<StepFile> step_files(const std::filesystem::path& dir, std::string_view ending);
 
+// Returns the current folder. Throws FileError with the fix if it was removed.
+std::filesystem::path working_folder();
+
+// Returns the path from the root, as it is written: links and ".." stay. Throws FileError if it is
+// relative and the current folder was removed.
+std::filesystem::path absolute_path(const std::filesystem::path& path);
+
 // Returns the absolute path of `dir`, or of the nearest folder above it that exists; "" if the
 // current folder is gone. A path that cannot be examined counts as missing.
 std::filesystem::path nearest_existing(const std::filesystem::path& dir);

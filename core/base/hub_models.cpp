@@ -2,9 +2,10 @@
 
 #include "core/base/hub_models.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
+
+#include "core/base/folder.h"
 
 namespace xrun {
 
@@ -17,10 +18,9 @@ std::vector<fs::path> list_models() {
   const fs::path hub = hugging_face_hub();
   std::error_code none;
   if (hub.empty()) return models;
-  for (const auto& entry : fs::directory_iterator(hub, none)) {
-    if (entry.path().filename().string().starts_with("models--")) models.push_back(entry.path());
+  for (fs::path& path : list_folder(hub, none)) {
+    if (path.filename().string().starts_with("models--")) models.push_back(std::move(path));
   }
-  std::sort(models.begin(), models.end());  // the order in a folder depends on its history
   return models;
 }
 

@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "core/base/error.h"
+
 namespace xrun {
 
 std::string command_line() {
@@ -13,6 +15,15 @@ std::string command_line() {
   std::getline(words, word, '\0');  // the program's name
   while (std::getline(words, word, '\0')) text += " " + shell_word(word);
   return text;
+}
+
+std::filesystem::path program_path() {
+  constexpr const char* kSelf = "/proc/self/exe";
+  std::error_code code;
+  std::filesystem::path path = std::filesystem::read_symlink(kSelf, code);
+  XRUN_CHECK(!code, "{}: cannot be read: {}; xrun finds its own files by it: mount /proc", kSelf,
+             code.message());
+  return path;
 }
 
 }  // namespace xrun

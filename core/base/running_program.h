@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "core/base/strings.h"
 
@@ -15,9 +16,10 @@ inline std::string called_as(bool elsewhere = false) {
   const char* name = std::getenv("XRUN_CALLED_AS");
   if (name == nullptr || *name == '\0') return "xrun";
   const std::string text = name;
-  const bool path = text.find('/') != std::string::npos;
-  return shell_word(elsewhere && path ? std::filesystem::absolute(text).lexically_normal().string()
-                                      : text);
+  if (!elsewhere || text.find('/') == std::string::npos) return shell_word(text);
+  std::error_code code;  // the current folder may have been removed
+  const std::filesystem::path whole = std::filesystem::absolute(text, code);
+  return shell_word(code ? text : whole.lexically_normal().string());
 }
 
 // An environment variable that xrun launch sets for its ranks: "launch -n 4".
@@ -36,9 +38,7 @@ inline std::string run_called_as() {
 std::string command_line();
 
 // Returns the file of the running program; its libraries and recipes are beside it. Throws
-// std::filesystem_error without /proc.
-inline std::filesystem::path program_path() {
-  return std::filesystem::read_symlink("/proc/self/exe");
-}
+// Error without /proc.
+std::filesystem::path program_path();
 
 }  // namespace xrun

@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 
 namespace xrun {
 
@@ -91,27 +92,32 @@ int lock_folder(const char* path) {
 // Removes folders of this name that no process has locked. Their owners were killed.
 void remove_stale_folders(const fs::path& home, const std::string& prefix) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(home, ignored)) {
-    if (!entry.path().filename().string().starts_with(prefix)) continue;
-    const int folder = lock_folder(entry.path().c_str());
+  for (const fs::path& path : list_folder(home, ignored)) {
+    if (!path.filename().string().starts_with(prefix)) continue;
+    const int folder = lock_folder(path.c_str());
     if (folder < 0) continue;
     struct stat status {};
     // Between mkdtemp and lock_folder a new folder has no lock yet.
     const bool old = fstat(folder, &status) == 0 && time(nullptr) - status.st_mtime > kNewS;
-    if (old && status.st_uid == geteuid()) remove_folder(AT_FDCWD, entry.path().c_str(), 0);
+    if (old && status.st_uid == geteuid()) remove_folder(AT_FDCWD, path.c_str(), 0);
     close(folder);
   }
 }
 
 }  // namespace
 
-TemporaryDir::TemporaryDir(const std::string& name) {
+fs::path temporary_root() {
   std::error_code code;
-  const fs::path home = fs::temp_directory_path(code);
+  fs::path root = fs::temp_directory_path(code);
   const char* const wanted = getenv("TMPDIR");
   XRUN_CHECK(!code,
              "{}: is not a folder for temporary files: {}; set TMPDIR to one that can be written",
              wanted == nullptr ? "/tmp" : wanted, code.message());
+  return root;
+}
+
+TemporaryDir::TemporaryDir(const std::string& name) {
+  const fs::path home = temporary_root();
   const std::string prefix = fmt::format("xrun-{}-", name);
   remove_stale_folders(home, prefix);
   std::string path = (home / (prefix + "XXXXXX")).string();

@@ -6,6 +6,9 @@
 
 namespace xrun {
 
+// Returns the folder for temporary files: TMPDIR, else /tmp. Throws Error if it is not a folder.
+std::filesystem::path temporary_root();
+
 // Made by the constructor, removed with all its contents by the destructor. A folder that a killed
 // process left behind is removed by the next process that makes one. Not copied.
 class TemporaryDir {

@@ -255,7 +255,10 @@ fs::path Bundle::extract(const fs::path& root) const {
     fs::remove_all(made, ignored);
     throw;
   }
-  if (ignored) fs::remove_all(made);  // another process was first
+  if (ignored) {  // another process was first
+    std::error_code none;
+    fs::remove_all(made, none);
+  }
   XRUN_CHECK(path_exists(folder / kBundleLock), "{}: cannot be made: {}", folder.string(),
              ignored.message());
   return folder;

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/strings.h"
 #include "core/model/weights/safetensors.h"
@@ -94,10 +95,9 @@ void check_rows(const Projection& p, const std::string& where) {
 void save_projection(const Projection& projection, const std::filesystem::path& path) {
   // A projection that load_projection would refuse is not saved.
   check_rows(projection, path.string());
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  XRUN_CHECK(std::filesystem::is_directory(folder),
-             "{}: cannot be written, there is no folder {}; make it first", path.string(),
-             folder.string());
+  const std::filesystem::path folder = absolute_path(path).parent_path();
+  XRUN_CHECK(is_folder(folder), "{}: cannot be written, there is no folder {}; make it first",
+             path.string(), folder.string());
   // By process: two runs may make the same projection at once.
   const std::filesystem::path unfinished = fmt::format("{}.unfinished{}", path.string(), getpid());
   try {

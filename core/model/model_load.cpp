@@ -11,6 +11,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/model/decoder.h"
 #include "core/model/ops/device_memory.h"
@@ -189,23 +191,24 @@ std::vector<WeightDigest> digest_weights(const std::filesystem::path& dir,
 
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& dir) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    const std::string name = entry.path().filename().string();
+  for (std::filesystem::path& path : list_folder(dir)) {
+    const std::string name = path.filename().string();
     const bool is_weight = name.ends_with(".safetensors");
     if (is_weight || name == "config.json" || name == "adapter_config.json") {
-      files.push_back(entry.path());
+      files.push_back(std::move(path));
     }
   }
-  // A directory lists its files in any order.
-  std::sort(files.begin(), files.end());
   return files;
 }
 
 std::string weight_files_state(const std::filesystem::path& dir) {
   std::string state;
   for (const std::filesystem::path& file : weight_files(dir)) {
-    state += fmt::format("{} {} {}\n", file.filename().string(), std::filesystem::file_size(file),
-                         std::filesystem::last_write_time(file).time_since_epoch().count());
+    std::error_code code;
+    const auto changed = std::filesystem::last_write_time(file, code);
+    XRUN_CHECK(!code, "{}: cannot be examined: {}", file.string(), code.message());
+    state += fmt::format("{} {} {}\n", file.filename().string(), size_of_file(file),
+                         changed.time_since_epoch().count());
   }
   return state;
 }

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/run/checkpoint_files.h"
@@ -35,10 +36,10 @@ void remove_folder(const std::filesystem::path& dir) {
 
 std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
   std::vector<int64_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    const auto step = checkpoint_step(entry.path().filename().string());
+  for (const std::filesystem::path& path : list_folder(dir)) {
+    const auto step = checkpoint_step(path.filename().string());
     // The manifest is written last, so a folder with one is whole.
-    if (step && std::filesystem::exists(entry.path() / kCheckpointManifest)) found.push_back(*step);
+    if (step && path_exists(path / kCheckpointManifest)) found.push_back(*step);
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -47,12 +48,12 @@ std::vector<int64_t> steps_in(const std::filesystem::path& dir) {
 // Returns the step that `latest` names if its folder exists. If the user deleted a damaged
 // checkpoint, the previous one is used.
 std::optional<int64_t> marked_step(const std::filesystem::path& dir) {
-  if (!std::filesystem::exists(dir / "latest")) return std::nullopt;
+  if (!path_exists(dir / "latest")) return std::nullopt;
   std::string name = read_file(dir / "latest", 4096);
   // An editor may have touched the file.
   while (!name.empty() && name.back() == '\n') name.pop_back();
   const auto step = checkpoint_step(name);
-  return step && std::filesystem::exists(dir / name) ? step : std::nullopt;
+  return step && path_exists(dir / name) ? step : std::nullopt;
 }
 
 std::string listed_objects(const std::vector<std::string>& names) {
@@ -62,7 +63,7 @@ std::string listed_objects(const std::vector<std::string>& names) {
 }  // namespace
 
 std::optional<int64_t> newest_checkpoint(const std::filesystem::path& checkpoints) {
-  if (!std::filesystem::is_directory(checkpoints)) return std::nullopt;
+  if (!path_exists(checkpoints) || !is_folder(checkpoints)) return std::nullopt;
   // `latest` first: after a step was undone, a higher number may remain briefly.
   if (const auto marked = marked_step(checkpoints)) return marked;
   const std::vector<int64_t> whole = steps_in(checkpoints);
@@ -125,12 +126,12 @@ CheckpointStore::CheckpointStore(std::filesystem::path dir, int64_t keep, Ranks*
 
 void CheckpointStore::clean() {
   make_dirs(dir_);
-  for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::filesystem::path& path : list_folder(dir_)) {
+    const std::string name = path.filename().string();
     // Left by a kill; the run's lock is held, so nobody is writing them.
     if (name.starts_with(kTemporary) || name.starts_with(kRemoved) ||
         name.starts_with("latest.tmp")) {
-      remove_folder(entry.path());
+      remove_folder(path);
     }
   }
 }
@@ -155,7 +156,7 @@ std::filesystem::path CheckpointStore::save(int64_t step, const Json& run,
     writing.finish(step);
     on_first_rank(ranks, "checkpoint in place", [&] {
       // The run went back before this step; `latest` no longer names it.
-      if (std::filesystem::exists(target)) set_aside(name);
+      if (path_exists(target)) set_aside(name);
       rename_durable(temporary, target);
     });
   } catch (...) {
@@ -210,7 +211,7 @@ Checkpoint CheckpointStore::load(int64_t step) const {
   Checkpoint checkpoint;
   checkpoint.path_ = dir_ / checkpoint_name(step);
   agree(ranks_, "the checkpoint's folder", [&] {
-    XRUN_CHECK(is_first_rank(ranks_) || std::filesystem::exists(checkpoint.path_),
+    XRUN_CHECK(is_first_rank(ranks_) || path_exists(checkpoint.path_),
                "{}: this process does not see the checkpoint; the folder of a run must be on a "
                "file system that all ranks share",
                checkpoint.path_.string());

@@ -140,7 +140,8 @@ void check_manifest(const Json& manifest, int64_t step) {
   }
 }
 
-// JSON has no NaN and no infinity, but run.state may hold them: {"$number":"nan"}.
+// JSON has no NaN and no infinity, but run.state may hold them: {"$number":"nan"}. A user's own
+// table with only this key is {"$number":[VALUE]}.
 constexpr const char* kNumber = "$number";
 
 Json encode_number(double value) {
@@ -148,10 +149,14 @@ Json encode_number(double value) {
   return Json(Json::Object{{kNumber, name}});
 }
 
+// Returns the value of an object whose only key is kNumber; null for any other value.
+const Json* only_number(const Json& value) {
+  return value.is_object() && value.size() == 1 ? value.find(kNumber) : nullptr;
+}
+
 // Returns the NaN or infinity that encode_number wrote, 0 for any other value.
 double special_number(const Json& value) {
-  // A user's state with only this key and another value passes unchanged.
-  const Json* name = value.size() == 1 ? value.find(kNumber) : nullptr;
+  const Json* name = only_number(value);
   if (name == nullptr || !name->is_string()) return 0;
   if (name->as_string() == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (name->as_string() == "inf") return std::numeric_limits<double>::infinity();
@@ -348,6 +353,9 @@ CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, in
 
 Json encode_state(const Json& state) {
   return rebuild(state, [](const Json& value) {
+    if (const Json* own = only_number(value)) {
+      return Json(Json::Object{{kNumber, Json(Json::Array{encode_state(*own)})}});
+    }
     const bool special = value.is_number() && !std::isfinite(value.as_double());
     return special ? encode_number(value.as_double()) : Json();
   });
@@ -355,7 +363,11 @@ Json encode_state(const Json& state) {
 
 Json decode_state(const Json& encoded) {
   return rebuild(encoded, [](const Json& value) {
-    const double special = value.is_object() ? special_number(value) : 0;
+    const Json* own = only_number(value);
+    if (own != nullptr && own->is_array() && own->size() == 1) {
+      return Json(Json::Object{{kNumber, decode_state(own->as_array()[0])}});
+    }
+    const double special = special_number(value);
     return special != 0 ? Json(special) : Json();
   });
 }

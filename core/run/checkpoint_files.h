@@ -61,7 +61,8 @@ CheckpointManifest read_checkpoint_manifest(const std::filesystem::path& dir, in
                                             Ranks* ranks = nullptr);
 
 // Returns run.state with every NaN and infinity, which JSON lacks, as
-// {"$number": "nan" | "inf" | "-inf"}.
+// {"$number": "nan" | "inf" | "-inf"}; the value of a table whose only key is "$number" is put into
+// a list of one, so that decode_state returns it unchanged.
 Json encode_state(const Json& state);
 
 // The inverse of encode_state.

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/run/record/metrics_file.h"
 
 namespace xrun {
@@ -56,7 +57,7 @@ size_t count_valid_bytes(std::string_view bytes, int64_t step,
 
 std::string missing_metrics(const std::filesystem::path& path, int64_t step) {
   MissingSteps missing;
-  if (std::filesystem::exists(path)) {
+  if (path_exists(path)) {
     count_valid_bytes(read_file(path), step, [&](int64_t number) { missing.has(number); });
   }
   missing.until(step);
@@ -65,7 +66,7 @@ std::string missing_metrics(const std::filesystem::path& path, int64_t step) {
 
 LastLine last_logged_line(const std::filesystem::path& path) {
   LastLine last;
-  if (!std::filesystem::exists(path)) return last;
+  if (!path_exists(path)) return last;
   const std::string bytes = read_file(path);
   const size_t valid_bytes = count_valid_bytes(bytes, std::numeric_limits<int64_t>::max(),
                                                [&](int64_t step) { last.step = step; });
@@ -78,7 +79,7 @@ LastLine last_logged_line(const std::filesystem::path& path) {
 }
 
 int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
-  if (!std::filesystem::exists(path)) return 0;
+  if (!path_exists(path)) return 0;
   const std::string bytes = read_file(path);
   int64_t lines = 0;
   const size_t valid_bytes = count_valid_bytes(bytes, step, [&](int64_t) { ++lines; });

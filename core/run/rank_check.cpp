@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/dist/agreement.h"
 #include "core/dist/ranks.h"
@@ -130,7 +131,7 @@ void check_shared_folder(Ranks* ranks, const std::filesystem::path& dir) {
       if (is_first_rank(ranks)) return;
       XRUN_CHECK(appears(dir / token),
                  "{}: this process does not see what rank 0 has written there; {}",
-                 std::filesystem::absolute(dir).string(), kShareIt);
+                 absolute_path(dir).string(), kShareIt);
       write_empty_file(own = dir / fmt::format("{}{:05}", token, ranks->rank()));
       std::filesystem::remove(own, ignored);
     });

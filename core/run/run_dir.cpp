@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/file_access.h"
 #include "core/base/file_lock.h"
 #include "core/base/folder.h"
@@ -151,14 +152,14 @@ RunDir::RunDir(RunIdentity identity, const RunDirOptions& options)
 void RunDir::enter() {
   std::error_code code;
   if (std::filesystem::exists(path_, code)) {
-    if (!std::filesystem::is_directory(path_)) {
+    if (!is_folder(path_)) {
       throw UsageError(
           fmt::format("{}: is a file, not a run folder; {}", path_.string(), kElsewhere));
     }
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      const std::string name = entry.path().filename().string();
+    for (const std::filesystem::path& entry : list_folder(path_)) {
+      const std::string name = entry.filename().string();
       // --run may name any folder by mistake, such as a home folder: nothing is written into it.
-      if (std::filesystem::exists(file("run.json")) || is_from_before_begin(name)) continue;
+      if (path_exists(file("run.json")) || is_from_before_begin(name)) continue;
       throw UsageError(
           fmt::format("{}: holds {} and no run; {}", path_.string(), name, kElsewhere));
     }
@@ -307,7 +308,7 @@ void RunDir::write_ledger(const Json& ledger) {
 
 Ledger RunDir::earlier_ledger() const {
   const std::string path = file("ledger.json");
-  if (!resuming_ || !std::filesystem::exists(path)) return {};
+  if (!resuming_ || !path_exists(path)) return {};
   try {
     return Ledger::from_json(read_json(path));
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/run/checkpoint.h"
 #include "core/run/metrics_log.h"
@@ -40,7 +41,7 @@ RunIdentity read_identity(const std::filesystem::path& dir) {
 std::filesystem::path unused_metrics_name(const std::filesystem::path& dir) {
   for (int n = 1;; ++n) {
     auto path = dir / fmt::format("metrics.jsonl.{}", n);
-    if (!std::filesystem::exists(path)) return path;
+    if (!path_exists(path)) return path;
   }
 }
 
@@ -86,7 +87,7 @@ std::string other_length_text(const std::filesystem::path& dir, const RunIdentit
 
 void RunDir::read_run(const RunDirOptions& options) {
   record_ = Json::object();
-  if (!std::filesystem::exists(file("run.json"))) return;
+  if (!path_exists(file("run.json"))) return;
   record_ = read_run_record(path_);
   check_run_format(record_, path_);
   // Set even without --resume: a run that never saved anything starts over in its own folder.

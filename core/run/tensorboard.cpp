@@ -20,6 +20,7 @@
 #endif
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 
 namespace xrun {
 
@@ -150,10 +151,9 @@ std::optional<std::string_view> take_record(std::string_view& bytes) {
 
 std::vector<std::filesystem::path> event_files(const std::filesystem::path& dir) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    if (entry.path().filename().string().starts_with(kPrefix)) files.push_back(entry.path());
+  for (std::filesystem::path& path : list_folder(dir)) {
+    if (path.filename().string().starts_with(kPrefix)) files.push_back(std::move(path));
   }
-  std::sort(files.begin(), files.end());
   return files;
 }
 

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/running_program.h"
 #include "core/sandbox/sandbox.h"
 
 namespace xrun {
@@ -75,7 +76,7 @@ class Child {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
     // Its real name: the program finds its libraries beside /proc/self/exe.
-    const std::string self = fs::read_symlink("/proc/self/exe").string();
+    const std::string self = program_path().string();
     const int code =
         posix_spawn(&pid_, self.c_str(), &files, &attributes, argv, environment.data());
     posix_spawn_file_actions_destroy(&files);

@@ -63,7 +63,7 @@ std::optional<fs::path> find_by_digest(const LockedFile& locked, const ModelFold
   // A name or an old digest is only a hint: the file may have changed, so it is hashed again.
   const auto first = [&](const std::vector<fs::path>& files) -> std::optional<fs::path> {
     for (const fs::path& file : files) {
-      if (match(file, locked) == InputMatch::kLocked) return fs::absolute(file);
+      if (match(file, locked) == InputMatch::kLocked) return absolute_path(file);
     }
     return std::nullopt;
   };
@@ -207,7 +207,7 @@ FoundInput linked(const LockedInput& input, const fs::path& own, const std::vect
                   std::string where) {
   const std::vector<const LockedFile*> wanted = wanted_files(input);
   for (size_t i = 0; i < wanted.size(); ++i) {
-    link_to(own / wanted[i]->name, fs::absolute(files[i]));
+    link_to(own / wanted[i]->name, absolute_path(files[i]));
   }
   return {.path = path_in(input, own), .where = std::move(where)};
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/bundle/bundle_file.h"
 #include "core/config/config_base.h"
 #include "core/config/lua_source.h"
@@ -182,7 +183,7 @@ class SourceReader {
       for (const auto& [from, to] : moved_) {
         if (from == file.path) path = to;
       }
-      paths.push_back(fs::absolute(path).lexically_normal());
+      paths.push_back(absolute_path(path).lexically_normal());
     }
     fs::path root = paths[0].parent_path();
     const auto holds = [&](const fs::path& path) {

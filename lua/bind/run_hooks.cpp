@@ -59,7 +59,7 @@ int yield_nothing(lua_State* L) { return lua_yield(L, 0); }
 void make_retryable(lua_State* L, const ClassInfo* info, const char* method) {
   const StackGuard guard(L);
   push_methods(L, info);
-  luaL_loadbuffer(L, kRetryable.data(), kRetryable.size(), "=retryable");
+  push_builtin_text(L, kRetryable, "=retryable");
   lua_pushstring(L, method);
   lua_rawget(L, -3);
   lua_pushcfunction(L, push_hooked);

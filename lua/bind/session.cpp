@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/interrupt.h"
 #include "core/dist/ranks.h"
@@ -83,7 +84,7 @@ Json binary_identity() {
     identity.set("torch", TORCH_VERSION);
     identity.set("engine", hash_file(engine));
     const std::filesystem::path core = engine.parent_path() / "libxrun_core.so";
-    if (std::filesystem::exists(core)) identity.set("core", hash_file(core));
+    if (path_exists(core)) identity.set("core", hash_file(core));
     return identity;
   }();
   return loaded;

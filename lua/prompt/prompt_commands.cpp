@@ -167,7 +167,7 @@ std::string save(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(!rest.empty(), "wanted :save FILE");
   const std::filesystem::path file(rest);
   // A typing error must not overwrite a recipe.
-  XRUN_CHECK(!std::filesystem::exists(file), "{} exists; choose another name", file.string());
+  XRUN_CHECK(!path_exists(file), "{} exists; choose another name", file.string());
   const RecipeOptions& options = recipe_context(prompt.state()).options;
   std::string text =
       "-- Inputs of a prompt; " + command_of(options, file.filename().string()) + "\n";

@@ -44,7 +44,7 @@ void push_builtin_modules(lua_State* L) {
   for (const BuiltinModule& module : builtin_modules()) {
     const StackGuard guard(L);
     const std::string chunk = "=xrun." + std::string(module.name);
-    luaL_loadbuffer(L, module.text.data(), module.text.size(), chunk.c_str());
+    push_builtin_text(L, module.text, chunk);
     try {
       protected_call(L, 0, 1);
     } catch (const Error&) {
@@ -81,9 +81,7 @@ std::unique_ptr<LuaState> open_call_worker(const LuaState& recipe) {
   state->may_interrupt = [&recipe] { return !recipe.may_interrupt || recipe.may_interrupt(); };
   lua_State* L = *state;
   const StackGuard guard(L);
-  XRUN_CHECK(
-      luaL_loadbuffer(L, kModulesAndLibraries.data(), kModulesAndLibraries.size(), "=worker") == 0,
-      "a worker's modules: {}", lua_tostring(L, -1));
+  push_builtin_text(L, kModulesAndLibraries, "=worker");
   push_builtin_modules(L);
   push_function(L,
                 {.name = "worker.refuse",

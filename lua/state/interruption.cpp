@@ -239,7 +239,7 @@ void guard_xpcall(lua_State* L) {
   // In Lua, so that a coroutine may yield through it.
   constexpr std::string_view kText =
       "local xpcall, wrap = ... return function(f, h, ...) return xpcall(f, wrap(h), ...) end";
-  luaL_loadbuffer(L, kText.data(), kText.size(), "=xpcall");
+  push_builtin_text(L, kText, "=xpcall");
   lua_getglobal(L, "xpcall");
   lua_pushcfunction(L, wrap_handler);
   lua_call(L, 2, 1);

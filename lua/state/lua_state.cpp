@@ -282,6 +282,14 @@ void protected_call(lua_State* L, int arguments, int results) {
   throw LuaError(std::move(report));
 }
 
+void push_builtin_text(lua_State* L, std::string_view text, const std::string& chunk) {
+  if (luaL_loadbuffer(L, text.data(), text.size(), chunk.c_str()) == 0) return;
+  const char* message = lua_tostring(L, -1);
+  const std::string reason = message == nullptr ? "(no message)" : message;
+  lua_pop(L, 1);
+  throw Error(fmt::format("{}: this built-in text cannot be loaded: {}", chunk.substr(1), reason));
+}
+
 LuaRef::LuaRef(lua_State* L, int i) : state_(&LuaState::of(L)) {
   lua_pushvalue(L, i);
   ref_ = luaL_ref(L, LUA_REGISTRYINDEX);

@@ -111,6 +111,10 @@ void check_interrupt(lua_State* L);
 // it was below the function.
 void protected_call(lua_State* L, int arguments, int results);
 
+// Pushes the function of a built-in text. `chunk` is the name of its chunk: "=run:steps". Throws
+// Error if Lua cannot load it.
+void push_builtin_text(lua_State* L, std::string_view text, const std::string& chunk);
+
 // A Lua value kept alive from C++; bound to its state, which must outlive it.
 class LuaRef {
  public:

@@ -77,7 +77,7 @@ void open_builtin_modules(LuaState& state) {
     const StackGuard guard(L);
     const std::string name = "xrun." + std::string(module.name);
     // A chunk name that begins with = is not a file: errors point at the recipe's line instead.
-    luaL_loadbuffer(L, module.text.data(), module.text.size(), ("=" + name).c_str());
+    push_builtin_text(L, module.text, "=" + name);
     protected_call(L, 0, 1);
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
     lua_pushvalue(L, -2);

@@ -85,7 +85,7 @@ constexpr std::string_view kCoroutines =
 
 void guard_coroutines(lua_State* L) {
   lua_getglobal(L, "coroutine");
-  luaL_loadbuffer(L, kCoroutines.data(), kCoroutines.size(), "=coroutine");
+  push_builtin_text(L, kCoroutines, "=coroutine");
   lua_getfield(L, -2, "resume");
   lua_getfield(L, -3, "wrap");
   // The check: entering a binding tests the stack, and this one does nothing else.

@@ -24,6 +24,11 @@ plant core/run/ok.h '#include "core/base/error.h"' '#include "core/run/run.h"'
 plant recipes/ok.lua 'local xrun = require "xrun"' 'local x = require("xrun.objectives.dpo")'
 plant core/base/ok.cpp 'snprintf(text, 4, "x");' 'call(f);  // exits at once'
 plant core/run/signals.cpp '_exit(1);'
+plant core/base/throws.cpp 'fs::exists(path);'
+plant core/run/code.cpp 'fs::remove(path, code);' 'for (fs::directory_iterator at(dir, code), end; !code && at != end;' \
+  '     at.increment(code)) {' '  if (at->is_regular_file(none)) fs::copy(f(a, b),' '    b, ignored);' '}' \
+  'if (fs::is_directory(status) && fs::is_regular_file(symlink_status(path, code))) return;' \
+  'if (at != fs::directory_iterator() && Sidecar::exists(root, key)) return;  // fs::exists(path) throws'
 "$root/tools/check_layers" "$tree"
 
 plant core/base/up.h '' '#include "core/text/tokenizer/tokenizer.h"'; wants core/base/up.h:2; clean core/base/up.h
@@ -40,6 +45,13 @@ plant core/run/quit.cpp '  exit(1);'; wants core/run/quit.cpp:1; clean core/run/
 plant core/run/quit.cpp '  ::_exit(1);'; wants core/run/quit.cpp:1; clean core/run/quit.cpp
 plant core/run/put.cpp '  std::fwrite(a, 1, n, f);'; wants core/run/put.cpp:1; clean core/run/put.cpp
 plant core/run/write.cpp '  write(STDERR_FILENO, a, n);'; wants core/run/write.cpp:1; clean core/run/write.cpp
+plant core/run/there.cpp '' 'if (fs::exists(path)) return;'; wants core/run/there.cpp:2; clean core/run/there.cpp
+plant lua/bind/gone.cpp 'std::filesystem::remove_all(a / f(b, code));'; wants lua/bind/gone.cpp:1; clean lua/bind/gone.cpp
+plant tools/here.cpp 'auto a = fs::current_path();'; wants tools/here.cpp:1; clean tools/here.cpp
+plant tools/two.cpp 'x = fs::is_directory(a, code) ? fs::canonical(a) : g(a, code);'; wants tools/two.cpp:1; clean tools/two.cpp
+plant core/run/lines.cpp 'fs::rename(from,' '           to);'; wants core/run/lines.cpp:1; clean core/run/lines.cpp
+plant core/run/entry.cpp 'if (at->is_regular_file()) return;'; wants core/run/entry.cpp:1; clean core/run/entry.cpp
+plant core/run/each.cpp 'for (auto& e : std::filesystem::directory_iterator(dir, code)) {'; wants core/run/each.cpp:1; clean core/run/each.cpp
 echo 'int x;' >"$tree/core/run/bare.cpp"; wants core/run/bare.cpp:0; clean core/run/bare.cpp
 plant recipes/other.lua 'local a = require "recipes.dpo"'; wants recipes/other.lua:1; clean recipes/other.lua
 plant core/text/chat/text_util.cpp ''; wants core/text/chat/text_util.cpp; clean core/text/chat/text_util.cpp

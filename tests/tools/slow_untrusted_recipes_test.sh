@@ -25,3 +25,10 @@ for recipe in recipes/*.lua; do
   wants 0 "steps" "$xrun" "$recipe" --untrusted --steps 1 --threads 1 --run "runs/$name" "${sets[@]}"
   [ -s "runs/$name/metrics.jsonl" ] || fail "$recipe logged nothing"
 done
+
+# A folder with the name of the command is not one that the command line names.
+mkdir inspect other
+cp "$root/tests/data/pairs.jsonl" inspect/
+sed 's|path *= *"[^"]*"|path = "inspect/pairs.jsonl"|' recipes/dpo.lua >other/dpo.lua
+wants 1 "inspect/pairs.jsonl: may not be read" \
+  "$xrun" inspect other/dpo.lua --untrusted --set model=tiny --set batch.pairs=2 --threads 1

@@ -18,7 +18,9 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/hash.h"
+#include "core/base/temporary_dir.h"
 #include "core/data/cache/cache_manifest.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/cache/row_columns.h"
@@ -66,10 +68,9 @@ RowKind kind_named(const std::string& name) {
 // The digest of all files of a folder except its lock.
 std::string digest_of(const fs::path& dir) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(dir)) {
-    if (entry.path().filename() != kLockName) names.push_back(entry.path().string());
+  for (const fs::path& path : list_folder(dir)) {
+    if (path.filename() != kLockName) names.push_back(path.string());
   }
-  std::sort(names.begin(), names.end());
   Hasher hasher;
   for (const std::string& name : names)
     hasher.field(name.substr(dir.string().size()), hash_file(name));
@@ -84,9 +85,9 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
                  const std::string& keep) {
   const auto tokenizer = Tokenizer::load(tokenizer_dir);
   const auto resolved = resolve_template(*tokenizer, "chatml");
-  std::string scratch = std::filesystem::temp_directory_path() / "cache_bench_XXXXXX";
+  std::string scratch = temporary_root() / "cache_bench_XXXXXX";
   XRUN_CHECK(mkdtemp(scratch.data()) != nullptr, "{}: cannot be made", scratch);
-  const double mb = static_cast<double>(fs::file_size(file)) / 1e6;
+  const double mb = static_cast<double>(size_of_file(file)) / 1e6;
   Figures figures[2];
   std::string digest;
   // Run -1 warms the page cache up and is not counted.
@@ -106,10 +107,14 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
       XRUN_CHECK(digest.empty() || got == digest, "the bytes with {} workers differ", workers);
       digest = got;
       const auto rows = static_cast<double>(set.ledger().rows());
-      if (!keep.empty() && run < 0 && workers == 1)
-        fs::copy(set.cache_dirs()[0], fs::path(keep) / set.cache_dirs()[0].filename(),
-                 fs::copy_options::recursive);
-      fs::remove_all(options.cache_root);
+      if (!keep.empty() && run < 0 && workers == 1) {
+        std::error_code code;
+        const fs::path made = set.cache_dirs()[0], copy = fs::path(keep) / made.filename();
+        fs::copy(made, copy, fs::copy_options::recursive, code);
+        XRUN_CHECK(!code, "{}: cannot be copied to {}: {}", made.string(), copy.string(),
+                   code.message());
+      }
+      remove_tree(options.cache_root);
       if (run < 0) continue;
       Figures& mine = figures[workers - 1];
       mine.rows_per_s.push_back(rows / wall_ms * 1000);
@@ -118,7 +123,7 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
       mine.wall_ms.push_back(wall_ms);
     }
   }
-  fs::remove_all(scratch);
+  remove_tree(scratch);
   print_note("{}: {:.1f} MB, the same bytes with 1 and 2 workers\n", file, mb);
   std::vector<double> gain;
   for (size_t run = 0; run < figures[0].wall_ms.size(); ++run) {

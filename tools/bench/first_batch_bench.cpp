@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/temporary_dir.h"
 #include "core/config/config_field.h"
 #include "core/data/cache/row_cache.h"
 #include "core/data/packs/data_set.h"
@@ -37,7 +39,7 @@ int64_t first_step_tokens(const DataOptions& options, const Tokenizer& tokenizer
 }
 
 void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs) {
-  std::string scratch = std::filesystem::temp_directory_path() / "first_batch_XXXXXX";
+  std::string scratch = temporary_root() / "first_batch_XXXXXX";
   XRUN_CHECK(mkdtemp(scratch.data()) != nullptr, "{}: cannot be made", scratch);
   DataOptions options;
   options.sources.emplace_back().path = pairs;
@@ -55,7 +57,7 @@ void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs)
     ratio.push_back(open_ms.back() / build_ms.back());
     XRUN_CHECK(built == opened, "{} tokens when built, {} when opened", built, opened);
   }
-  std::filesystem::remove_all(scratch);
+  remove_tree(scratch);
   print_figure({"first batch of a built cache", open_ms, "ms", ratio, "of the time to build it"});
   print_figure({"first batch with building", build_ms, "ms"});
   print_figure({"loading tokenizer and template", load_ms, "ms"});

@@ -22,6 +22,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/flops.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/scratch.h"
@@ -249,15 +250,12 @@ void bench_all(FoldBench bench, const std::filesystem::path& folder) {
 }  // namespace xrun
 
 int main(int argc, char** argv) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / fmt::format("fold_step_bench_{}", getpid());
-  int status = 0;
   try {
-    xrun::bench_all(xrun::read_arguments(argc, argv), folder / "model");
+    const xrun::TemporaryDir folder("fold_step_bench");
+    xrun::bench_all(xrun::read_arguments(argc, argv), folder.path() / "model");
   } catch (const std::exception& error) {
     fmt::print(stderr, "fold_step_bench: {}\n", error.what());
-    status = 1;
+    return 1;
   }
-  std::filesystem::remove_all(folder);
-  return status;
+  return 0;
 }

@@ -17,6 +17,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/scratch.h"
 #include "core/model/weights/init_model.h"
@@ -221,15 +222,12 @@ GroupShape shape_of(int argc, char** argv) {
 }  // namespace xrun
 
 int main(int argc, char** argv) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / fmt::format("group_bench_{}", getpid());
-  int status = 0;
   try {
-    xrun::bench(xrun::shape_of(argc, argv), folder / "model");
+    const xrun::TemporaryDir folder("group_bench");
+    xrun::bench(xrun::shape_of(argc, argv), folder.path() / "model");
   } catch (const std::exception& error) {
     fmt::print(stderr, "group_bench: {}\n", error.what());
-    status = 1;
+    return 1;
   }
-  std::filesystem::remove_all(folder);
-  return status;
+  return 0;
 }

@@ -27,6 +27,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/file.h"
+#include "core/base/temporary_dir.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
 #include "core/model/ops/linear_head.h"
@@ -139,8 +141,7 @@ void bench_head(int64_t tokens, int64_t width, int64_t vocab, double fraction) {
 }
 
 std::filesystem::path smollm_shape() {
-  const std::filesystem::path dir =
-      std::filesystem::temp_directory_path() / fmt::format("xrun_bench_{}", ::getpid());
+  const std::filesystem::path dir = temporary_root() / fmt::format("xrun_bench_{}", ::getpid());
   init_model(dir, {.layers = 30,
                    .hidden = 576,
                    .heads = 9,
@@ -299,7 +300,7 @@ int run(const std::vector<std::string_view>& names) {
   if (!wanted("step") && !wanted("sample")) return 0;
   const auto dir = smollm_shape();
   const auto model = Model::load(dir, {.trainable = true});
-  std::filesystem::remove_all(dir);
+  remove_tree(dir);
   if (wanted("step")) bench_step(*model, 16, 60, 35);
   if (wanted("sample")) {
     for (const int64_t batch : {8, 30}) bench_sample(*model, batch);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/base/strings.h"
@@ -204,9 +205,14 @@ void print_check(const SidecarCheck& check, bool json) {
 int verify(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
   for (const std::string& key : arguments.keys) {
-    std::error_code code;
     // A folder may be anywhere; a key is one of the store.
-    dirs.push_back(fs::is_directory(key, code) ? fs::weakly_canonical(key) : folder_of(key));
+    if (!is_folder(key)) {
+      dirs.push_back(folder_of(key));
+      continue;
+    }
+    std::error_code code;
+    dirs.push_back(fs::weakly_canonical(key, code));
+    XRUN_CHECK(!code, "{}: cannot be examined: {}", key, code.message());
   }
   if (dirs.empty()) {
     for (const CacheFolder& cache : list_caches(store())) {

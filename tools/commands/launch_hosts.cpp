@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/process_usage.h"
 #include "core/base/running_program.h"
 #include "core/base/strings.h"
@@ -58,8 +59,7 @@ HostProcess start_host(const LaunchHost& host, const HostRanks& ranks,
   const char* const launched = std::getenv(kLaunchedAs);  // ssh passes no environment on
   std::string line = fmt::format(
       // exec, so that the remote shell leaves no process between ssh and the launcher.
-      "cd {} && exec env {} {} launch --host-ranks {}",
-      shell_word(std::filesystem::current_path().string()),
+      "cd {} && exec env {} {} launch --host-ranks {}", shell_word(working_folder().string()),
       shell_word(fmt::format("{}={}", kLaunchedAs, launched == nullptr ? "" : launched)),
       shell_word(self), shell_word(host_ranks_text(ranks)));
   for (const std::string& word : words) line += " " + shell_word(word);

@@ -248,7 +248,8 @@ void RankProcesses::reap() {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     for (RankProcess& process : ranks_) {
-      if (process.pid == pid) note_end(process, status);
+      // An orphan of a rank may have the number of one that has ended.
+      if (process.pid == pid && !process.status) note_end(process, status);
     }
   }
 }

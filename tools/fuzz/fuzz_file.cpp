@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/file.h"
+#include "core/base/temporary_dir.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {
@@ -16,7 +18,7 @@ class FuzzFolder {
   FuzzFolder() {
     // /dev/shm is in memory; a disk would slow each input down.
     for (const std::filesystem::path& root :
-         {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
+         {std::filesystem::path("/dev/shm"), temporary_root()}) {
       path_ = root / "xrun_fuzz_XXXXXX";
       if (::mkdtemp(path_.data()) != nullptr) return;
     }
@@ -37,7 +39,7 @@ class FuzzFolder {
 std::string fuzz_file(const std::string& name, std::string_view bytes) {
   static const FuzzFolder folder;
   const std::filesystem::path path = std::filesystem::path(folder.path()) / name;
-  std::filesystem::create_directories(path.parent_path());
+  make_dirs(path.parent_path());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file.flush()) throw std::runtime_error("a fuzz target's file cannot be written");

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "core/base/error.h"
 
@@ -52,11 +53,16 @@ void handle(int signal_number, void (*function)(int)) {
   sigaction(signal_number, &action, nullptr);
 }
 
-// Empties the pipe; returns the most important byte, 'w' over 'r' over 'c', or 0.
+// Empties the pipe; returns the most important byte, or 0. A process that continues must set raw
+// mode again, and reads the size of the screen too.
 char drain() {
+  constexpr std::string_view kRising = "rcw";
   char bytes[64], what = 0;
+  const auto rank = [&](char byte) { return byte == 0 ? 0 : kRising.find(byte) + 1; };
   for (ssize_t n; (n = ::read(wake_pipe[0], bytes, sizeof bytes)) > 0;) {
-    for (ssize_t i = 0; i < n; ++i) what = std::max(what, bytes[i]);
+    for (ssize_t i = 0; i < n; ++i) {
+      if (rank(bytes[i]) > rank(what)) what = bytes[i];
+    }
   }
   return what;
 }

@@ -198,7 +198,9 @@ CacheManifest read_manifest(const std::filesystem::path& dir, const std::string&
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}; {}", path, error.what(), kRebuildHint));
   }
-  const std::string folder = std::filesystem::weakly_canonical(dir).filename().string();
+  std::error_code code;
+  const std::string folder = std::filesystem::weakly_canonical(dir, code).filename().string();
+  XRUN_CHECK(!code, "{}: cannot be examined: {}", dir.string(), code.message());
   XRUN_CHECK(manifest.key == cache_key(manifest.key_document),
              "{}: its key document hashes to {}, it says {}; {}", path,
              cache_key(manifest.key_document), manifest.key, kRebuildHint);

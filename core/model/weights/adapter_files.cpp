@@ -208,7 +208,7 @@ Json read_adapter_config(const fs::path& dir) {
 }  // namespace
 
 // By its config alone; the weights are checked when they are read.
-bool is_adapter(const fs::path& dir) { return fs::is_regular_file(dir / kAdapterConfig); }
+bool is_adapter(const fs::path& dir) { return is_file(dir / kAdapterConfig); }
 
 // "" if the file names none.
 std::string adapter_base(const fs::path& dir) {
@@ -244,7 +244,7 @@ std::shared_ptr<Adapter> read_adapter(const fs::path& dir, const ModelConfig& co
 void write_adapter(const Adapter& adapter, const ModelConfig& config, const std::string& base,
                    const fs::path& out) {
   // Only an adapter is replaced, never another folder that holds something.
-  StagedFolder folder(out, is_adapter(out) && fs::exists(out / kAdapterWeights));
+  StagedFolder folder(out, is_adapter(out) && path_exists(out / kAdapterWeights));
   write_file_atomic(folder.path() / kAdapterConfig,
                     dump_json(adapter_config(adapter, config, base), kIndentedJson) + "\n");
   std::vector<NamedTensor> tensors;

@@ -65,7 +65,7 @@ void copy_over(const std::filesystem::path& from, const std::filesystem::path& t
 // Readers older than chat_template.jinja take the template from tokenizer_config.json, where the
 // source's own must not stay.
 void replace_config_template(const std::filesystem::path& path, const std::string& chat_template) {
-  if (!std::filesystem::exists(path)) return;
+  if (!path_exists(path)) return;
   Json config = read_json(path.string());
   if (config.find("chat_template") == nullptr) return;
   config.set("chat_template", chat_template);
@@ -77,8 +77,7 @@ void write_export(const std::vector<TensorReader>& tensors, const Json& config,
                   const std::filesystem::path& source, const std::filesystem::path& out,
                   const std::string& chat_template) {
   // Only an earlier export is replaced; StagedFolder refuses any other folder that holds something.
-  const bool earlier = std::filesystem::exists(out / "config.json") &&
-                       std::filesystem::exists(out / "model.safetensors");
+  const bool earlier = path_exists(out / "config.json") && path_exists(out / "model.safetensors");
   std::error_code code;
   // With an error code: `out` mostly does not exist, and equivalent would throw.
   XRUN_CHECK(!std::filesystem::equivalent(source, out, code),
@@ -88,11 +87,11 @@ void write_export(const std::vector<TensorReader>& tensors, const Json& config,
   copy_tokenizer(source, folder.path());
   if (!chat_template.empty()) {
     // The given template replaces the named ones as well.
-    std::filesystem::remove_all(folder.path() / kNamedTemplateFolder);
+    remove_tree(folder.path() / kNamedTemplateFolder);
     write_file_atomic(folder.path() / "chat_template.jinja", chat_template);
     replace_config_template(folder.path() / "tokenizer_config.json", chat_template);
   }
-  if (std::filesystem::exists(source / "generation_config.json")) {
+  if (path_exists(source / "generation_config.json")) {
     copy_over(source / "generation_config.json", folder.path() / "generation_config.json");
   }
   write_file_atomic(folder.path() / "config.json", dump_json(config, kIndentedJson) + "\n");
@@ -107,7 +106,7 @@ void write_export(const std::vector<TensorReader>& tensors, const Json& config,
 std::vector<std::string> tokenizer_files(const std::filesystem::path& dir) {
   std::vector<std::string> found;
   for (const char* name : kTokenizerFiles) {
-    if (std::filesystem::is_regular_file(dir / name)) found.push_back(name);
+    if (path_exists(dir / name) && is_file(dir / name)) found.push_back(name);
   }
   for (const std::string& name : named_template_files(dir)) {
     found.push_back(std::string(kNamedTemplateFolder) + "/" + name);

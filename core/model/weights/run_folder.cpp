@@ -7,6 +7,7 @@
 
 #include "core/base/file.h"
 #include "core/base/file_lock.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/base/running_program.h"
 #include "core/base/strings.h"
@@ -60,8 +61,8 @@ std::string export_command(const fs::path& run, int64_t steps) {
   const bool moves = !folder.empty() && fs::is_directory(folder, code) &&
                      !fs::equivalent(folder, fs::current_path(code), code);
   const auto spelled = [&](const fs::path& path) {
-    const fs::path whole = fs::absolute(path).lexically_normal();
-    const fs::path inside = whole.lexically_relative(fs::current_path());
+    const fs::path whole = absolute_path(path).lexically_normal();
+    const fs::path inside = whole.lexically_relative(working_folder());
     const bool below = !inside.empty() && *inside.begin() != "..";
     return shell_word(!moves && below ? inside.string() : whole.string());
   };

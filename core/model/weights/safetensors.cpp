@@ -217,18 +217,18 @@ SafetensorsFolder::SafetensorsFolder(const std::filesystem::path& dir) {
   const std::filesystem::path single = dir / "model.safetensors";
   const std::filesystem::path index = dir / "model.safetensors.index.json";
   // With both the single file counts, as in transformers.
-  if (std::filesystem::exists(single)) {
+  if (path_exists(single)) {
     files_.emplace_back(single);
     for (const SafetensorsEntry& e : files_[0].entries()) file_of_[e.name] = 0;
     return;
   }
-  XRUN_CHECK(std::filesystem::exists(index),
-             "{}: has neither model.safetensors nor model.safetensors.index.json{}", dir.string(),
-             std::filesystem::exists(dir / "pytorch_model.bin") ||
-                     std::filesystem::exists(dir / "pytorch_model.bin.index.json")
-                 ? "; pytorch_model.bin is a pickle, which could run code and is never read: save "
-                   "the model again with transformers' save_pretrained"
-                 : "; copy the weights there, or name a folder that has them");
+  XRUN_CHECK(
+      path_exists(index), "{}: has neither model.safetensors nor model.safetensors.index.json{}",
+      dir.string(),
+      path_exists(dir / "pytorch_model.bin") || path_exists(dir / "pytorch_model.bin.index.json")
+          ? "; pytorch_model.bin is a pickle, which could run code and is never read: save "
+            "the model again with transformers' save_pretrained"
+          : "; copy the weights there, or name a folder that has them");
   const Json json = read_json(index.string());
   const Json* map = json.find("weight_map");
   XRUN_CHECK(map != nullptr && map->is_object(), "{}: has no weight_map object", index.string());

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/file_access.h"
+#include "core/base/folder.h"
 
 namespace xrun {
 
@@ -25,7 +26,7 @@ bool is_filled(const std::filesystem::path& dir) {
 }  // namespace
 
 StagedFolder::StagedFolder(std::filesystem::path target, bool replace)
-    : target_(std::filesystem::absolute(target).lexically_normal()) {
+    : target_(absolute_path(target).lexically_normal()) {
   if (target_.filename().empty()) target_ = target_.parent_path();  // "dir/" is dir
   XRUN_CHECK(replace || !is_filled(target_),
              "{}: already exists and is not empty; name another folder or remove it",
@@ -59,7 +60,7 @@ void StagedFolder::commit() {
     return;
   }
   // ENOENT: there is no target yet, so a plain rename is enough.
-  if (errno != ENOENT) std::filesystem::remove_all(target_);  // the file system has no exchange
+  if (errno != ENOENT) remove_tree(target_);  // the file system has no exchange
   rename_durable(work_, target_);
 }
 

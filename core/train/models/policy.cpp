@@ -172,7 +172,7 @@ std::filesystem::path Policy::reference_dir(size_t k, const TakenReference& take
 }
 
 void Policy::write_snapshot(const std::filesystem::path& dir) {
-  if (std::filesystem::exists(dir)) return;  // a resumed run repeats the call
+  if (path_exists(dir)) return;  // a resumed run repeats the call
   make_dirs(dir.parent_path());
   if (model().adapter()) {
     write_adapter(*model().adapter(), model().config(), dir_.string(), dir);

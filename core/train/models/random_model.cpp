@@ -31,7 +31,7 @@ class TokenizerFolder {
   TokenizerFolder(const std::string& name, const Notice& notice, const char* what) {
     if (name.empty()) return;
     // A folder of that name wins.
-    if (name == kBytes && !fs::is_directory(name)) {
+    if (name == kBytes && !is_folder(name)) {
       write_bytes_tokenizer(bytes_.emplace("bytes").path());
       path_ = bytes_->path();
       return;
@@ -99,7 +99,7 @@ std::optional<int64_t> size_of(const Json& table, const char* name) {
   return value == nullptr ? std::nullopt : std::optional(value->as_int());
 }
 
-bool is_made(const fs::path& folder) { return fs::exists(folder / "config.json"); }
+bool is_made(const fs::path& folder) { return path_exists(folder / "config.json"); }
 
 }  // namespace
 

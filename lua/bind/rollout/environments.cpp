@@ -121,7 +121,7 @@ LuaEnvironment::LuaEnvironment(lua_State* L, int i, const Batch& prompts)
   const StackGuard guard(L);
   given.push_value("environment");
   const int environment = lua_gettop(L);
-  luaL_loadbuffer(L, kOpen.data(), kOpen.size(), "=environment");
+  push_builtin_text(L, kOpen, "=environment");
   lua_pushvalue(L, environment);
   protected_call(L, 1, 1);
   XRUN_CHECK(lua_isfunction(L, -1),

@@ -142,7 +142,7 @@ int push_minibatches(lua_State* L) {
   const auto count = static_cast<int64_t>(rollouts.groups().size());
   const auto parts = rollouts.minibatches(
       options.get<int64_t>("epochs"), options.get<int64_t>("groups", std::max(count, int64_t{1})));
-  luaL_loadbuffer(L, kMinibatches.data(), kMinibatches.size(), "=rollouts:minibatches");
+  push_builtin_text(L, kMinibatches, "=rollouts:minibatches");
   lua_createtable(L, static_cast<int>(parts.size()), 0);
   for (size_t i = 0; i < parts.size(); ++i) {
     push(L, std::static_pointer_cast<Batch>(rollouts.subset(parts[i])));

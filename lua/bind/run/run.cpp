@@ -1,6 +1,7 @@
 // xrun.run and the Run class: the loop of a recipe, its log, evaluations, samples and exports.
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/model/weights/hf_config.h"
 #include "core/run/machine.h"
@@ -108,12 +109,11 @@ int make_run(lua_State* L) {
   // For the report, which takes the tokenizer from there if nothing is exported or `model` is a
   // name.
   if (!models.policies.empty()) {
-    dir.record().set("model_folder",
-                     std::filesystem::absolute(models.policies.front()->dir()).string());
+    dir.record().set("model_folder", absolute_path(models.policies.front()->dir()).string());
   }
   // For the command that exports the model of a run that was interrupted.
   const std::string recipe_file = options.bundle ? options.bundle->file : options.recipe;
-  dir.record().set("recipe_file", std::filesystem::absolute(recipe_file).string());
+  dir.record().set("recipe_file", absolute_path(recipe_file).string());
   keep_dtype(L, dir);
   keep_measured(L, dir);
   auto loop = std::make_shared<RunLoop>(

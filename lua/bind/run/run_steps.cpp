@@ -80,7 +80,7 @@ constexpr std::string_view kIterator =
     "return function(loop) while walk(loop, true) do yield() end return walk(loop, false) end";
 
 void push_iterator(lua_State* L) {
-  luaL_loadbuffer(L, kIterator.data(), kIterator.size(), "=run:steps");
+  push_builtin_text(L, kIterator, "=run:steps");
   push_function(
       L,
       {"run:steps",

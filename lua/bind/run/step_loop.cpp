@@ -104,8 +104,9 @@ std::string StepSource::lower_batch_text(int64_t steps) const {
   if (plan.units <= set.size() && later) {
     return "lower the sizes in batch.schedule to at most " + counted(most, unit);
   }
-  return fmt::format("lower the batch to at most {}: --set batch.{}s={}{}", count_text(set.size()),
-                     unit, most, later ? ", and the sizes in batch.schedule" : "");
+  return fmt::format("lower the batch to at most {}: --set batch.{}s={}{}",
+                     window > 0 ? counted(most, unit) : count_text(most), unit, most,
+                     later ? ", and the sizes in batch.schedule" : "");
 }
 
 PhasePlan StepLoop::phase_plan() const {

@@ -69,6 +69,26 @@ TEST_F(File, ASetSizeCutsOrAddsZeros) {
             std::string::npos);
 }
 
+TEST_F(File, ATreeIsRemovedWithItsFilesAndAMissingOneIsFine) {
+  make_dirs(dir_ / "a" / "b");
+  write_file_atomic(dir_ / "a" / "b" / "c", "x");
+  remove_tree(dir_ / "a");
+  EXPECT_FALSE(path_exists(dir_ / "a"));
+  remove_tree(dir_ / "a");
+}
+
+TEST_F(File, WhatTheSystemRefusesIsAnErrorThatNamesThePathAndTheReason) {
+  const std::string name(300, 'n');  // longer than a file system allows
+  EXPECT_EQ(message_of<FileError>([&] { remove_tree(dir_ / name); }),
+            (dir_ / name).string() + ": cannot be removed: File name too long");
+  EXPECT_EQ(message_of<FileError>([&] { size_of_file(dir_ / name); }),
+            (dir_ / name).string() + ": cannot be examined: File name too long");
+  EXPECT_EQ(message_of<FileError>([&] { size_of_file(dir_ / "none"); }),
+            (dir_ / "none").string() + ": cannot be examined: No such file or directory");
+  EXPECT_FALSE(is_folder(dir_ / name));
+  EXPECT_TRUE(is_folder(dir_));
+}
+
 TEST_F(File, WriterKeepsTheOrderOfSmallAndLargePieces) {
   std::string expected;
   FileWriter writer(dir_ / "big");

@@ -48,6 +48,27 @@ TEST(StepFiles, AreFoundByEndingInOrderOfStep) {
   EXPECT_TRUE(step_files(folder.path() / "none", ".jsonl").empty());
 }
 
+TEST(AbsolutePath, BeginsAtTheRootAndKeepsTheRest) {
+  EXPECT_EQ(absolute_path("/a/../b"), "/a/../b");
+  EXPECT_EQ(absolute_path("a/../b"), std::filesystem::current_path() / "a/../b");
+  EXPECT_EQ(working_folder(), std::filesystem::current_path());
+}
+
+TEST(AbsolutePath, OfARemovedCurrentFolderIsAnErrorWithTheFix) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const ScratchFolder folder;
+  make_dirs(folder.path() / "gone");
+  std::filesystem::current_path(folder.path() / "gone");
+  std::filesystem::remove(folder.path() / "gone");
+  const std::string message = message_of<FileError>([] { absolute_path("a"); });
+  const std::filesystem::path whole = absolute_path("/a");
+  std::filesystem::current_path(before);
+  EXPECT_EQ(message,
+            "the current folder cannot be found: No such file or directory; it may have been "
+            "removed: change to another folder");
+  EXPECT_EQ(whole, "/a");
+}
+
 TEST(NearestExisting, IsTheFolderItselfOrItsNearestParentThatExists) {
   const ScratchFolder folder;
   EXPECT_EQ(nearest_existing(folder.path()), folder.path());

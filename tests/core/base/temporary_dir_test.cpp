@@ -3,12 +3,15 @@
 #include "core/base/temporary_dir.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/error_of.h"
 
 namespace xrun::temporary_dir_test {
 namespace {
@@ -41,6 +44,18 @@ TEST(TemporaryDir, CanBeRemovedBeforeTheProcessEnds) {
   remove_temporary_dirs();
   EXPECT_FALSE(std::filesystem::exists(folder.path()));
   EXPECT_FALSE(std::filesystem::exists(other.path()));
+}
+
+TEST(TemporaryRoot, AFolderThatIsMissingIsAnErrorWithTheFix) {
+  const char* const before = ::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", "/no/such/folder", 1);
+  const std::string message = error_of([] { temporary_root(); });
+  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", kept.c_str(), 1);
+  EXPECT_TRUE(message.starts_with("/no/such/folder: is not a folder for temporary files: "))
+      << message;
+  EXPECT_TRUE(message.ends_with("; set TMPDIR to one that can be written")) << message;
+  EXPECT_EQ(temporary_root(), std::filesystem::temp_directory_path());
 }
 
 TEST(TemporaryDir, RemovesFoldersThatKilledProcessesLeft) {

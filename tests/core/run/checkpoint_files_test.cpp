@@ -28,6 +28,24 @@ TEST(RunState, ValuesThatJsonCannotHoldRoundTrip) {
   EXPECT_TRUE(std::isnan(back.at("mean").as_double()));
 }
 
+TEST(RunState, AUsersOwnTableWithTheKeyOfASpecialNumberIsUnchanged) {
+  for (const char* text :
+       {R"({"$number":"inf"})", R"({"$number":"other"})", R"({"$number":7})", R"({"$number":null})",
+        R"({"$number":["inf"]})", R"({"$number":[]})", R"({"$number":{"$number":"nan"}})",
+        R"({"$number":"inf","x":1})", R"({"of":[{"$number":"-inf"}]})"}) {
+    const std::string encoded = dump_json(encode_state(parse_json(text, "state")));
+    EXPECT_EQ(dump_json(decode_state(parse_json(encoded, "state"))), text) << encoded;
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Json own(Json::Object{{"$number", infinity}});
+  EXPECT_EQ(decode_state(encode_state(own)).at("$number").as_double(), infinity);
+}
+
+TEST(RunState, ASpecialNumberOfAnEarlierCheckpointIsRead) {
+  EXPECT_TRUE(std::isnan(decode_state(parse_json(R"({"$number":"nan"})", "state")).as_double()));
+  EXPECT_EQ(dump_json(decode_state(parse_json(R"({"$number":7})", "state"))), R"({"$number":7})");
+}
+
 TEST(CheckpointWriter, AFileThatIsGoneBeforeTheManifestIsAnError) {
   ScratchFolder folder;
   CheckpointWriter writer(folder.path());

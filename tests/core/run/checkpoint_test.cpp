@@ -99,6 +99,12 @@ TEST(Checkpoint, AManifestThatDoesNotFitIsReportedAsDamage) {
   }
 }
 
+TEST(Checkpoint, AFolderThatCannotBeExaminedIsAnErrorNotAFolderWithoutCheckpoints) {
+  const std::filesystem::path dir(std::string(300, 'n'));  // longer than a file system allows
+  EXPECT_EQ(message_of<FileError>([&] { newest_checkpoint(dir); }),
+            dir.string() + ": cannot be examined: File name too long");
+}
+
 TEST(Checkpoint, IsNotWrittenTwiceForOneStep) {
   const ScratchFolder folder;
   Toy toy;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/config/lua_lexer.h"
 #include "core/data/rows/missing_column.h"
@@ -224,7 +225,7 @@ void check_equal(SessionModels& models, MicroBatch& micro, const Objective& obje
 Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   const std::filesystem::path file = run.run().dir().path() / "metrics.jsonl";
   RunMetrics metrics;
-  if (std::filesystem::exists(file)) metrics = read_metrics(file);
+  if (path_exists(file)) metrics = read_metrics(file);
   std::vector<std::string> values;
   for (const MetricSeries& series : metrics.series) {
     if (series.name.starts_with("perf/") || series.values.empty()) continue;

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/bundle/bundle_file.h"
 #include "core/share/input_files.h"
@@ -125,8 +126,8 @@ void add_keys(const Json& value, const std::string& path, const std::string& nam
 std::string path_of(const std::string& name, const fs::path& recipe) {
   const std::string begin = split_glob(name).first;
   const bool glob = name.find_first_of("*?[") != std::string::npos && !path_exists(name);
-  std::vector<fs::path> folders = {fs::current_path()};
-  fs::path above = fs::absolute(recipe).lexically_normal();
+  std::vector<fs::path> folders = {working_folder()};
+  fs::path above = absolute_path(recipe).lexically_normal();
   while (above.has_relative_path()) folders.push_back(above = above.parent_path());
   for (const fs::path& folder : folders) {
     if (path_exists(folder / (glob ? begin : name))) {

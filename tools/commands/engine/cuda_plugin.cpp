@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/running_program.h"
 
 namespace xrun {
@@ -106,7 +107,7 @@ void load_cuda_plugin(bool of_run) {
   // cuBLAS needs this for reproducible bits; LibTorch refuses its products otherwise.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   const std::filesystem::path path = cuda_plugin_path();
-  if (!std::filesystem::exists(path)) {
+  if (!path_exists(path)) {
     refuse(fmt::format("{} was not built; install the CUDA 13.0 toolkit (nvcc) and build again",
                        path.string()),
            of_run);

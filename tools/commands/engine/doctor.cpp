@@ -182,7 +182,7 @@ int command_doctor(int argc, char** argv) {
   report.add(gpu_findings(device == "cuda"));
   report.begin("measuring the disks ...");
   report.add(cache_finding());
-  report.add(disk_finding("runs", std::filesystem::current_path() / "runs",
+  report.add(disk_finding("runs", working_folder() / "runs",
                           "start in a folder on another disk, or give --run DIR"));
   add_found(report, "programs", program_findings);
   if (!quick) {

@@ -15,6 +15,7 @@
 
 #include "core/base/child_process.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/strings.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/ops/device_memory.h"
@@ -127,7 +128,7 @@ Finding gpu_finding(const CudaDriver& driver) {
 
 Finding plugin_finding(bool has_gpu) {
   const std::filesystem::path path = cuda_plugin_path();
-  if (std::filesystem::exists(path)) return {Verdict::kOk, "CUDA plug-in", path.string()};
+  if (path_exists(path)) return {Verdict::kOk, "CUDA plug-in", path.string()};
   return {Verdict::kMissing, "CUDA plug-in", path.filename().string() + " was not built",
           has_gpu ? "install the CUDA 13 toolkit (nvcc) and run ./xrun, which builds it"
                   : "only a GPU needs it; it is built if the CUDA 13 toolkit (nvcc) is installed"};
@@ -190,7 +191,7 @@ std::vector<Finding> program_findings() {
   std::vector<Finding> findings;
   const std::filesystem::path sentencepiece =
       cuda_plugin_path().parent_path() / "libxrun_sentencepiece.so";
-  findings.push_back(std::filesystem::exists(sentencepiece)
+  findings.push_back(path_exists(sentencepiece)
                          ? Finding{Verdict::kOk, "sentencepiece", sentencepiece.string()}
                          : Finding{Verdict::kMissing, "sentencepiece",
                                    sentencepiece.string() + " is missing",

@@ -225,7 +225,7 @@ int command_inspect(int argc, char** argv) {
   if (arguments.html == "-" && arguments.json) {
     throw UsageError("--html - and --json both write to standard output; give --html a file");
   }
-  if (std::filesystem::is_directory(arguments.recipe.recipe)) {
+  if (is_folder(arguments.recipe.recipe)) {
     inspect_run(arguments);
     return 0;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/folder.h"
 #include "core/base/strings.h"
 #include "core/console/terminal/console.h"
 #include "core/console/terminal/shown_text.h"
@@ -43,7 +44,7 @@ struct TokenizerPair {
 
 // The last name of a folder: the whole path would make equal projections differ.
 std::string folder_name(const std::filesystem::path& folder) {
-  return std::filesystem::absolute(folder / "x").parent_path().lexically_normal().filename();
+  return absolute_path(folder / "x").parent_path().lexically_normal().filename();
 }
 
 TokenizerPair open_pair(const ProjectionArguments& arguments) {

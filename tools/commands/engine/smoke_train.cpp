@@ -95,7 +95,7 @@ Finding judge(const std::filesystem::path& run, const std::string& subject, doub
     return wrong(subject, fmt::format("the loss of a tiny run ended at {:.4f}, wanted below {}",
                                       losses.back(), kHighest));
   }
-  if (!std::filesystem::exists(run / "hf/model.safetensors")) {
+  if (!path_exists(run / "hf/model.safetensors")) {
     return wrong(subject, "a tiny run exported no model");
   }
   return {Verdict::kOk, subject,

@@ -24,13 +24,13 @@ std::filesystem::path beside_program(const std::string& path) {
 // Returns the names of the files and folders of a folder, sorted.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::error_code code;
-  std::filesystem::directory_iterator entries(folder, code);
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator at(folder, code), end; !code && at != end;
+       at.increment(code)) {
+    names.push_back(at->path().filename().string());
+  }
   XRUN_CHECK(!code, "{}: cannot be read: {}; run ./xrun, which puts the shipped recipes there",
              folder.string(), code.message());
-  std::vector<std::string> names;
-  for (const auto& entry : entries) {
-    names.push_back(entry.path().filename().string());
-  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, std::string>> starter_files(const std::string
     for (size_t at = 0; (at = text.find(path, at)) != std::string::npos;) {
       text.replace(at, path.size(), short_path);
     }
-    if (!std::filesystem::is_directory(beside_program(path))) {
+    if (!is_folder(beside_program(path))) {
       files.emplace_back(short_path, read_file(beside_program(path)));
       continue;
     }

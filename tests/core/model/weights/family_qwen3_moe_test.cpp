@@ -72,6 +72,9 @@ TEST(Qwen3Moe, InvalidNumbersAreRefused) {
             "config.json: num_experts is 0, wanted a positive integer");
   EXPECT_EQ(config_error(with("num_experts", "2000000000")),
             "config.json: 6 layers of 2000000000 experts are out of range");
+  // Recorded routes hold an expert in 16 bits.
+  EXPECT_EQ(config_error(with("num_experts", "32769")),
+            "config.json: 6 layers of 32769 experts are out of range");
   EXPECT_EQ(config_error(with("hidden_act", "\"relu\"")),
             "config.json: experts need hidden_act 'silu'");
   EXPECT_EQ(config_error(with("mlp_only_layers", "\"none\"")),

@@ -1,5 +1,6 @@
 // batch.schedule, train and stop.after of a recipe.
 
+#include "core/base/strings.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::batch_schedule_test {
@@ -88,6 +89,31 @@ TEST_F(BatchSchedule, TheWarningNamesTheSchedule) {
   EXPECT_EQ(one.find("--set batch.pairs"), std::string::npos) << one;
   const std::string both = opening("{ step = 2, size = 25 }", "21");
   has(both, "lower the batch to at most 20: --set batch.pairs=20, and the sizes in batch.schedule");
+}
+
+TEST_F(BatchSchedule, TheWarningCountsTokensForABatchOfTokens) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += fmt::format("the house {} . ", i);
+  write_file_atomic("text.txt", text);
+  EXPECT_EQ(run(R"(local xrun = require "xrun"
+local cfg = xrun.config { model = "tiny", data = { { path = "text.txt" } }, optim = { lr = 1e-3 },
+  max_length = 32, batch = { tokens = 6400, max_tokens = 64 }, steps = 2 }
+local policy = xrun.policy(cfg.model)
+local text   = xrun.text(cfg.data, policy)
+local adamw  = xrun.adamw(policy, cfg.optim)
+local run    = xrun.run(cfg, { policy = policy, adamw = adamw })
+for step, batch in run:steps(text, cfg.batch) do break end
+)",
+                "r"),
+            "");
+  const size_t at = output_.find("lower the batch to at most ");
+  ASSERT_NE(at, std::string::npos) << output_;
+  std::string said = output_.substr(at + std::string("lower the batch to at most ").size());
+  const std::string most = said.substr(0, said.find(':'));
+  const size_t set = said.find("--set batch.tokens=");
+  ASSERT_NE(set, std::string::npos) << said;
+  said = said.substr(set + std::string("--set batch.tokens=").size());
+  EXPECT_EQ(count_text(std::stoll(said)) + " tokens", most);
 }
 
 TEST_F(BatchSchedule, AChangeBeyondTheLoopIsReported) {
