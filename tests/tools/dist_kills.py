@@ -103,8 +103,11 @@ class Trial:
         if self.kind == "fails":
             steps = runs.lines_of(self.folder + "/metrics.jsonl")
             saved = os.listdir(self.folder + "/checkpoints") if steps else ["step_0000000"]
-            assert steps == self.step and f"step_{steps:07d}" in saved, \
+            # A step of one micro-batch does not run the objective of rank 1.
+            later = self.in_objective and self.rank == 1 and steps > self.step
+            assert (steps == self.step or later) and f"step_{steps:07d}" in saved, \
                 f"{steps} steps, saved {saved}, failed at {self.step}: {started.text()}"
+            self.step = steps
             if steps:
                 self.check_resume()
         runs.clean(self.folder)
@@ -115,7 +118,7 @@ class Trial:
         whole, steps = f"whole_{self.name}", str(self.step + 3)
         if not os.path.exists(whole):
             settings = ["steps=100000"]
-            runs.run(runs.command(0, self.name, settings, ["--run", whole, "--steps", "9"]))
+            runs.run(runs.command(0, self.name, settings, ["--run", whole, "--steps", "16"]))
         ranks = self.random.randint(1, 4)
         start = [runs.XRUN, "launch", "-n", str(ranks)] if ranks > 1 else [runs.XRUN]
         again = ["--run", self.folder, "--resume", "--steps", steps, "--threads", "1"]
