@@ -75,6 +75,14 @@ TEST(KeyReader, APasteIsOneKeyWithoutControls) {
   EXPECT_EQ(all[1].text, "e");
 }
 
+TEST(KeyReader, APasteHasNoC1Controls) {
+  const std::vector<Key> all = keys(
+      "\x1b[200~a\xc2\x9b"
+      "31m\xc2\x85\xc2\xa0\xc3\x9b\xc2\x1b[201~");
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].text, "a31m\xc2\xa0\xc3\x9b\xef\xbf\xbd");
+}
+
 TEST(KeyReader, AStalledPasteIsStillOnePaste) {
   KeyReader reader;
   reader.feed("\x1b[200~a\nb\r");
