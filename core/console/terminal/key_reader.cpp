@@ -159,7 +159,8 @@ std::optional<Key> KeyReader::read_escape() {
 }
 
 std::optional<Key> KeyReader::read_control_sequence() {
-  size_t end = 2;
+  // Linux's own console sends ESC [ [ A to E for F1 to F5.
+  size_t end = bytes_.substr(2, 1) == "[" ? 3 : 2;
   // Parameter and intermediate bytes of ECMA-48.
   while (end < bytes_.size() && end < kLongestSequence &&
          (bytes_[end] >= 0x20 && bytes_[end] < 0x40)) {

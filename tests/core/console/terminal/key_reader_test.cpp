@@ -47,6 +47,13 @@ TEST(KeyReader, SequencesOfTerminalsAreNamedKeys) {
   EXPECT_EQ(only("\x1b[99;99q"), KeyKind::kUnknown);
 }
 
+TEST(KeyReader, FunctionKeysOfTheLinuxConsoleTypeNothing) {
+  const std::vector<Key> all = keys("\x1b[[Ax");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].kind, KeyKind::kUnknown);
+  EXPECT_EQ(all[1].text, "x");
+}
+
 TEST(KeyReader, ALoneEscapeIsAKeyAfterATimeout) {
   KeyReader reader;
   reader.feed("\x1b");
