@@ -225,14 +225,18 @@ fs::path Bundle::extract(const fs::path& root) const {
   // 128 bits: as unlikely to meet another one's as all other folders of the store.
   const fs::path folder = root / digest_.substr(0, 32);
   std::error_code ignored;
+  const auto same = [&](const LockedFile& locked) {
+    std::error_code none;
+    const fs::path file = folder / locked.name;
+    return is_file(file) && fs::file_size(file, none) == locked.bytes &&
+           sha256_file(file) == locked.sha256;
+  };
+  // Hashed at each run: a recipe that was edited there must not run as the bundle.
+  const auto is_whole = [&] {
+    return std::all_of(lock_.members.begin(), lock_.members.end(), same);
+  };
   if (path_exists(folder / kBundleLock)) {
-    const auto same = [&](const LockedFile& locked) {
-      const fs::path file = folder / locked.name;
-      return is_file(file) && fs::file_size(file, ignored) == locked.bytes &&
-             sha256_file(file) == locked.sha256;
-    };
-    // Hashed at each run: a recipe that was edited there must not run as the bundle.
-    if (std::all_of(lock_.members.begin(), lock_.members.end(), same)) return folder;
+    if (is_whole()) return folder;
     fs::remove_all(folder, ignored);  // someone changed it
   }
   verify();
@@ -255,12 +259,12 @@ fs::path Bundle::extract(const fs::path& root) const {
     fs::remove_all(made, ignored);
     throw;
   }
-  if (ignored) {  // another process was first
+  if (ignored) {  // another process was first, or the changed folder cannot be removed
     std::error_code none;
     fs::remove_all(made, none);
+    XRUN_CHECK(path_exists(folder / kBundleLock) && is_whole(), "{}: cannot be made: {}",
+               folder.string(), ignored.message());
   }
-  XRUN_CHECK(path_exists(folder / kBundleLock), "{}: cannot be made: {}", folder.string(),
-             ignored.message());
   return folder;
 }
 

@@ -40,6 +40,11 @@ KeyKind meaning(std::string_view sequence) {
   return KeyKind::kUnknown;
 }
 
+// Returns true for the byte that makes a C1 control, U+0080 to U+009F, of a C2 before it.
+bool is_c1_end(char c) {
+  return static_cast<unsigned char>(c) >= 0x80 && static_cast<unsigned char>(c) < 0xA0;
+}
+
 // Returns pasted text without controls that would act on the editor or the terminal.
 std::string plain_text(std::string_view pasted) {
   std::string out;
@@ -48,6 +53,8 @@ std::string plain_text(std::string_view pasted) {
     if (c == '\r') {
       // CR LF is one line end, as is CR alone.
       if (at + 1 == pasted.size() || pasted[at + 1] != '\n') out += '\n';
+    } else if (c == '\xC2' && at + 1 < pasted.size() && is_c1_end(pasted[at + 1])) {
+      ++at;
     } else if (c == '\n' || c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != '\x7f')) {
       out += c;
     }
@@ -152,7 +159,8 @@ std::optional<Key> KeyReader::read_escape() {
 }
 
 std::optional<Key> KeyReader::read_control_sequence() {
-  size_t end = 2;
+  // Linux's own console sends ESC [ [ A to E for F1 to F5.
+  size_t end = bytes_.substr(2, 1) == "[" ? 3 : 2;
   // Parameter and intermediate bytes of ECMA-48.
   while (end < bytes_.size() && end < kLongestSequence &&
          (bytes_[end] >= 0x20 && bytes_[end] < 0x40)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
@@ -15,6 +16,7 @@ namespace xrun {
 namespace {
 
 constexpr std::string_view kIndent = "  ";
+constexpr size_t kBeforeOldest = SIZE_MAX;  // for find_newer, which begins at the index after it
 
 std::string_view indent_of(std::string_view line) {
   return line.substr(0, std::min(line.find_first_not_of(" \t"), line.size()));
@@ -219,6 +221,12 @@ void LineEditor::begin_search(HistorySearch direction) {
   found_ = true;
   before_search_ = buffer_.text();
   cursor_before_search_ = buffer_.cursor();
+  index_before_search_ = index_;
+  // A search leaves the input that is being typed, as Up does; Down comes back to it.
+  if (index_ == history_.inputs().size()) {
+    left_ = buffer_.text();
+    beginning_.clear();
+  }
 }
 
 void LineEditor::end_search(bool keep) {
@@ -226,7 +234,7 @@ void LineEditor::end_search(bool keep) {
   // The search was given up: restores the input from before it.
   if (!keep) {
     buffer_.set(before_search_, cursor_before_search_);
-    index_ = history_.inputs().size();
+    index_ = index_before_search_;
   }
 }
 
@@ -248,14 +256,15 @@ bool LineEditor::press_in_search(const Key& key) {
       query_ += key.text;
       // The input that is shown may contain the longer text as well.
       search_from(search_ == HistorySearch::kOlder ? std::min(index_ + 1, newest)
-                                                   : index_ - (index_ > 0 ? 1 : 0));
+                  : index_ > 0                     ? index_ - 1
+                                                   : kBeforeOldest);
       return true;
     case KeyKind::kBackspace:
       // Removes a whole character, not a byte.
       while (!query_.empty() && is_continuation(query_.back())) query_.pop_back();
       if (!query_.empty()) query_.pop_back();
       // The shorter text may match a newer input, so the search starts over.
-      search_from(search_ == HistorySearch::kOlder ? newest : 0);
+      search_from(search_ == HistorySearch::kOlder ? newest : kBeforeOldest);
       return true;
     case KeyKind::kControl:
       if (key.text == "r" || key.text == "s") {

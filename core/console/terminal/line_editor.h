@@ -94,7 +94,7 @@ class LineEditor {
   std::string query_;
   bool found_ = true;
   std::string before_search_;
-  size_t cursor_before_search_ = 0;
+  size_t cursor_before_search_ = 0, index_before_search_ = 0;
 
   bool completing_ = false;
   Completions completions_;

@@ -32,7 +32,7 @@ std::vector<fs::path> tokenizer_folders(const Json& record, const Json& config,
   return {run_dir / "hf", text_member(record, "model_folder"), text_member(config, "model")};
 }
 
-// Finds a run's tokenizer once for all of its sources.
+// Finds the tokenizers of a run's sources; each folder is loaded once.
 class RunTokenizer {
  public:
   RunTokenizer(const Json& record, const Json& config, const fs::path& run_dir)
@@ -40,27 +40,28 @@ class RunTokenizer {
 
   // The tokenizer of a digest. Throws Error if none of the folders has it.
   const Tokenizer& of_digest(const std::string& digest) {
-    // Each folder is tried once; a tokenizer that was loaded but does not fit is not tried again.
-    while (tokenizer_ == nullptr && !folders_.empty()) {
+    for (const auto& tokenizer : loaded_) {
+      if (tokenizer->digest() == digest) return *tokenizer;
+    }
+    // Each folder is tried once. A tokenizer that does not fit may be that of another source.
+    while (!folders_.empty()) {
       const fs::path folder = folders_.front();
       folders_.erase(folders_.begin());
       std::error_code code;
       if (folder.empty() || !fs::is_directory(folder, code)) continue;
       try {
-        tokenizer_ = Tokenizer::load(folder);
+        loaded_.push_back(Tokenizer::load(folder));
       } catch (const Error&) {
         continue;  // the next folder may hold it
       }
-      if (tokenizer_->digest() != digest) tokenizer_ = nullptr;
+      if (loaded_.back()->digest() == digest) return *loaded_.back();
     }
-    XRUN_CHECK(tokenizer_ != nullptr && tokenizer_->digest() == digest,
-               "the run's tokenizer is neither in its hf/ nor in a folder that `model` names");
-    return *tokenizer_;
+    throw Error("the run's tokenizer is neither in its hf/ nor in a folder that `model` names");
   }
 
  private:
   std::vector<fs::path> folders_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<std::shared_ptr<const Tokenizer>> loaded_;
 };
 
 RowKind kind_of(const std::string& name) {

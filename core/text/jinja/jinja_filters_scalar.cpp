@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 
 #include "core/base/utf8.h"
 #include "core/text/jinja/jinja_builtins.h"
@@ -175,6 +176,15 @@ bool read_number(std::string_view text, Number& out) {
   const char* const end = number.data() + number.size();
   // Unlike strtod, from_chars ignores the locale.
   const auto result = std::from_chars(number.data(), end, out);
+  if constexpr (std::is_floating_point_v<Number>) {
+    // float('nan(1)') is an error in Python.
+    if (number.find('(') != std::string::npos) return false;
+    // Out of range: an infinity or 0, as in Python.
+    if (result.ec == std::errc::result_out_of_range && result.ptr == end) {
+      out = std::strtod(number.c_str(), nullptr);
+      return true;
+    }
+  }
   return !number.empty() && result.ec == std::errc() && result.ptr == end;
 }
 
@@ -218,7 +228,8 @@ Value round(Interpreter&, const Value& input, Arguments& arguments) {
   const TextPtr method = reader.text("method");
   reader.finish();
   XRUN_JINJA_CHECK(input.is_number(), "type {} doesn't define __round__ method", type_name(input));
-  XRUN_JINJA_CHECK(std::abs(precision) <= 300, "round() to {} places", precision);
+  // Without std::abs, which is undefined for the least integer.
+  XRUN_JINJA_CHECK(precision >= -300 && precision <= 300, "round() to {} places", precision);
   const std::string how = method == nullptr ? "common" : method->bytes;
   XRUN_JINJA_CHECK(how == "common" || how == "ceil" || how == "floor",
                    "method must be common, ceil or floor");

@@ -132,6 +132,11 @@ void read_length(lua_State* L, const Options& batch, StepLoop& loop) {
   if (!batch.has("steps") && !batch.has("epochs")) {
     report_ignored_length(L, limit, first.plan.epochs);
   }
+  if (limit > 0 && batch.has("epochs")) {
+    session_of(L).notices.add(
+        fmt::format("steps = {} decides the length; run:steps' epochs = {} is not used", limit,
+                    first.plan.epochs));
+  }
   if (limit > 0) first.plan.epochs = 0;
   for (size_t i = 0; i < loop.sources.size(); ++i) {
     if (i > 0) loop.sources[i].plan.epochs = 0;  // repeats as often as the first set needs

@@ -3,6 +3,7 @@
 #include "core/bundle/bundle_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/file_fault.h"
@@ -177,6 +178,25 @@ TEST(BundleFile, ExtractsOnceAndRepairsAChangedFolder) {
   put_text(out / "recipe/a.lua", "return 3");
   EXPECT_EQ(bundle.extract(folder / "bundles"), out);
   EXPECT_EQ(text_of(out / "recipe/a.lua"), "return 1");
+}
+
+TEST(BundleFile, AChangedFolderThatCannotBeRemovedIsAnError) {
+  namespace fs = std::filesystem;
+  const ScratchFolder folder;
+  const Bundle bundle = Bundle::open(folder.write("a.xrb", small_bundle()));
+  const fs::path out = bundle.extract(folder / "bundles");
+  put_text(out / "recipe/a.lua", "return 3");
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::permissions(folder / "bundles", fs::perms::all);
+  fs::permissions(out, fs::perms::owner_write, fs::perm_options::remove);
+  const bool root = ::geteuid() == 0;  // whom nothing is denied
+  if (root && ::seteuid(65534) != 0) GTEST_SKIP();
+  const std::string text = error_of([&] { bundle.extract(folder / "bundles"); });
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  fs::permissions(out, fs::perms::owner_all);
+  EXPECT_TRUE(contains(text, out.string() + ": cannot be made: ")) << text;
 }
 
 TEST(BundleFile, AFullDiskLeavesNoBundle) {

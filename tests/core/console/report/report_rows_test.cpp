@@ -93,6 +93,28 @@ TEST_F(ReportRows, TakeTheTokenizerFromTheRecordedModelFolder) {
   EXPECT_EQ(run.sources.at(0).rows.size(), 3U);
 }
 
+TEST_F(ReportRows, OfTwoTokenizersAreAllShown) {
+  const DataOptions asked = options(hard_pairs());
+  const DataSet ours = open(asked), other = PairFixture::open(asked);
+  RunFiles run = run_over(other, source_path("tests/data/tiny_tokenizer"));
+  Json keys = Json::array(), input = Json::object(), data = Json::object(), inputs = Json::object();
+  const Json first = other.key_documents(), second = ours.key_documents();
+  keys.push_back(first.as_array().front());
+  keys.push_back(second.as_array().front());
+  input.set("keys", keys);
+  data.set("1", input);
+  inputs.set("data", data);
+  run.record.set("inputs", inputs);
+  run.record.set("model_folder", smol());
+  run.sources = sample_sources(run.record, run.config, folder_.path() / "run",
+                               ours.cache_dirs().front().parent_path());
+  ASSERT_EQ(run.sources.size(), 2U);
+  for (const SourceSample& source : run.sources) {
+    EXPECT_EQ(source.gap, "");
+    EXPECT_EQ(source.rows.size(), 3U);
+  }
+}
+
 TEST_F(ReportRows, HaveOnlyLengthsWithoutTheTokenizer) {
   const RunFiles run = run_over(open(hard_pairs()), source_path("tests/data/tiny_tokenizer"));
   ASSERT_EQ(run.sources.size(), 1U);

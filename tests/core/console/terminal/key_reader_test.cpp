@@ -47,6 +47,13 @@ TEST(KeyReader, SequencesOfTerminalsAreNamedKeys) {
   EXPECT_EQ(only("\x1b[99;99q"), KeyKind::kUnknown);
 }
 
+TEST(KeyReader, FunctionKeysOfTheLinuxConsoleTypeNothing) {
+  const std::vector<Key> all = keys("\x1b[[Ax");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].kind, KeyKind::kUnknown);
+  EXPECT_EQ(all[1].text, "x");
+}
+
 TEST(KeyReader, ALoneEscapeIsAKeyAfterATimeout) {
   KeyReader reader;
   reader.feed("\x1b");
@@ -73,6 +80,14 @@ TEST(KeyReader, APasteIsOneKeyWithoutControls) {
   EXPECT_EQ(all[0].kind, KeyKind::kPaste);
   EXPECT_EQ(all[0].text, "a\nb\tc[31md");
   EXPECT_EQ(all[1].text, "e");
+}
+
+TEST(KeyReader, APasteHasNoC1Controls) {
+  const std::vector<Key> all = keys(
+      "\x1b[200~a\xc2\x9b"
+      "31m\xc2\x85\xc2\xa0\xc3\x9b\xc2\x1b[201~");
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].text, "a31m\xc2\xa0\xc3\x9b\xef\xbf\xbd");
 }
 
 TEST(KeyReader, AStalledPasteIsStillOnePaste) {

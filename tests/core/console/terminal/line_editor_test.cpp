@@ -169,6 +169,34 @@ TEST_F(LineEditorTest, SearchFindsOlderInputsAndCanBeUndone) {
   EXPECT_EQ(editor_->text(), "sum(z)");
 }
 
+TEST_F(LineEditorTest, DownComesBackToTheInputThatASearchLeft) {
+  for (const char* input : {"sum(z)", "y"}) history_.add(input);
+  editor_->reset();
+  feed("keep\x12sum\x05");
+  EXPECT_EQ(text(), "sum(z)|");
+  feed("\x0e\x0e");
+  EXPECT_EQ(text(), "keep|");
+  // A search that is given up keeps the place in the history, and the input after it.
+  feed("\x02\x10\x10");
+  EXPECT_EQ(text(), "sum(z)|");
+  feed("\x12y\x07\x0e");
+  EXPECT_EQ(text(), "y|");
+  feed("\x0e");
+  EXPECT_EQ(text(), "keep|");
+}
+
+TEST_F(LineEditorTest, SearchForwardFindsTheOldestInput) {
+  for (const char* input : {"alpha", "beta alpha"}) history_.add(input);
+  editor_->reset();
+  feed("\x1b[A\x1b[A\x13");
+  feed("alpha");
+  EXPECT_EQ(text(), "|alpha");
+  feed("\x13");
+  EXPECT_EQ(text(), "beta |alpha");
+  feed("\x7f");
+  EXPECT_EQ(text(), "|alpha");
+}
+
 TEST_F(LineEditorTest, TabInsertsTheCommonPrefixThenEachCandidate) {
   feed("x ma\t");
   EXPECT_EQ(text(), "x ma|");

@@ -43,6 +43,14 @@ TEST(JinjaStrings, ATextIsChargedBeforeItIsBuilt) {
             std::string::npos);
 }
 
+// As Python's float().
+TEST(JinjaStrings, NumbersOutOfRangeAreInfiniteOrZero) {
+  EXPECT_EQ(render_text("{{ '1e400'|float }} {{ '-1e400'|float }} {{ '1e-400'|float(3) }}"),
+            "inf -inf 0.0");
+  EXPECT_EQ(render_text("{{ '1e400'|int(7) }} {{ 'nan(1)'|float(3) }} {{ 'nan'|float }}"),
+            "7 3 nan");
+}
+
 TEST(JinjaStrings, TheEndOfALongTextIsReadWithoutAListOfItsCharacters) {
   EXPECT_EQ(render_text("{% set s = 'é' ~ (('a' * 1000) * 2000) ~ 'ü' %}"
                         "{{ s|first }}{{ s|last }}{{ (s|reverse)[:2] }}"),

@@ -66,6 +66,14 @@ for row = 0, 4 do assert(math.abs((seen[row] or 0) - count / 5) < 1, row) end
   EXPECT_EQ(run(text, "r"), "");
 }
 
+TEST_F(JointSteps, EpochsOfTheLoopThatStepsOverrideAreReported) {
+  EXPECT_EQ(run(joint("adamw:step({ { prefs, dpo }, { talk, nll } })",
+                      "pairs = 4, sequences = 3, epochs = 1"),
+                "r"),
+            "");
+  EXPECT_TRUE(has(output_, "steps = 4 decides the length; run:steps' epochs = 1 is not used"));
+}
+
 TEST_F(JointSteps, SlowResumeToTheSameBits) {
   expect_same_when_resumed(
       joint("run:log(adamw:step({ { prefs, dpo }, { talk, nll, weight = 0.5 } }))") + kExport,
