@@ -175,10 +175,13 @@ class BaseMerge {
     for (Literal::Entry& entry : literal.entries) set_source(entry.value, source);
   }
 
-  // Only one of the two decides the length of a run: the nearest one.
-  static bool is_settled(const Literal& table, const std::string& path, const std::string& key) {
-    const char* other = key == "steps" ? "epochs" : key == "epochs" ? "steps" : nullptr;
-    return path.empty() && other != nullptr && table.find(other) != nullptr;
+  // Only one of the two decides the length of a run: the nearest one, and steps of a base that has
+  // both.
+  static bool is_settled(const Literal& over, const Literal& base, const std::string& path,
+                         const std::string& key) {
+    if (!path.empty()) return false;
+    if (key == "epochs") return over.find("steps") != nullptr || base.find("steps") != nullptr;
+    return key == "steps" && over.find("epochs") != nullptr;
   }
 
   void merge(Literal& over, const Literal& base, const std::string& path) {
@@ -186,7 +189,7 @@ class BaseMerge {
       const std::string inner = path.empty() ? entry.key : path + "." + entry.key;
       Literal* own = over.find(entry.key);
       if (own == nullptr) {
-        if (is_settled(over, path, entry.key)) {
+        if (is_settled(over, base, path, entry.key)) {
           recipe_.replaced.push_back({inner, entry.value});
         } else {
           over.entries.push_back(entry);

@@ -79,7 +79,13 @@ fs::path input_folder(const LockedInput& input, const fs::path& bundle) {
 
 std::string path_in(const LockedInput& input, const fs::path& folder) {
   if (input.kind == InputKind::kModel) return folder.string();
-  if (input.kind == InputKind::kData) return (folder / split_glob(input.name).second).string();
+  // Such a name is that file, not a glob, even if it has brackets: split_glob() would know this
+  // only where the file exists.
+  const bool one_file =
+      input.files.size() == 1 && ("/" + input.name).ends_with("/" + input.files[0].name);
+  if (input.kind == InputKind::kData && !one_file) {
+    return (folder / split_glob(input.name).second).string();
+  }
   return (folder / input.files.front().name).string();
 }
 

@@ -41,7 +41,8 @@ std::string format_duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::ceil(std::max(seconds, 0.0)));
   if (whole < 60) return fmt::format("{}s", whole);
   if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
-  return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
+  const int64_t minutes = (whole + 59) / 60;
+  return fmt::format("{}h {:02}m", minutes / 60, minutes % 60);
 }
 
 std::string format_epochs(double epochs) {

@@ -129,6 +129,29 @@ bool stands_for(const std::string& ours, std::string_view name) {
          last_part_of(name) == last_part_of(ours);
 }
 
+// Returns the row of a name that is written out in the table, or nullptr.
+const MetricDoc* find_written(std::string_view name) {
+  for (const MetricDoc& doc : metric_docs()) {
+    for (const std::string& ours : metric_names(doc)) {
+      if (stands_for(ours, name)) return &doc;
+    }
+  }
+  return nullptr;
+}
+
+// Returns true if a row has a placeholder for `name`: NAME, or a number after those before "...".
+bool has_placeholder(const MetricDoc& doc, std::string_view name) {
+  const std::string_view group = name.substr(0, name.size() - last_part_of(name).size());
+  if (doc.names.ends_with("/NAME")) {
+    return !last_part_of(name).empty() && group == doc.names.substr(0, doc.names.size() - 4);
+  }
+  const std::string first = metric_names(doc).empty() ? "" : metric_names(doc).front();
+  const size_t digits = first.find_last_not_of("0123456789") + 1;
+  if (!doc.names.ends_with("...") || digits == first.size()) return false;
+  return name.size() > digits && name.starts_with(first.substr(0, digits)) &&
+         name.find_first_not_of("0123456789", digits) == std::string_view::npos;
+}
+
 }  // namespace
 
 std::span<const MetricDoc> metric_docs() { return kMetricDocs; }
@@ -150,10 +173,14 @@ std::vector<std::string> metric_names(const MetricDoc& doc) {
 }
 
 const MetricDoc* find_metric_doc(std::string_view name) {
+  if (const MetricDoc* const doc = find_written(name)) return doc;
+  // A metric of one source of a mixture has the metric's own name before the source's.
+  const bool of_source =
+      (name.starts_with("train/") || name.starts_with("valid/")) &&
+      find_written(name.substr(0, std::min(name.rfind('/'), name.size()))) != nullptr;
   for (const MetricDoc& doc : metric_docs()) {
-    for (const std::string& ours : metric_names(doc)) {
-      if (stands_for(ours, name)) return &doc;
-    }
+    if (has_placeholder(doc, name)) return &doc;
+    if (of_source && doc.names.find("/SOURCE") != std::string_view::npos) return &doc;
   }
   return nullptr;
 }

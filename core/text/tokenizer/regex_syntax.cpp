@@ -210,19 +210,25 @@ class RegexTranslation {
     at_ = end + 1;
     out_ += text;
     // In Ruby's syntax x{1,3}+ repeats the interval, in PCRE2 it is possessive: a group makes it
-    // repeat.
-    if (at_ < in_.size() && in_[at_] == '+') {
+    // repeat. So x{2}? makes the interval optional.
+    const char next = at_ < in_.size() ? in_[at_] : '\0';
+    if (next == '+' || (next == '?' && text.find(',') == std::string::npos)) {
       out_.insert(atom_, "(?:");
       out_ += ")";
     }
   }
 
+  // An operand of &&, without the brackets of the class that it is in PCRE2.
+  struct Operand {
+    std::string text = {};
+    bool negated = false;
+  };
+
   // Reads the class at at_. Operands of && become lookaheads before the first one.
   std::string character_class() {
-    std::vector<std::string> operands;
+    std::vector<Operand> operands;
     const bool negated = class_operands(operands);
-    const std::string open = negated ? "[^" : "[";
-    if (operands.size() == 1) return open + operands[0] + "]";
+    if (operands.size() == 1) return whole({operands[0].text, negated != operands[0].negated});
     if (negated) refuse("a negated class with &&");
     std::string text = "(?:";
     // [a&&b] is (?:(?=[b])[a])
@@ -230,14 +236,12 @@ class RegexTranslation {
     return text + whole(operands[0]) + ")";
   }
 
-  // Puts brackets around an operand that has none.
-  static std::string whole(const std::string& operand) {
-    const bool is_class = operand.starts_with('[') && operand.ends_with(']');
-    return is_class ? operand : "[" + operand + "]";
+  static std::string whole(const Operand& operand) {
+    return (operand.negated ? "[^" : "[") + operand.text + "]";
   }
 
   // Reads from [ to its ]; returns true if the class is negated.
-  bool class_operands(std::vector<std::string>& operands) {
+  bool class_operands(std::vector<Operand>& operands) {
     if (++depth_ > kMaxClassDepth) refuse("classes nested too deep");
     ++at_;
     const bool negated = at_ < in_.size() && in_[at_] == '^';
@@ -249,16 +253,16 @@ class RegexTranslation {
         at_ += 2;
         operands.emplace_back();
       } else if (in_.substr(at_, 2) == "[:") {
-        bracket(operands.back());
+        bracket(operands.back().text);
       } else if (in_[at_] == '[') {
         add_inner(operands.back());
       } else if (in_[at_] == '\\') {
         // escape() writes to out_, so the operand takes its place meanwhile.
-        std::swap(out_, operands.back());
+        std::swap(out_, operands.back().text);
         escape(true);
-        std::swap(out_, operands.back());
+        std::swap(out_, operands.back().text);
       } else {
-        operands.back() += in_[at_++];
+        operands.back().text += in_[at_++];
       }
     }
     if (at_ >= in_.size()) refuse("a class without its end");
@@ -287,18 +291,20 @@ class RegexTranslation {
   }
 
   // A class in a class: alone it is the operand, otherwise it joins its neighbours.
-  void add_inner(std::string& operand) {
-    std::vector<std::string> inner;
-    const bool negated = class_operands(inner);
+  void add_inner(Operand& operand) {
+    std::vector<Operand> inner;
+    const bool outer_negated = class_operands(inner);
     if (inner.size() > 1) refuse("&& in a class inside another one");
+    const bool negated = outer_negated != inner[0].negated;
     // A negated class is supported only as the whole operand.
-    const bool alone = operand.empty() && (in_.substr(at_, 1) == "]" || in_.substr(at_, 2) == "&&");
+    const bool alone =
+        operand.text.empty() && (in_.substr(at_, 1) == "]" || in_.substr(at_, 2) == "&&");
     if (alone) {
-      operand = (negated ? "[^" : "[") + inner[0] + "]";
+      operand = {std::move(inner[0].text), negated};
     } else if (negated) {
       refuse("a negated class inside another one");
     } else {
-      operand += inner[0];
+      operand.text += inner[0].text;
     }
   }
 

@@ -9,6 +9,7 @@ namespace xrun {
 // Returns a PCRE2 regex with the meaning of `regex` in Oniguruma's Ruby syntax. The two read these
 // differently:
 //   X{n,m}+       one X{n,m} or more; to PCRE2 a possessive X{n,m}
+//   X{n}?         one X{n} or none; to PCRE2 X{n}
 //   {,n}          up to n; to PCRE2 text
 //   [A&&[^B]]     of A, not of B; to PCRE2 a class of A, & and [, then more
 //   [a[bc]]       a union; to PCRE2 a class of a and [, then text

@@ -79,6 +79,18 @@ TEST_F(ConfigBase, StepsReplaceTheEpochsOfABase) {
   EXPECT_EQ(resolve("dpo.lua").origin("epochs"), "default");
 }
 
+TEST_F(ConfigBase, StepsDecideTheLengthOfABaseThatHasEpochsToo) {
+  for (const char* both : {"epochs = 3,\nsteps = 5,", "steps = 5,\nepochs = 3,"}) {
+    write("base.lua", both);
+    write("dpo.lua", "extends = 'base.lua',");
+    EXPECT_EQ(resolve("dpo.lua").whole("steps"), 5);
+    EXPECT_EQ(resolve("dpo.lua").origin("epochs"), "default");
+    write("epochs.lua", "extends = 'base.lua',\nepochs = 2,");
+    EXPECT_EQ(resolve("epochs.lua").find("steps"), nullptr);
+    EXPECT_EQ(resolve("epochs.lua").whole("epochs"), 2);
+  }
+}
+
 TEST_F(ConfigBase, AKeyOfABaseNeedNotBeRead) {
   write("base.lua", "beta = 1,");
   write("dpo.lua", "extends = 'base.lua',");

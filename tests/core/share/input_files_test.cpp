@@ -15,6 +15,17 @@ TEST(InputFiles, NamesSplitAtTheirFirstWildcard) {
   EXPECT_EQ(split_glob("*.jsonl"), Pair("", "*.jsonl"));
 }
 
+// The named file is not on this machine.
+TEST(InputFiles, AFileInAFolderWithABracketIsFoundByItsLockedName) {
+  LockedInput input{.kind = InputKind::kData, .name = "d[1]/a.jsonl", .files = {}};
+  input.files = {{.name = "a.jsonl", .sha256 = "1"}};
+  EXPECT_EQ(path_in(input, "data"), "data/a.jsonl");
+  input.name = "d/*.jsonl";
+  EXPECT_EQ(path_in(input, "data"), "data/*.jsonl");
+  input.files.push_back({.name = "b.jsonl", .sha256 = "2"});
+  EXPECT_EQ(path_in(input, "data"), "data/*.jsonl");
+}
+
 // Else a glob would match the files of the other.
 TEST(InputFiles, OtherFilesOrNamesAreLinkedInAnotherFolder) {
   LockedInput input;

@@ -15,6 +15,8 @@ REGEXES = [
     r"\w+", r"\W+", r"[\w]", r"[^\w]+", r"[\W]+", r"\bto\b", r"\Bo", r"[[:punct:]]+", r"[[:alnum:]]+",
     r"[[:word:]]+", r"[[:lower:]]+", r"[^[:upper:]]+", r"\p{Punct}+", r"\p{Alnum}+", r"\P{Word}+",
     r"\u0061+", r"[\u0062-\u0064\u4e2d]+", r"\p{^Alpha}", r"[\p{Upper}1]+", r"\p{XDigit}+", r"a{x}", r"[a-c]{1,2}+|x{2}", r"(a|b{1,2}+)c", r"[[:alpha:]]+", r"[]a]+", r"\{1,3}+",
+    r"[[bc]]+", r"[[^a]]+", r"[^[bc]]+", r"[^[^b]]+", r"[[[bc]]]+", r"[x[[bc]]]+", r"[[:digit:]&&[1-2]]+",
+    r"[[:^digit:]&&[a-c]]+", r"ba{2}?", r"(?:ab){2}?c",
 ]
 TEXTS = ["1111111", "ababababc", "12x123x1234x", "aaaaa", "zabcdefghz", "hello world 11", "a&&b[c]",
          "e\u0301to to e\u0301", "a\u203fb_c $+.\u00ac", "\u2167x\u00b2\u2153", "\ufe0f\ufe0fAb",

@@ -172,6 +172,8 @@ TEST(Format, DurationsMetricsAndBytes) {
   EXPECT_EQ(format_duration(44.2), "45s");
   EXPECT_EQ(format_duration(130), "2m 10s");
   EXPECT_EQ(format_duration(11100), "3h 05m");
+  EXPECT_EQ(format_duration(11101), "3h 06m");
+  EXPECT_EQ(format_duration(7199.5), "2h 00m");
   EXPECT_EQ(format_epochs(0.0333), "0.033");
   EXPECT_EQ(format_epochs(3), "3");
   EXPECT_EQ(format_epochs(27.78), "27.8");

@@ -54,5 +54,21 @@ TEST(MetricDocs, NamesAreFoundUnderTheirGroups) {
   EXPECT_EQ(find_metric_doc("..."), nullptr);
 }
 
+TEST(MetricDocs, PlaceholdersStandForTheNamesOfARun) {
+  EXPECT_EQ(find_metric_doc("rollout/pass_at_16"), find_metric_doc("rollout/pass_at_1"));
+  EXPECT_EQ(find_metric_doc("rollout/pass_at_"), nullptr);
+  EXPECT_EQ(find_metric_doc("rollout/pass_at_x"), nullptr);
+  const MetricDoc* part = find_metric_doc("rollout/reward/format");
+  ASSERT_NE(part, nullptr);
+  EXPECT_EQ(part->names, "rollout/reward/NAME");
+  EXPECT_EQ(find_metric_doc("rollout/reward/"), nullptr);
+  for (const char* name : {"train/loss/pairs", "valid/loss/pairs", "train/margin/pairs"}) {
+    const MetricDoc* source = find_metric_doc(name);
+    ASSERT_NE(source, nullptr) << name;
+    EXPECT_TRUE(source->names.starts_with("train/loss/SOURCE")) << name;
+  }
+  EXPECT_EQ(find_metric_doc("train/nothing/pairs"), nullptr);
+}
+
 }  // namespace
 }  // namespace xrun::metric_docs_test
