@@ -2,6 +2,7 @@
 
 #include "core/rollout/generate.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -19,6 +20,10 @@ SampleRequest request_of(const GenerateOptions& options, const std::vector<int32
                         .stop_ids = options.stop_ids,
                         .sampling = options.sampling};
   request.record_routes = options.record_routes;
+  if (options.max_length > 0) {
+    const int64_t room = options.max_length - std::ssize(prompt);
+    request.max_new_tokens = std::min(request.max_new_tokens, room);
+  }
   if (!options.drafts.empty()) request.drafts = options.drafts[index];
   // Draws depend on this key, so a named prompt has the same answers at any index.
   request.prompt_key = options.prompt_names.empty() ? index : options.prompt_names[index];

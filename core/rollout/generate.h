@@ -13,6 +13,7 @@ class Model;
 
 struct GenerateOptions {
   int64_t max_new_tokens = kAnswerTokens;
+  int64_t max_length = 0;  // tokens of a prompt and its answer; 0: only the model's own limit
   std::vector<int32_t> stop_ids = {};  // a sequence ends with the first of these, which it includes
   int64_t batch = 64;                  // sequences decoded at once
   SamplingOptions sampling = {};

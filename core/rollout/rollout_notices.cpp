@@ -4,6 +4,7 @@
 #include "core/rollout/rollout_notices.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/strings.h"
 
@@ -13,21 +14,22 @@ namespace {
 
 // "8 prompts x 4 samples = 32 answers trained"; "" if the update trained answers of another body.
 std::string trained_text(const BodyRollouts& body) {
-  std::set<const void*> prompts;
+  std::map<const void*, int64_t> of_prompt;
   int64_t answers = 0;
   for (const auto& one : body.all) {
     if (!one->trained) continue;
-    prompts.insert(one->prompt_ids.get());
+    ++of_prompt[one->prompt_ids.get()];
     ++answers;
   }
-  const auto groups = std::ssize(prompts);
+  const auto groups = std::ssize(of_prompt);
   if (groups == 0) return "";
+  const bool equal = std::ranges::all_of(
+      of_prompt, [&](const auto& prompt) { return prompt.second * groups == answers; });
   const std::string text =
       // A product if every prompt has equally many answers left, else the two numbers.
-      answers % groups == 0
-          ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
-                        counted(answers / groups, "sample"), counted(answers, "answer"))
-          : fmt::format("{} to {}", counted(answers, "answer"), counted(groups, "prompt"));
+      equal ? fmt::format("{} x {} = {}", counted(groups, "prompt"),
+                          counted(answers / groups, "sample"), counted(answers, "answer"))
+            : fmt::format("{} to {}", counted(answers, "answer"), counted(groups, "prompt"));
   return text + " trained";
 }
 
@@ -45,6 +47,7 @@ std::string RolloutNotices::update_line(int64_t step, const BodyRollouts& body) 
     add_item(text, "loss: " + body.updates.loss);
   }
   if (!path.empty()) add_item(text, "loss path: " + path);
+  if (text.empty()) return "";  // a later update without a policy gradient has no path to name
   return fmt::format("step {}: {}", step, text);
 }
 

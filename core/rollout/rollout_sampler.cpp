@@ -134,6 +134,8 @@ RolloutList draw(Model& model, Policy& policy, const std::vector<AskedPrompt>& p
                  const std::function<void(RolloutList)>& finished) {
   TextOptions text = draw_options(&model, policy, prompts, options, info);
   text.generate.record_routes = options.replay_routes;
+  // The sampler draws one token after the last position, which the trainer could not read.
+  text.generate.max_length = model.config().max_length;
   std::vector<std::vector<int32_t>> ids;
   for (const AskedPrompt& prompt : prompts) ids.push_back(*prompt.ids);
   const auto prompt_at = [&](size_t p) {
@@ -209,17 +211,19 @@ void remember_others(const RolloutList& sampled, const std::vector<AskedPrompt>&
 }
 
 // Makes the answers of a dry run. Their log-probs come later, from the stand-in itself.
+//   limit  tokens of a prompt and its answer; 0: any number
 RolloutList draw_stand_ins(Policy& policy, const std::vector<AskedPrompt>& prompts,
-                           const RolloutOptions& options, const BatchInfo& info) {
+                           const RolloutOptions& options, const BatchInfo& info, int64_t limit) {
   RolloutList list;
   const auto per_prompt = static_cast<size_t>(options.samples);
   for (size_t i = 0; i < prompts.size() * per_prompt; ++i) {
     const uint64_t seed =
         philox_u64(info.seed, kStreamStandIn, static_cast<uint64_t>(info.step), i);
     const size_t p = i / per_prompt;
-    list.push_back(
-        rollout_of(stand_in_answer(*policy.tokenizer(), options.text.generate.max_new_tokens, seed),
-                   prompts[p], static_cast<int64_t>(i % per_prompt), policy));
+    int64_t most = options.text.generate.max_new_tokens;
+    if (limit > 0) most = std::min(most, limit - std::ssize(*prompts[p].ids));
+    list.push_back(rollout_of(stand_in_answer(*policy.tokenizer(), most, seed), prompts[p],
+                              static_cast<int64_t>(i % per_prompt), policy));
   }
   return list;
 }
@@ -284,10 +288,13 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
   check_columns(prompts);
   const std::vector<AskedPrompt> asked = prompts_of(prompts);
   const SamplingOptions& sampling = options.text.generate.sampling;
+  // A dry run has no model, but refuses the same prompts.
+  const int64_t limit =
+      model == nullptr ? read_model_config(policy.dir()).max_length : model->config().max_length;
   check_prompts(asked, prompts.info(),
                 {.max_tokens = options.text.generate.max_new_tokens,
                  .batch_tokens = prompts.info().max_tokens,
-                 .model_tokens = model == nullptr ? 0 : model->config().max_length});
+                 .model_tokens = limit});
   if (options.replay_routes && model != nullptr && model->config().moe.experts == 0) {
     throw UsageError("replay_routes is true, but the model is not a mixture of experts");
   }
@@ -311,7 +318,7 @@ std::shared_ptr<Rollouts> sample_rollouts(Policy& policy, Model* model, const Ba
     if (options.environment.reply) {
       return converse(dry ? nullptr : model, policy, own, options, prompts.info());
     }
-    return dry ? draw_stand_ins(policy, own, options, prompts.info())
+    return dry ? draw_stand_ins(policy, own, options, prompts.info(), limit)
                : draw(*model, policy, own, options, prompts.info(), finished);
   };
   RolloutList sampled = share_rollouts(ranks, sample, [&](int64_t prompt, int64_t number) {

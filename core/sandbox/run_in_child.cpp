@@ -143,7 +143,9 @@ SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
       break;
     }
     const auto now = Clock::now();
-    if (limits.seconds > 0 && now - start >= std::chrono::seconds(limits.seconds)) {
+    // In whole seconds: a large limit has too many nanoseconds for a duration.
+    const auto ran = std::chrono::duration_cast<std::chrono::seconds>(now - start);
+    if (limits.seconds > 0 && ran.count() >= limits.seconds) {
       stop(fmt::format("the recipe ran longer than --limit-seconds {}", limits.seconds));
     }
     if (growth > 0 && now >= next_check) {

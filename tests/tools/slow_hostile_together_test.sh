@@ -9,6 +9,8 @@ python3 "$root/tests/tools/hostile.py" "$xrun" "$work" together
 # Options of trust: bad values, the contradiction, ranks.
 echo 'print("ran")' >script.lua
 wants 2 "wanted a whole number of at least 1" "$xrun" script.lua --untrusted --limit-seconds 0
+# More nanoseconds than 64 bits hold.
+wants 0 "ran" "$xrun" script.lua --untrusted --limit-seconds 9223372037
 wants 2 "give one" "$xrun" script.lua --untrusted --trusted
 wants 2 "no such path" "$xrun" script.lua --untrusted --read nowhere
 MASTER_ADDR=localhost MASTER_PORT=1 WORLD_SIZE=2 RANK=0 wants 2 "ranks talk over the network" "$xrun" script.lua --untrusted

@@ -51,6 +51,10 @@ wants 1 'two undisturbed runs differ too' verify clock.lua --set answers=0
 # The time of a recipe does not end the runs.
 wants 0 'gives the same bits' verify "$root/recipes/dpo.lua" --set answers=0 --set stop.after=0.0001
 
+# A kill after the last save proves nothing, and is not reported as if it did. The run may even end.
+verify "$root/recipes/dpo.lua" --set answers=0 --set save.every=100 >out.txt 2>&1 || true
+grep -qE 'has no step to repeat|ended before it was killed' out.txt || { cat out.txt; fail "vacuous"; }
+
 # Bad input: a step beyond the run, a recipe that fails, one that trains nothing.
 wants 2 '--kill-at 9: the run takes 4 steps' "$xrun" verify-resume nowhere.lua --steps 4 --kill-at 9
 wants 2 '--kill-at 3: the run takes 3 steps; wanted a step below 3, or more --steps' verify "$root/recipes/dpo.lua" --set answers=0 --kill-at 3

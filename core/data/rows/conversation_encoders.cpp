@@ -57,15 +57,19 @@ void note_plain_turns(const RowEncoding& encoding, const EncodedRow& out,
   notes.push_back(note);
 }
 
-// Returns the end of a refusal for an empty mask: it names the flag that excludes an answer among
-// the messages from `given` on, or the template, which marks none of them.
+// Returns the end of a refusal for an empty mask: there is no answer among the messages from
+// `given` on, or it names the flag that excludes one, or the template, which marks none of them.
 std::string mask_cause(const Json& messages, size_t given) {
+  bool answers = false;
   for (size_t m = given; m < messages.size(); ++m) {
     const Json& message = messages.as_array()[m];
-    const char* flag = is_assistant(message) ? untrained_by(message) : nullptr;
+    if (!is_assistant(message)) continue;
+    answers = true;
+    const char* flag = untrained_by(message);
     if (flag == nullptr) continue;
     return fmt::format(": the \"{}\" of an assistant turn excludes it", flag);
   }
+  if (!answers) return ": no assistant turn follows the prompt";
   return ": no {% generation %} block of the template covers an answer; name a template whose "
          "blocks do, say --set template=chatml";
 }

@@ -75,6 +75,28 @@ TEST(RolloutNotices, ReportUpdatesOnceAndEachLossPathOnce) {
                                       "to 1 update old)"}));
 }
 
+TEST(RolloutNotices, UnequalNumbersOfAnswersAreNoProduct) {
+  RolloutNotices notices;
+  BodyRollouts one = body({0, 1, 0, 1}, "stop");
+  one.all[2]->prompt_ids = one.all[0]->prompt_ids;  // 3 answers to the first prompt, 1 to the other
+  one.updates.updates = 1;
+  one.updates.loss = "the mean over 14 tokens";
+  EXPECT_EQ(lines(notices, 0, one),
+            (std::vector<std::string>{"step 0: 4 answers to 2 prompts trained, 1 update, loss: the "
+                                      "mean over 14 tokens"}));
+}
+
+TEST(RolloutNotices, ALaterUpdateWithoutALossPathAddsNoLine) {
+  RolloutNotices notices;
+  BodyRollouts one = body({0, 1, 0, 1}, "stop");
+  one.updates.updates = 1;
+  one.updates.tokens = 14;
+  one.updates.loss = "the mean over 14 tokens";
+  EXPECT_EQ(lines(notices, 0, one).size(), 1u);
+  one.updates.tokens = 0;
+  EXPECT_EQ(lines(notices, 1, one), std::vector<std::string>());
+}
+
 TEST(RolloutNotices, AnUpdateOfAnswersOfAnotherBodyHasNoPrompts) {
   RolloutNotices notices;
   BodyRollouts none;

@@ -25,7 +25,7 @@ class RolloutsTest : public testing::Test {
  protected:
   RolloutsTest() { at::set_num_threads(1); }
 
-  std::shared_ptr<Policy> open(const std::string& family) const {
+  std::shared_ptr<Policy> open(const std::string& family, int64_t max_length = 2048) const {
     const std::filesystem::path tokenizer = source_path("tests/data/tiny_tokenizer");
     InitOptions options{.family = family, .hidden = 32, .ffn = 48, .scale = 0.2};
     options.tokenizer = tokenizer;
@@ -36,7 +36,8 @@ class RolloutsTest : public testing::Test {
       options.top_k = 2;
       options.expert_ffn = 16;
     }
-    const std::filesystem::path dir = folder_ / family;
+    options.max_length = max_length;
+    const std::filesystem::path dir = folder_ / fmt::format("{}_{}", family, max_length);
     if (!std::filesystem::exists(dir)) init_model(dir, options);
     return Policy::open(dir);
   }

@@ -19,6 +19,7 @@
 #include "core/model/ops/moe_routing.h"
 #include "core/rollout/rollout_log.h"
 #include "core/train/adamw.h"
+#include "core/train/models/logprob_stand_in.h"
 #include "core/train/step.h"
 #include "tests/core/rollout/rollouts_fixture.h"
 #include "tests/error_of.h"
@@ -67,6 +68,36 @@ TEST_P(EveryFamily, TheRatioOfTheFirstUpdateIsExactlyOneAtAnyTemperature) {
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryFamily, testing::Values("llama", "gpt2", "qwen3_moe", "olmo2"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST_F(RolloutsTest, APromptAndItsAnswerFitTheModelsLimitAndTrain) {
+  const auto policy = open("gpt2", 24);  // learned positions: there is none for a 25th token
+  BatchInfo info;
+  info.max_tokens = 24;
+  const auto rollouts = sample(*policy, *prompts({10, 11, 12}, info), options());
+  for (const auto& one : rollouts->rollouts()) {
+    const int64_t length = std::ssize(*one->prompt_ids) + std::ssize(one->ids);
+    EXPECT_LE(length, 24);
+    EXPECT_TRUE(length == 24 || one->finish == "stop" || std::ssize(one->ids) == 12);
+  }
+  AdamW adamw({policy}, {.lr = 1e-2});
+  int64_t others = 0;
+  train_step({{rollouts.get(), ratio_one(policy, others)}}, &adamw);
+  EXPECT_EQ(others, 0);
+}
+
+TEST_F(RolloutsTest, ADryRunFitsTheModelsLimitToo) {
+  const auto policy = open("gpt2", 24);
+  policy->set_replacement(std::make_shared<ModelStandIn>(
+      std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(1)), "policy", [] { return true; },
+      policy->vocab()));
+  BatchInfo info;
+  info.max_tokens = 24;
+  const auto batch = prompts({10, 11, 12}, info);
+  const auto rollouts = sample_rollouts(*policy, nullptr, *batch, options());
+  for (const auto& one : rollouts->rollouts()) {
+    EXPECT_LE(std::ssize(*one->prompt_ids) + std::ssize(one->ids), 24);
+  }
+}
 
 TEST_F(RolloutsTest, FieldsHoldPromptsAndSamples) {
   const auto policy = open("llama");

@@ -54,7 +54,7 @@ class Verification {
     if (!run_whole("undisturbed")) return 1;
     const int64_t steps = steps_of("undisturbed");
     for (const int64_t kill : kills(steps)) {
-      if (!kill_after(kill)) return 1;
+      if (!kill_after(kill, steps)) return 1;
     }
     if (!resume_to_end()) return 1;
     if (compare("undisturbed", "resumed")) {
@@ -140,17 +140,25 @@ class Verification {
   }
 
   // Resumes the run and kills it once step `step` is saved.
-  bool kill_after(int64_t step) {
+  bool kill_after(int64_t step, int64_t steps) {
     report_.begin(fmt::format("killing it after step {} ...", step));
     const std::filesystem::path checkpoints = dir("resumed") / "checkpoints";
     const bool resume = newest_checkpoint(checkpoints).has_value();  // the first one starts it
     const ChildResult child = start(
         "resumed", resume, [&] { return newest_checkpoint(checkpoints).value_or(0) >= step; });
     // The newest may be later than `step`: the child runs on until the signal.
+    const int64_t saved = newest_checkpoint(checkpoints).value_or(0);
+    if (child.status == kKilled && saved >= steps) {
+      report_.add({Verdict::kNote, "killed",
+                   fmt::format("with SIGKILL after the last step, {}, was saved, so the resume has "
+                               "no step to repeat",
+                               saved),
+                   "choose an earlier --kill-at, more --steps or a smaller save.every"});
+      return true;
+    }
     if (child.status == kKilled) {
       report_.add({Verdict::kOk, "killed",
-                   fmt::format("with SIGKILL after step {}, {} saved", step,
-                               newest_checkpoint(checkpoints).value_or(0))});
+                   fmt::format("with SIGKILL after step {}, {} saved", step, saved)});
       return true;
     }
     if (!ended_well("resumed", child)) return false;

@@ -254,6 +254,10 @@ TEST_F(ChatEncoderTest, ARowWithoutATrainedAnswerIsRefused) {
                         {"role":"assistant","content":"b","weight":0}]})"),
       "empty_mask: no token of the conversation is trained: the \"weight\" of an assistant turn "
       "excludes it");
+  EXPECT_EQ(refusal(RowKind::kChat, R"({"prompt":[)" + user_turn("a") + "," + assistant_turn("b") +
+                                        R"(],"completion":[{"role":"tool","content":"c"}]})"),
+            "empty_mask: no token of the conversation is trained: no assistant turn follows the "
+            "prompt");
 }
 
 TEST_F(ChatEncoderTest, AliasesOfRolesAreReadAndNoted) {
