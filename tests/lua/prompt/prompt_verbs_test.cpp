@@ -208,6 +208,16 @@ TEST_F(Verbs, AnErrorNamesWhatWasTypedAndWhatWasMeant) {
   EXPECT_TRUE(has(say("batch().chosen"), "\"chosen\" is a view that an objective gets"));
 }
 
+TEST_F(Verbs, SetTakesListsAndTheirElements) {
+  open(head() + loop_);
+  EXPECT_TRUE(has(say(":set optim.betas {0.9, 0.95}"),
+                  "(--set 'optim.betas={0.9, 0.95}' applies it from the beginning)"));
+  const std::string element = say(":set optim.betas.2 0.98");
+  EXPECT_TRUE(has(element, "cfg.optim.betas.2 = 0.98  (was 0.95)"));
+  EXPECT_TRUE(has(element, "(--set optim.betas.2=0.98 applies it from the beginning)"));
+  EXPECT_TRUE(has(say(":set optim.betas.3 1"), "the config has no `optim.betas.3`"));
+}
+
 TEST_F(Verbs, SaveWritesTheSettingsToo) {
   open(head() + loop_);
   say(":set beta 0.25");
