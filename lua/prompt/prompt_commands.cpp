@@ -1,5 +1,6 @@
 // Colon commands: time, prof, mem, set, save, quit, and those that need a paused recipe.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -181,8 +182,10 @@ std::string save(Prompt& prompt, std::string_view rest) {
   // A typing error must not overwrite a recipe.
   XRUN_CHECK(!path_exists(file), "{} exists; choose another name", file.string());
   const RecipeOptions& options = recipe_context(prompt.state()).options;
-  std::string text =
-      "-- Inputs of a prompt; " + command_of(options, file.filename().string()) + "\n";
+  std::string command = command_of(options, file.filename().string());
+  // The comment is one line; in a table of --set a space is as good as the end of a line.
+  std::replace(command.begin(), command.end(), '\n', ' ');
+  std::string text = "-- Inputs of a prompt; " + command + "\n";
   for (const std::string& input : prompt.script_inputs()) text += input + "\n";
   write_file_atomic(file, text);
   return fmt::format("{} inputs in {}", prompt.script_inputs().size(), file.string());
