@@ -63,13 +63,14 @@ void load_text(lua_State* L, const RecipeOptions& options, const std::string& te
   const bool shebang = text.starts_with('#');
   // The shebang becomes a comment, so that line numbers stay.
   const std::string body = shebang ? "--" + text : text;
-  if (options.purpose == RecipePurpose::kPreview) {
-    const std::string longer = body + kPauseAtEnd;
-    if (luaL_loadbuffer(L, longer.data(), longer.size(), chunk.c_str()) == 0) return;
-    lua_pop(L, 1);
+  // The text alone first: kPauseAtEnd would be the body of a loop that ends with its head.
+  if (luaL_loadbuffer(L, body.data(), body.size(), chunk.c_str()) != 0) {
+    throw_report(syntax_report(L, -1));
   }
-  if (luaL_loadbuffer(L, body.data(), body.size(), chunk.c_str()) == 0) return;
-  throw_report(syntax_report(L, -1));
+  if (options.purpose != RecipePurpose::kPreview) return;
+  const std::string longer = body + kPauseAtEnd;
+  const bool pauses = luaL_loadbuffer(L, longer.data(), longer.size(), chunk.c_str()) == 0;
+  lua_remove(L, pauses ? -2 : -1);
 }
 
 }  // namespace

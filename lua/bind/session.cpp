@@ -105,12 +105,15 @@ const std::string& template_date(lua_State* L) {
   Session& session = session_of(L);
   std::string& date = session.data.date;
   if (!date.empty()) return date;
-  const RunDir* dir = session.folder.dir.get();
+  RunDir* const dir = run_dir_of(session);
   const Json* begun = dir == nullptr ? nullptr : dir->record().find("date");
   if (begun != nullptr && begun->is_string()) return date = begun->as_string();
   const OpenedBundle* const bundle = bundle_of(L);
   const bool recorded = bundle != nullptr && bundle->lock.run && !bundle->lock.run->date.empty();
-  return date = recorded ? bundle->lock.run->date : today();
+  date = recorded ? bundle->lock.run->date : today();
+  // xrun.run has recorded the day of earlier sets only.
+  if (session.open_run != nullptr) dir->record().set("date", date);
+  return date;
 }
 
 void note_input(Session& session, SessionInputs::Input input) {

@@ -1,5 +1,6 @@
 // Colon commands: time, prof, mem, set, save, quit, and those that need a paused recipe.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -77,6 +78,17 @@ void add_measure_commands(Prompt& prompt) {
   prompt.add({"mem", "", "Memory held by Lua, tensors and the process, and what is free.", memory});
 }
 
+// True for a key that is an index of a list: digits alone.
+bool is_list_index(const std::string& key) {
+  return !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == key.npos;
+}
+
+// Pushes a key of a table of the config.
+void push_config_key(lua_State* L, const std::string& key) {
+  if (is_list_index(key)) return push(L, std::stod(key));
+  push(L, key);
+}
+
 // Pushes the table of the recipe's config that holds the last key of a path; returns that key.
 // The tables on the way stay below it; the caller's guard removes them.
 std::string push_config_home(Prompt& prompt, const std::string& config, const std::string& path) {
@@ -85,14 +97,7 @@ std::string push_config_home(Prompt& prompt, const std::string& config, const st
              "`{}` is not defined yet: the recipe stopped before its line", config);
   size_t at = 0;
   for (size_t dot; (dot = path.find('.', at)) != std::string::npos; at = dot + 1) {
-    const std::string key = path.substr(at, dot - at);
-    // Digits alone are an index of a list.
-    const bool index = !key.empty() && key.find_first_not_of("0123456789") == key.npos;
-    if (index) {
-      push(L, std::stod(key));
-    } else {
-      push(L, key);
-    }
+    push_config_key(L, path.substr(at, dot - at));
     lua_rawget(L, -2);
     XRUN_CHECK(lua_istable(L, -1), "the config has no table `{}`", path.substr(0, dot));
   }
@@ -111,6 +116,14 @@ std::string near_key(lua_State* L, const std::string& path) {
   return near.empty() ? "" : "; did you mean `" + near + "`?";
 }
 
+// Returns true if the engine reads a key: a field of its own, or an element of one that is a list.
+bool is_engine_key(const std::string& path) {
+  if (find_config_field(path) != nullptr) return true;
+  const size_t dot = path.rfind('.');
+  return dot != path.npos && is_list_index(path.substr(dot + 1)) &&
+         find_config_field(path.substr(0, dot)) != nullptr;
+}
+
 std::string set_key(Prompt& prompt, std::string_view rest) {
   lua_State* L = prompt.lua();
   const StackGuard guard(L);
@@ -124,7 +137,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(!path.empty() && begin != rest.npos, "wanted :set KEY VALUE, as in :set beta 0.2");
   const std::string text(rest.substr(begin));
   const std::string key = push_config_home(prompt, config, path);
-  push(L, key);
+  push_config_key(L, key);
   lua_rawget(L, -2);
   const int before = lua_type(L, -1);
   // An engine's key may be absent because it has no default.
@@ -139,16 +152,16 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
   XRUN_CHECK(before == LUA_TNIL || lua_type(L, -1) == before, "{} is {}; got {}, wanted a {}", path,
              old, value_text(L, -1, {.width = 60}), lua_typename(L, before));
   const std::string now = value_text(L, -1, {.width = 60});
-  push(L, key);
+  push_config_key(L, key);
   lua_insert(L, -2);
   lua_rawset(L, -3);
   prompt.note_config_changes();
   std::string reply = fmt::format("{}.{} = {}  (was {})", config, path, now, old);
-  if (find_config_field(path) != nullptr) {
+  if (is_engine_key(path)) {
     reply += fmt::format(
         "\nthe engine has already read its own keys; only lines that read {}.{} from now on see "
-        "the new value (--set {}={} applies it from the beginning)",
-        config, path, path, text);
+        "the new value (--set {} applies it from the beginning)",
+        config, path, shell_word(path + "=" + text));
   }
   return reply;
 }
@@ -169,8 +182,10 @@ std::string save(Prompt& prompt, std::string_view rest) {
   // A typing error must not overwrite a recipe.
   XRUN_CHECK(!path_exists(file), "{} exists; choose another name", file.string());
   const RecipeOptions& options = recipe_context(prompt.state()).options;
-  std::string text =
-      "-- Inputs of a prompt; " + command_of(options, file.filename().string()) + "\n";
+  std::string command = command_of(options, file.filename().string());
+  // The comment is one line; in a table of --set a space is as good as the end of a line.
+  std::replace(command.begin(), command.end(), '\n', ' ');
+  std::string text = "-- Inputs of a prompt; " + command + "\n";
   for (const std::string& input : prompt.script_inputs()) text += input + "\n";
   write_file_atomic(file, text);
   return fmt::format("{} inputs in {}", prompt.script_inputs().size(), file.string());

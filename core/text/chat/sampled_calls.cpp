@@ -64,8 +64,13 @@ void add_json(std::string_view text, std::vector<SampledCall>& calls) {
 }
 
 bool is_json(std::string_view text) {
+  // Blanks at the end are not read: each mark of a turn would read all of them.
+  const auto skip_blanks = [&](size_t from) {
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks, from), text.size()));
+  };
+  skip_blanks(0);
   // [{...} is a list of calls; [text] is not JSON of a call.
-  if (text.starts_with('[')) text = trimmed(text.substr(1));
+  if (text.starts_with('[')) skip_blanks(1);
   return text.starts_with('{');
 }
 
@@ -217,7 +222,7 @@ struct Opening {
 Opening find_opening(std::string_view text, const CallFormat& format, size_t from) {
   const size_t first = text.find(format.open, from);
   size_t other = find_mark(text, format.other_open, from);
-  while (other < first && !is_json(trimmed(text.substr(other + format.other_open.size())))) {
+  while (other < first && !is_json(text.substr(other + format.other_open.size()))) {
     other = text.find(format.other_open, other + 1);
   }
   if (other < first) return {other, other + format.other_open.size()};

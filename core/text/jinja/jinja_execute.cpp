@@ -34,19 +34,20 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
       note_lines(node, begin);
       break;
     case NodeKind::kIf: return execute_if(node);
-    case NodeKind::kFor: execute_for(node, iterate(evaluate(*node.b), budget_), 1); break;
+    case NodeKind::kFor: return execute_for(node, iterate(evaluate(*node.b), budget_), 1);
     case NodeKind::kSet: assign(*node.a, evaluate(*node.b)); break;
-    case NodeKind::kSetBlock: execute_set_block(node); break;
+    case NodeKind::kSetBlock: return execute_set_block(node);
     case NodeKind::kMacro: execute_macro(node); break;
     case NodeKind::kCallBlock:
       execute_call_block(node);
       note_lines(node, begin);
       break;
-    case NodeKind::kFilterBlock:
-      execute_filter_block(node);
+    case NodeKind::kFilterBlock: {
+      const Flow flow = execute_filter_block(node);
       note_lines(node, begin);
-      break;
-    case NodeKind::kWith: execute_with(node); break;
+      return flow;
+    }
+    case NodeKind::kWith: return execute_with(node);
     case NodeKind::kGeneration: execute_generation(node); break;
     case NodeKind::kBreak: return Flow::kBreak;
     case NodeKind::kContinue: return Flow::kContinue;
@@ -101,7 +102,8 @@ std::vector<Value> Interpreter::filtered(const Node& node, std::vector<Value> it
   return out;
 }
 
-void Interpreter::execute_for(const Node& node, std::vector<Value> items, int depth) {
+// Returns the flow of the `else` part, in which `break` leaves the loop around this one.
+Interpreter::Flow Interpreter::execute_for(const Node& node, std::vector<Value> items, int depth) {
   auto loop = std::make_shared<Loop>();
   // All items before the first iteration: loop.length, loop.last and loop.nextitem need them.
   loop->items = node.c == nullptr ? std::move(items) : filtered(node, std::move(items));
@@ -129,9 +131,9 @@ void Interpreter::execute_for(const Node& node, std::vector<Value> items, int de
     if (flow == Flow::kBreak) break;
     completed = completed || flow == Flow::kNormal;
   }
-  if (completed || node.bodies.size() < 2) return;
+  if (completed || node.bodies.size() < 2) return Flow::kNormal;
   const ScopeGuard guard(*this);
-  execute(node.bodies[1]);
+  return execute(node.bodies[1]);
 }
 
 void Interpreter::assign(const Node& target, const Value& value) {
@@ -155,30 +157,36 @@ void Interpreter::assign(const Node& target, const Value& value) {
   for (size_t i = 0; i < values.size(); ++i) assign(*target.items[i], values[i]);
 }
 
-void Interpreter::execute_set_block(const Node& node) {
+// A `break` in the block leaves the name as it was; one in a filter block drops its output.
+Interpreter::Flow Interpreter::execute_set_block(const Node& node) {
   Value value;
   {
     const ScopeGuard guard(*this);
-    value = Value::text(captured_text(node.bodies[0]));
+    Flow flow = Flow::kNormal;
+    value = Value::text(captured_text(node.bodies[0], &flow));
+    if (flow != Flow::kNormal) return flow;
     // Inside the block's scope: the filter's arguments see its variables.
     if (node.b != nullptr) value = evaluate_filter(*node.b, &value);
   }
   assign(*node.a, value);
+  return Flow::kNormal;
 }
 
-void Interpreter::execute_filter_block(const Node& node) {
+Interpreter::Flow Interpreter::execute_filter_block(const Node& node) {
   const ScopeGuard guard(*this);
-  const Value text = Value::text(captured_text(node.bodies[0]));
-  print(*out_, evaluate_filter(*node.b, &text), budget_);
+  Flow flow = Flow::kNormal;
+  const Value text = Value::text(captured_text(node.bodies[0], &flow));
+  if (flow == Flow::kNormal) print(*out_, evaluate_filter(*node.b, &text), budget_);
+  return flow;
 }
 
-void Interpreter::execute_with(const Node& node) {
+Interpreter::Flow Interpreter::execute_with(const Node& node) {
   // All values before the first name: in jinja2 none of them sees the names of its own block.
   std::vector<Value> values;
   for (size_t i = 1; i < node.items.size(); i += 2) values.push_back(evaluate(*node.items[i]));
   const ScopeGuard guard(*this);
   for (size_t i = 0; i < values.size(); ++i) assign(*node.items[2 * i], values[i]);
-  execute(node.bodies[0]);
+  return execute(node.bodies[0]);
 }
 
 // -1 if no message is in scope.

@@ -111,11 +111,12 @@ std::shared_ptr<Namespace> Interpreter::make_namespace() {
 }
 
 // Executes a body and returns its output.
-TextPtr Interpreter::captured_text(const Body& body) {
+TextPtr Interpreter::captured_text(const Body& body, Flow* flow) {
   TextBuilder builder;
   TextBuilder* const outer = std::exchange(out_, &builder);
   // A fault ends the rendering, so out_ need not be restored after one.
-  execute(body);
+  const Flow ended = execute(body);
+  if (flow != nullptr) *flow = ended;
   out_ = outer;
   return builder.take();
 }

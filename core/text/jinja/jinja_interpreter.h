@@ -110,17 +110,18 @@ class Interpreter {
   Flow execute(const Body& body);
   Flow execute(const Node& node);
   Flow execute_if(const Node& node);
-  void execute_for(const Node& node, std::vector<Value> items, int depth);
+  Flow execute_for(const Node& node, std::vector<Value> items, int depth);
   std::vector<Value> filtered(const Node& node, std::vector<Value> items);
-  void execute_set_block(const Node& node);
+  Flow execute_set_block(const Node& node);
   void execute_macro(const Node& node);
   void execute_call_block(const Node& node);
-  void execute_filter_block(const Node& node);
-  void execute_with(const Node& node);
+  Flow execute_filter_block(const Node& node);
+  Flow execute_with(const Node& node);
   void execute_generation(const Node& node);
   int64_t message_in_scope() const;
   void note_lines(const Node& node, size_t begin);
-  TextPtr captured_text(const Body& body);
+  // Sets `flow`, if given, to how the body ended.
+  TextPtr captured_text(const Body& body, Flow* flow = nullptr);
   void assign(const Node& target, const Value& value);
   void bind_parameters(const Node& macro, Scope& scope, Arguments& arguments);
   void bind_surplus(const Node& macro, Scope& scope, Arguments& arguments);

@@ -95,7 +95,10 @@ NodePtr Parser::for_statement() {
   // In the else part `break` would leave a loop around this one.
   if (skip_word("else")) {
     expect(TokenKind::kBlockEnd);
+    // A recursive loop is a function, which `break` cannot leave.
+    const int loops = node->recursive ? std::exchange(loops_, 0) : loops_;
     node->bodies.push_back(body({"endfor"}));
+    loops_ = loops;
   }
   end_block("endfor");
   return node;

@@ -66,7 +66,8 @@ std::vector<DataSource> read_data_sources(const Json& data) {
   if (!data.is_array() || data.size() == 0) {
     throw UsageError(
         fmt::format("data: got {}, wanted a list of sources: {{ {{ path = \"rows.jsonl\" }} }}",
-                    data.size() == 0 && !data.is_string() ? "an empty table" : dump_json(data)));
+                    (data.is_array() || data.is_object()) && data.size() == 0 ? "an empty table"
+                                                                              : dump_json(data)));
   }
   check_fields(data, "data");
   std::vector<DataSource> sources;

@@ -168,6 +168,12 @@ TEST_F(PreviewTest, ASyntaxErrorOrABadConfigLeavesAState) {
   EXPECT_TRUE(config->error()->usage);
 }
 
+TEST_F(PreviewTest, ALoopThatEndsWithItsHeadIsASyntaxError) {
+  const auto session = open(head() + "for step, batch in run:steps(train, cfg.batch)\n");
+  ASSERT_NE(session->error(), nullptr);
+  EXPECT_TRUE(has(session->error()->text(), "'do' expected near '<eof>'"));
+}
+
 TEST_F(PreviewTest, WithoutARecipeThereIsABareState) {
   const auto session = open_preview({}, console_);
   EXPECT_EQ(session->error(), nullptr);

@@ -208,6 +208,16 @@ TEST_F(Verbs, AnErrorNamesWhatWasTypedAndWhatWasMeant) {
   EXPECT_TRUE(has(say("batch().chosen"), "\"chosen\" is a view that an objective gets"));
 }
 
+TEST_F(Verbs, SetTakesListsAndTheirElements) {
+  open(head() + loop_);
+  EXPECT_TRUE(has(say(":set optim.betas {0.9, 0.95}"),
+                  "(--set 'optim.betas={0.9, 0.95}' applies it from the beginning)"));
+  const std::string element = say(":set optim.betas.2 0.98");
+  EXPECT_TRUE(has(element, "cfg.optim.betas.2 = 0.98  (was 0.95)"));
+  EXPECT_TRUE(has(element, "(--set optim.betas.2=0.98 applies it from the beginning)"));
+  EXPECT_TRUE(has(say(":set optim.betas.3 1"), "the config has no `optim.betas.3`"));
+}
+
 TEST_F(Verbs, SaveWritesTheSettingsToo) {
   open(head() + loop_);
   say(":set beta 0.25");
@@ -217,6 +227,15 @@ TEST_F(Verbs, SaveWritesTheSettingsToo) {
   EXPECT_EQ(
       read_file("saved.lua"),
       "-- Inputs of a prompt; xrun repl test.lua < saved.lua\n:set beta 0.25\ncfg.beta * 2\n");
+}
+
+TEST_F(Verbs, SaveWritesItsCommandOnOneLine) {
+  open(head() + loop_, {"optim={ lr = 1e-3,\n clip = 1 }"});
+  say(":set beta 0.25");
+  EXPECT_TRUE(says(":save saved.lua", "1 inputs in saved.lua"));
+  EXPECT_EQ(read_file("saved.lua"),
+            "-- Inputs of a prompt; xrun repl test.lua --set 'optim={ lr = 1e-3,  clip = 1 }' < "
+            "saved.lua\n:set beta 0.25\n");
 }
 
 TEST_F(Verbs, TheBatchIsListed) {

@@ -92,6 +92,13 @@ TEST(SampledCalls, HostileTextsAreBoundedAndNeverThrow) {
   deep += std::string(100000, '[') + "</tool_call>";
   EXPECT_EQ(shown(deep, kHermes), "!");
   EXPECT_EQ(shown("[TOOL_CALLS]" + std::string(100000, '['), kMistral), "!");
+  // Marks without JSON in front of many blanks: minutes if each mark read the blanks.
+  std::string marks;
+  for (int i = 0; i < 100000; ++i) marks += "functools";
+  for (const CallFormat& format : call_formats()) {
+    if (format.other_open != "functools") continue;
+    EXPECT_TRUE(parse_calls(marks + std::string(1000000, ' '), format).empty());
+  }
   // Random pieces of the forms, cut anywhere, with bytes that are not UTF-8.
   const std::vector<std::string> pieces = {"<tool_call>",
                                            "</tool_call>",

@@ -100,6 +100,31 @@ TEST(JinjaCases, UnsupportedFeaturesAreRefusedByNameTemplateAndLine) {
   EXPECT_EQ(render_text("{{ 'a'.casefold is defined }} {{ 'a'.nope is defined }}"), "True False");
 }
 
+TEST(JinjaCases, BreakAndContinueLeaveTheBlocksInsideALoop) {
+  // Each is the body of a loop over 1, 2 and 3, in front of {{ i }}; the texts are Jinja's.
+  const std::pair<const char*, const char*> cases[] = {
+      {"{% with a = i %}{% if a == 2 %}{% break %}{% endif %}{% endwith %}", "1"},
+      {"{% with a = i %}{% if a == 2 %}{% continue %}{% endif %}{% endwith %}", "13"},
+      {"{% set x %}a{% if i == 2 %}{% break %}{% endif %}{% endset %}{{ x }}", "a1"},
+      {"{% filter upper %}a{% if i == 2 %}{% break %}{% endif %}{% endfilter %}", "A1"},
+      {"{% filter upper %}a{% if i == 2 %}{% continue %}{% endif %}{% endfilter %}", "A1A3"},
+      {"{% for j in [] %}{% else %}{% if i == 2 %}{% break %}{% endif %}{% endfor %}", "1"},
+      {"{% for j in [] %}{% else %}{% if i == 2 %}{% continue %}{% endif %}{% endfor %}", "13"},
+      {"{% for j in [4, 5] %}{% with %}{% break %}{% endwith %}{% endfor %}", "123"},
+  };
+  for (const auto& [body, wanted] : cases) {
+    const std::string text =
+        fmt::format("{{% for i in [1, 2, 3] %}}{}{{{{ i }}}}{{% endfor %}}", body);
+    EXPECT_EQ(render_text(text), wanted) << text;
+  }
+  EXPECT_NE(error_of([] {
+              render_text(
+                  "{% for i in [1] %}{% for j in [] recursive %}{% else %}{% break %}{% endfor %}"
+                  "{% endfor %}");
+            }).find("'break' outside of a loop"),
+            std::string::npos);
+}
+
 TEST(JinjaCases, AFailedComparisonNamesItsSidesInTheirOrder) {
   for (const char* const op : {"<", "<=", ">", ">="}) {
     EXPECT_EQ(error_of([&] { render_text(fmt::format("{{{{ 1 {} 'a' }}}}", op)); }),

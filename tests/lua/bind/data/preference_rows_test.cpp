@@ -87,6 +87,22 @@ TEST_F(PreferenceBinding, TemplatesSeeTheDateOnWhichTheRunBegan) {
   EXPECT_EQ(read_json("r/run.json").at("date").as_string(), "2024-07-26");
 }
 
+TEST_F(PreferenceBinding, ASetThatOpensAfterTheRunKeepsTheDateToo) {
+  const std::string opens =
+      "local train, valid = xrun.preference(cfg.data, policy):split(cfg.valid)\n";
+  std::string text = head();
+  text.erase(text.find(opens), opens.size());
+  text += opens + kLoop;
+  ASSERT_EQ(run(text, "r", {.steps = 2}), "");
+  Json record = read_json("r/run.json");
+  ASSERT_NE(record.find("date"), nullptr);
+  ASSERT_EQ(record.at("date").as_string().size(), 10u);
+  record.set("date", "2024-07-26");
+  write_file_atomic("r/run.json", dump_json(record));
+  ASSERT_EQ(run(text, "r", {.resume = true}), "");
+  EXPECT_EQ(read_json("r/run.json").at("date").as_string(), "2024-07-26");
+}
+
 TEST_F(PreferenceBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   const auto open = [&](const std::string& arguments) {
     return run(head() + "xrun.preference(" + arguments + ")\n", "r", {.resume = true});
@@ -97,6 +113,7 @@ TEST_F(PreferenceBinding, TablesGivenDirectlyAreCheckedLikeTheConfig) {
   has(open("{ { weight = 3 } }, policy"), "data.1.path is missing");
   has(open("{ { path = 'pairs.jsonl', keep = 'topic' } }, policy"), "data.1.keep: got \"topic\"");
   has(open("{}, policy"), "data: got an empty table, wanted a list of sources");
+  has(open("5, policy"), "data: got 5, wanted a list of sources");
   has(open("cfg.data, policy, { max_length = -3 }"), "max_length: got -3, wanted a whole number");
   has(open("cfg.data, policy, { max_lenght = 3 }"), "there is no option `max_lenght`");
   has(run(head() + "train:split { fraction = 2 }\n", "r", {.resume = true}),
