@@ -83,7 +83,7 @@ TEST(FeedbackLabel, AnotherNumberIsARating) {
       map = "xrun.feedback(cfg.data, policy, { map = function(row) row.label = row.label ";
   EXPECT_EQ(message_of<RatingRefusal>([] { label_of(R"("label":5)"); }),
             "\"label\" is 5" + wanted +
-                "if the labels are ratings, choose where good answers begin, by a map: " + map +
+                "if the labels are ratings, choose where good answers begin, with a map: " + map +
                 ">= 4 return row end }); if not, correct this row");
   EXPECT_EQ(message_of<RatingRefusal>([] { label_of(R"("label":-1)"); }),
             "\"label\" is -1" + wanted + "a map translates it: " + map + "== 1 return row end })");
