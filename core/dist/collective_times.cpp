@@ -32,6 +32,12 @@ struct LabelTimes {
   CollectiveTimes::Clock::time_point covered;  // the time up to which under_way_s counts
 };
 
+// One call in the bytes of begin_times().
+struct BeginTime {
+  int64_t number;
+  CollectiveTimes::Clock::rep begun;
+};
+
 // Adds a call that the last rank began at `all_begun`.
 void add_call(const CollectiveTimes::TimedCall& call, CollectiveTimes::Clock::time_point all_begun,
               LabelTimes& row) {
@@ -51,26 +57,30 @@ void add_call(const CollectiveTimes::TimedCall& call, CollectiveTimes::Clock::ti
 std::string CollectiveTimes::begin_times() const {
   std::string bytes;
   for (const TimedCall& call : calls_) {
-    const Clock::rep begun = call.begun.time_since_epoch().count();
-    bytes.append(reinterpret_cast<const char*>(&begun), sizeof begun);
+    const BeginTime begin = {call.number, call.begun.time_since_epoch().count()};
+    bytes.append(reinterpret_cast<const char*>(&begin), sizeof begin);
   }
   return bytes;
 }
 
 std::string CollectiveTimes::table(const std::vector<std::string>& of_ranks) const {
-  std::map<std::string, LabelTimes> by_label;
-  // The exchange of these times has added calls since.
-  const size_t count = of_ranks.empty() ? calls_.size() : of_ranks[0].size() / sizeof(Clock::rep);
-  for (size_t i = 0; i < count; ++i) {
-    Clock::time_point all_begun = calls_[i].begun;
-    for (const std::string& bytes : of_ranks) {
-      Clock::rep begun = 0;
-      XRUN_CHECK(bytes.size() == count * sizeof begun && count <= calls_.size(),
-                 "ranks have timed different calls");
-      std::memcpy(&begun, bytes.data() + i * sizeof begun, sizeof begun);
-      all_begun = std::max(all_begun, Clock::time_point(Clock::duration(begun)));
+  // A rank may not have waited yet for a call that another has.
+  std::map<int64_t, Clock::time_point> last_begun;
+  for (const std::string& bytes : of_ranks) {
+    XRUN_CHECK(bytes.size() % sizeof(BeginTime) == 0, "the times of a rank have {} bytes",
+               bytes.size());
+    for (size_t i = 0; i < bytes.size(); i += sizeof(BeginTime)) {
+      BeginTime begin{};
+      std::memcpy(&begin, bytes.data() + i, sizeof begin);
+      Clock::time_point& last = last_begun[begin.number];
+      last = std::max(last, Clock::time_point(Clock::duration(begin.begun)));
     }
-    add_call(calls_[i], all_begun, by_label[kind_of(calls_[i].label)]);
+  }
+  std::map<std::string, LabelTimes> by_label;
+  for (const TimedCall& call : calls_) {
+    const auto last = last_begun.find(call.number);
+    add_call(call, last == last_begun.end() ? call.begun : last->second,
+             by_label[kind_of(call.label)]);
   }
   std::vector<std::pair<std::string, LabelTimes>> rows(by_label.begin(), by_label.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {

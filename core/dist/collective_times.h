@@ -16,7 +16,8 @@ class CollectiveTimes {
 
   // One call: begun, complete on this rank, and the wait for it.
   struct TimedCall {
-    std::string label;  // "gradients of bucket 3" counts as "gradients of bucket"
+    int64_t number = 0;  // of the call, the same on all ranks
+    std::string label;   // "gradients of bucket 3" counts as "gradients of bucket"
     int64_t bytes = 0;
     Clock::time_point begun, complete, wait_begun, wait_ended;
   };

@@ -235,7 +235,7 @@ void ProcessGroup::finish(const StartedCall& call, const std::vector<Work>& work
   const auto wait_ended = CollectiveTimes::Clock::now();
   // 0: there is no callback, or it has not run yet; then the call ended no later than this wait.
   const auto complete = call.complete ? call.complete->load() : 0;
-  times_->add({call.label, call.bytes, call.begun,
+  times_->add({call.number, call.label, call.bytes, call.begun,
                complete == 0
                    ? wait_ended
                    : CollectiveTimes::Clock::time_point(CollectiveTimes::Clock::duration(complete)),
