@@ -14,7 +14,7 @@
 
 namespace xrun {
 
-// How a conversation is rendered, tokenised and masked.
+// The settings with which a conversation is rendered, tokenised and masked.
 struct ConversationStyle {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;

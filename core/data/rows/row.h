@@ -43,7 +43,7 @@ struct TokenStream {
   bool operator==(const TokenStream&) const = default;
 };
 
-// What a reader takes from a row besides its text.
+// The parts of a row that a reader takes besides its text.
 struct RowExtras {
   uint64_t prompt_hash = 0;  // equal for equal prompts
   float weight = 1;          // loss weight of the row, >= 0
@@ -51,7 +51,7 @@ struct RowExtras {
   std::vector<std::string> notes;  // columns recognised or ignored, for the ledger
 };
 
-// What an encoder gives for a row besides its tokens.
+// The parts of a row that an encoder gives besides its tokens.
 struct RowFacts : RowExtras {
   int8_t label = 0;                // feedback: 1 desirable, 0 undesirable
   int64_t straddlers = 0;          // tokens half inside a generation span

@@ -36,7 +36,7 @@ CompanionPack own_tokens(const PackedBatch& pack);
 // Not thread-safe.
 class FrozenRows {
  public:
-  // What is stored of each row; FrozenSource supplies the model.
+  // The stored values of each row; FrozenSource supplies the model.
   struct Form {
     FrozenCache cache = FrozenCache::kHidden;
     int64_t top_k = 0;       // of kTopColumns
