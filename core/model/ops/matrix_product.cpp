@@ -70,16 +70,18 @@ void multiply_columns_into(const at::Tensor& out, const at::Tensor& x,
   const int64_t strips = (N + kItemColumns - 1) / kItemColumns;
   const int64_t blocks = (M + kItemRows - 1) / kItemRows;
   const auto multiply = [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      // Items of one thread share their rows, which stay in its cache.
-      const int64_t block = item / strips, j = item % strips * kItemColumns;
+    while (begin < end) {
+      // The items of a thread that share their rows are one call.
+      const int64_t block = begin / strips, strip = begin % strips;
+      const int64_t count = std::min(end - begin, strips - strip);
+      const int64_t j = strip * kItemColumns, stop = std::min((strip + count) * kItemColumns, N);
       // Blocks of nearly equal size, rather than full ones and a small last one.
       const int64_t r = M * block / blocks, n = M * (block + 1) / blocks - r;
       kernels::cpu_kernels().run(kernels::RowProduct{
           rows + r * x.stride(0), x.stride(0), columns.w + j * columns.w_stride, columns.w_stride,
           added == nullptr ? nullptr : added + j, result + r * out.stride(0) + j, out.stride(0), n,
-          std::min(kItemColumns, N - j), K,
-          columns.panels == nullptr ? nullptr : columns.panels + j * K});
+          stop - j, K, columns.panels == nullptr ? nullptr : columns.panels + j * K});
+      begin += count;
     }
   };
   // Threads would cost more than the product.
