@@ -29,10 +29,8 @@ struct TeacherColumns {
   // [R, k] int64, the same for the rows of a chunk: by falling mean logprob, of equal ones the
   // lowest first (share_chunk_columns)
   at::Tensor id;
-  at::Tensor logprob;              // [R, k] fp32
-  at::Tensor lse = {};             // [R] fp32; the losses do not read it
-  at::Tensor chunk = {};           // [R] int64, as in KdSide
-  at::Tensor target_logprob = {};  // [R] fp32; the losses do not read it
+  at::Tensor logprob;     // [R, k] fp32
+  at::Tensor chunk = {};  // [R] int64, as in KdSide
 };
 
 // Returns one loss per chunk [C], unreduced: fp32, or fp64 for a student's weight in fp64. The

@@ -9,12 +9,12 @@
 
 #include <algorithm>
 
-#include "core/base/file.h"
 #include "core/data/packs/companion_source.h"
 #include "core/model/model.h"
 #include "core/model/ops/head_block.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/models/frozen_model.h"
+#include "core/train/models/logprob_stand_in.h"
 #include "tests/core/distill/kd_view_fixture.h"
 #include "tests/error_of.h"
 #include "tests/tensor_difference.h"
@@ -273,19 +273,9 @@ TEST_F(KdView, WithOneVocabularyLogprobsMatchTheTokens) {
 // ---- one vocabulary that extends the other
 
 TEST_F(KdView, TheTokensOfBothAreComparedIfTheTeacherHasMore) {
-  const auto dir = folder_.path() / "extended";
-  std::filesystem::create_directories(dir);
-  std::filesystem::copy_file(kOwn + "/tokenizer_config.json", dir / "tokenizer_config.json");
-  Json json = read_json(kOwn + "/tokenizer.json");
-  Json added = json.at("added_tokens"), more = added.as_array().back();
-  const int64_t columns = student_->tokenizer()->vocab_size();
-  more.set("id", columns);
-  more.set("content", "<|tool|>");
-  added.push_back(more);
-  json.set("added_tokens", added);
-  write_file_atomic(dir / "tokenizer.json", dump_json(json));
-  const auto model = random_model(dir.string());
+  const auto model = extended_model();
   const auto other = teacher(model);
+  const int64_t columns = student_->tokenizer()->vocab_size();
   const auto some = batch();
   const View view = some->micros()[0]->all();
   const at::Tensor kd = kd_loss_of(view, {*student_, *other, {.loss = KdLoss::kFull}}).detach();
@@ -300,6 +290,23 @@ TEST_F(KdView, TheTokensOfBothAreComparedIfTheTeacherHasMore) {
   const at::Tensor cached = kd_loss_of(view, {*student_, *stored, top}).detach();
   const at::Tensor online = kd_loss_of(view, {*student_, *other, top}).detach();
   EXPECT_LT(cached.sub(online).abs().max().item<double>(), 1e-5);
+}
+
+TEST_F(KdView, ADryRunAcceptsATeacherThatHasMoreTokens) {
+  const auto other = teacher(extended_model());
+  const auto values = std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(1));
+  const auto replace = [&](LogprobSource& source, const std::string& name, int64_t vocab) {
+    source.set_replacement(std::make_shared<ModelStandIn>(
+        values, name, [] { return false; }, vocab));
+  };
+  replace(*student_, "student", student_->vocab());
+  replace(*other, "teacher", other->vocab());
+  const auto some = batch();
+  const View view = some->micros()[0]->all();
+  for (const KdLoss loss : {KdLoss::kFull, KdLoss::kTopK}) {
+    EXPECT_EQ(kd_loss_of(view, {*student_, *other, {.loss = loss}}).numel(), view.row_count());
+  }
+  EXPECT_FALSE(other->loaded());
 }
 
 }  // namespace
