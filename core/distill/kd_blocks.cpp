@@ -79,15 +79,21 @@ void KdBlocks<T>::multiply(const KdBlock& block, const at::Tensor& z) const {
 }
 
 template <class T>
+ChunkLoss<T>& KdBlocks<T>::worker() {
+  std::unique_ptr<ChunkLoss<T>>& own = workers_[static_cast<size_t>(at::get_thread_num())];
+  if (!own) own = std::make_unique<ChunkLoss<T>>(call_.options, call_.map.get());
+  return *own;
+}
+
+template <class T>
 void KdBlocks<T>::compare(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
   const at::Tensor teacher_z = teacher_logits(block);
   const int64_t count = block.chunk_end - block.chunk;
   // A chunk is at least one row of a vocabulary on each side: work enough for a thread.
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-    std::unique_ptr<ChunkLoss<T>>& worker = workers_[static_cast<size_t>(at::get_thread_num())];
-    if (!worker) worker = std::make_unique<ChunkLoss<T>>(call_.options, call_.map.get());
+    ChunkLoss<T>& own = worker();
     for (int64_t c = block.chunk + begin; c < block.chunk + end; ++c) {
-      losses[c] = static_cast<T>(chunk_loss(*worker, c, block, z, teacher_z, gradient));
+      losses[c] = static_cast<T>(chunk_loss(own, c, block, z, teacher_z, gradient));
     }
   });
 }

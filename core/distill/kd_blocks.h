@@ -35,8 +35,12 @@ class KdBlocks {
 
   // Returns the teacher's logits of the block's rows; undefined for cached columns.
   at::Tensor teacher_logits(const KdBlock& block) const;
-  // Returns the logits of chunk c of the block.
+  // Returns the rows of the block's teacher_logits that belong to chunk c.
   ChunkLogits<T> teacher_chunk(int64_t c, const KdBlock& block, const at::Tensor& logits) const;
+
+  // Returns the calling thread's losses. They hold scratch of a whole vocabulary, so each thread
+  // makes its own once.
+  ChunkLoss<T>& worker();
 
   // multiply, then compare.
   void compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
@@ -54,7 +58,7 @@ class KdBlocks {
   at::Tensor w_;                                        // [V, D]
   std::vector<at::Tensor> teacher_x_;                   // by teacher, [Rt, Dt]
   std::vector<at::Tensor> teacher_w_;                   // by teacher, [Vt, Dt]
-  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one per thread, made on first use
+  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one per thread; null: not made yet
 };
 
 }  // namespace xrun

@@ -150,7 +150,7 @@ void LabelledBlocks::each_support(const SupportGradients& support, const at::Ten
                                   int64_t from, int64_t to, const F& f) {
   const float* const g = grad_loss.const_data_ptr<float>();
   // A loss of a chunk's first row has no gradient for the others.
-  const bool first_alone = worker().of_first_row_alone();
+  const bool first_alone = blocks_.worker().of_first_row_alone();
   for (int64_t c = from; c < to; ++c) {
     const int64_t begin = call_.student_first[c];
     const int64_t end = first_alone ? begin + 1 : call_.student_first[c + 1];

@@ -269,7 +269,7 @@ Projection build_projection(const Tokenizer& student, const Tokenizer& teacher,
                             const ProjectionOptions& options) {
   student.finish_loading();
   teacher.finish_loading();
-  Projection projection = options.nemo ? build_nemo_projection(student, teacher, options)
+  Projection projection = options.nemo ? projection_of(nemo_projection(student, teacher, options))
                                        : build_by_bytes(student, teacher, options);
   projection.student_vocab = student.vocab_size();
   projection.teacher_vocab = teacher.vocab_size();

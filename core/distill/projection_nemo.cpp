@@ -9,9 +9,10 @@
 
 #include "core/distill/projection_nemo.h"
 
+#include <c10/util/BFloat16.h>
+
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <set>
 #include <unordered_map>
 
@@ -26,10 +27,7 @@ constexpr double kLeastSimilarity = 0.3, kSimilarityWeight = 0.8;
 constexpr float kScaleColumn = 0.2f;
 
 // Rounds to the nearest bf16, ties to even.
-float to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
-}
+float to_bf16(float value) { return c10::BFloat16(value); }
 
 // Divides a row by its sum, unless that is 0.
 void normalise_bf16(std::span<float> row) {
@@ -237,11 +235,6 @@ Projection projection_of(const DenseProjection& dense) {
   }
   projection.student_vocab = dense.rows;
   return projection;
-}
-
-Projection build_nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
-                                 const ProjectionOptions& options) {
-  return projection_of(nemo_projection(student, teacher, options));
 }
 
 }  // namespace xrun

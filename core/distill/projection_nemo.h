@@ -28,8 +28,4 @@ DenseProjection nemo_projection(const Tokenizer& student, const Tokenizer& teach
 // stays repeated.
 Projection projection_of(const DenseProjection& dense);
 
-// Returns projection_of(nemo_projection(...)).
-Projection build_nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
-                                 const ProjectionOptions& options);
-
 }  // namespace xrun
