@@ -1,4 +1,4 @@
-// Ids are copied to the CPU: blocks, chunks and cached columns are read there.
+// Ids are copied to the CPU, which groups the blocks and computes the chunks.
 
 #include "core/distill/kd_call.h"
 
@@ -40,7 +40,7 @@ void check_chunk_columns(const at::Tensor& id, const std::vector<int64_t>& first
   }
 }
 
-// The half of a call that is the same for both kinds of teacher; checks it.
+// Returns a call with the student's side, which both kinds of teacher need.
 c10::intrusive_ptr<KdCall> student_call(const KdSide& student, int64_t chunks,
                                         const KdOptions& options,
                                         std::shared_ptr<const VocabularyMap> map) {

@@ -1,6 +1,6 @@
-// The student's hidden states come from the forward that the objective's log-probs use as well; the
-// teacher's are of the same rows, or of the companion's. Each row has the number of its chunk, so
-// that kd_loss sees one segment of rows per chunk on each side.
+// The student's hidden states come from the forward that serves the objective's log-probs too. The
+// teacher reads the same rows or the companion's. Rows are numbered by chunk, so that kd_loss sees
+// one run of rows per chunk on each side.
 
 #include "core/distill/kd_view.h"
 
@@ -105,9 +105,9 @@ TeacherColumns cached_columns(MicroBatch& micro, const KdPair& pair, const Compa
   return {head.top_id.cpu(), head.top_logprob.cpu(), int64_tensor(tokens.chunk)};
 }
 
-// Returns a loss of the right shape and with a gradient for a dry run, which has only log-probs:
-// half their squared difference. With aligned data the teacher has none of the batch's own tokens.
-// Throws whatever a step would throw.
+// Returns half the squared difference of the log-probs, for a dry run, which has nothing else: the
+// loss has the right shape and a gradient. With aligned data the teacher has no log-probs of the
+// batch's tokens. Throws what a step would throw.
 at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, bool by_row) {
   const int64_t columns = teacher_columns(view.micro(), pair);
   if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
@@ -148,7 +148,7 @@ void check_others(const KdPair& pair) {
   }
 }
 
-// The loss rows that are in no chunk, ascending.
+// Returns the loss rows that are in no chunk, rising.
 std::vector<int64_t> unchunked_rows(const ChunkRows& rows, int64_t row_count) {
   std::vector<int64_t> rest;
   auto next = rows.row.begin();
@@ -169,8 +169,8 @@ bool shares_head(MicroBatch& micro, Model& model, const KdSide& student) {
          micro.takes_token_logprob(model);
 }
 
-// Returns the loss of loss(unchunked rows) -> LabelledKd, and sets the log-probs of the
-// micro-batch, which it gives as well.
+// Calls loss(unchunked rows) -> LabelledKd, sets the micro-batch's log-probs from the result and
+// returns its loss.
 template <class Loss>
 at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& rows,
                               const KdSide& student, const Loss& loss) {
@@ -185,6 +185,7 @@ at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& 
     logprob = logprob.index_select(0, at::argsort(int64_tensor(order)));
   }
   micro.set_token_logprob(model, logprob);
+  // The forward's product, and one more for each gradient.
   const double products = at::GradMode::is_enabled()
                               ? 1 + student.hidden.requires_grad() + student.weight.requires_grad()
                               : 1;

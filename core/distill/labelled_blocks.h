@@ -41,8 +41,8 @@ struct SavedRows {
   bool has_h(const KdBlock& block) const { return block.student_end <= h.size(0); }
 };
 
-// The work of one call. Its student's rows without a chunk come last. `call`, hidden and weight
-// must outlive the object.
+// Computes one call, whose unchunked rows of the student come last. `call`, hidden and weight must
+// outlive the object.
 class LabelledBlocks {
  public:
   //   hidden  [tokens, D]
@@ -104,8 +104,8 @@ class LabelledBlocks {
   // padding.
   bool one_softmax_ = false;
   bool support_alone_ = false;  // the losses keep SupportGradients instead of rows h
-  // The gradient of a row is a multiple of its p - e_y and a few entries: the saved rows are p -
-  // e_y, and the backward needs no pass over [R, V].
+  // The gradient of a row is a multiple of p - e_y plus a few entries: the saved rows are p - e_y,
+  // and the backward needs no pass over [R, V].
   bool keeps_softmax_ = false;
   at::Tensor loss_;               // [C]
   at::Tensor logprob_;            // [N]

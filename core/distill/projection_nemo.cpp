@@ -23,6 +23,7 @@ namespace xrun {
 
 namespace {
 
+// Constants of the tools.
 constexpr double kLeastSimilarity = 0.3, kSimilarityWeight = 0.8;
 constexpr float kScaleColumn = 0.2f;
 
@@ -38,6 +39,7 @@ void normalise_bf16(std::span<float> row) {
   for (float& value : row) value = to_bf16(value / divisor);
 }
 
+// The tools leave out these two tokens, in both passes and on both sides.
 std::set<int32_t> ignored_ids(const Tokenizer& tokenizer) {
   std::set<int32_t> ids;
   for (const char* piece : {"<|endoftext|>", "<eos>"}) {
@@ -101,8 +103,8 @@ std::vector<SortedEntry> largest_columns(const std::vector<SortedEntry>& row, in
   const auto larger = [](const SortedEntry& a, const SortedEntry& b) {
     return a.weight > b.weight;
   };
-  // A partial sort keeps its first k elements in a heap, and a later column of weight 0 never
-  // enters it: those need not be there.
+  // torch.topk's condition for a partial sort. That keeps its first k elements in a heap, which a
+  // later column of weight 0 never enters, so those columns need not be there.
   const bool partial = k * 64 <= width;
   std::vector<SortedEntry> columns;
   for (int64_t id = 0; id < (partial ? k : width); ++id) columns.push_back({0, id});
@@ -158,7 +160,8 @@ DenseProjection multitoken_projection(const Tokenizer& student, const Tokenizer&
   return dense;
 }
 
-// Step 2. A token without a piece is None there, and equals another one.
+// Step 2. As there, only as many ids are read as a vocabulary has pieces, so unused ids hide the
+// last tokens; an id without a piece is None there and equals any other None.
 void apply_exact_map(const Tokenizer& student, const Tokenizer& teacher, DenseProjection& dense) {
   const auto pieces = [](const Tokenizer& tokenizer) {
     int64_t count = 0;
@@ -188,7 +191,7 @@ void sort_and_cut(std::span<const int64_t> ids, std::span<const float> weights, 
     if (ids[i] != -1 && weights[i] > 0) valid.push_back({weights[i], ids[i]});
   }
   if (valid.empty()) return;
-  // Counted from the left, whether the last column is among them or not.
+  // Cut at the end, whether the last column is among the valid ones or not.
   if (keep_last) valid.resize(std::min(valid.size(), ids.size() - 1));
   // Not stable, as torch.sort is not; the order of ties is that of libstdc++ in both.
   std::sort(valid.begin(), valid.end(),

@@ -93,8 +93,9 @@ TEST(Projections, BrokenRowsAreRefused) {
   const ScratchFolder folder;
   Projection p = small();
   p.id[0] = 3;
-  EXPECT_NE(error_with(folder, p).find("row 0 names the teacher token 3, the teacher has 3"),
-            std::string::npos);
+  EXPECT_NE(
+      error_with(folder, p).find("row 0 names the teacher token 3, but the teacher has 3 tokens"),
+      std::string::npos);
   p = small();
   p.weight[0] = 0;
   EXPECT_NE(error_with(folder, p).find("row 0 has a weight of 0"), std::string::npos);
