@@ -33,8 +33,8 @@ void check_chunk_columns(const at::Tensor& id, const std::vector<int64_t>& first
     for (int64_t r = first[c] + 1; r < first[c + 1]; ++r) {
       const auto [at, want] = std::mismatch(ids + r * k, ids + (r + 1) * k, own);
       XRUN_CHECK(at == ids + (r + 1) * k,
-                 "xrun.kd: teacher.id[{}, {}] is {}, but row {} of the same chunk has {}; the rows "
-                 "of a chunk have the same columns",
+                 "xrun.kd: teacher.id[{}, {}] is {}, but row {} of the same chunk has {}; all "
+                 "rows of a chunk must have the same columns",
                  r, at - ids - r * k, *at, first[c], *want);
     }
   }

@@ -70,9 +70,8 @@ class KdViewFixture : public testing::Test {
     write_file_atomic(dir / "tokenizer.json", dump_json(json));
     return random_model(dir.string());
   }
-  // Packs whose segments have a teacher's tokens too: of a segment, one chunk for every two
-  // trained tokens, over one token of the teacher's.
-  //   tokens  of the teacher in a chunk
+  // Packs with a companion: every two trained tokens of a segment are a chunk, of `tokens` tokens
+  // of the teacher.
   std::vector<PackedBatch> aligned_packs(size_t per_pack, const std::string& fingerprint,
                                          int tokens = 1) const {
     std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(4), per_pack);

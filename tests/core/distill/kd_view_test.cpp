@@ -133,7 +133,7 @@ TEST_F(KdView, AnAlignedTeacherReadsItsOwnTokens) {
   ASSERT_EQ(kd.size(0), some->micros()[0]->unit_count(Unit::kChunk));
   EXPECT_GT(kd.min().item<double>(), 0);
   EXPECT_TRUE(kd.requires_grad());
-  // Neither does packing matter.
+  // Packing does not matter.
   const at::Tensor apart = kd_loss_of(*batch(aligned_packs(1, other->fingerprint())), pair);
   EXPECT_LT(apart.sub(kd.detach()).abs().max().item<double>(), 1e-5);
   const ChunkColumns columns = chunk_columns(view, *other, 3, 1);
@@ -169,8 +169,8 @@ TEST_F(KdView, ATeacherOfTheBatchsTokensIgnoresTheChunksOfAnother) {
   EXPECT_TRUE(at::equal(kd_loss_of(aligned->micros()[0]->all(), pair).detach(), wanted));
 }
 
-// Asked for first, the loss gives the log-probs as well, of rows without a chunk too; asked for
-// second, it computes by itself.
+// Called first, the loss also gives the log-probs, those of rows without a chunk included; called
+// second, it makes a product of its own.
 TEST_F(KdView, RowsWithoutAChunkHaveTheLogProbsOfAProductOfTheirOwn) {
   const auto other = teacher(random_model(kOther));
   const KdPair pair{*student_, *other, {.loss = KdLoss::kUld}};

@@ -84,7 +84,7 @@ TEST(Projections, OtherTokenizersAreAnErrorThatNamesBoth) {
   EXPECT_NE(exchanged.find("it is the projection of the other direction"), std::string::npos);
 }
 
-// Writes a projection whose tensors are replaced.
+// Returns the error of saving a projection.
 std::string error_with(const ScratchFolder& folder, Projection projection) {
   return error_of([&] { save_projection(projection, folder / "p"); });
 }
