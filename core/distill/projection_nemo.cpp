@@ -17,11 +17,15 @@
 #include <unordered_map>
 
 #include "core/align/dp_canonical.h"
+#include "core/base/error.h"
 #include "core/distill/projection_specials.h"
 
 namespace xrun {
 
 namespace {
+
+// More entries of a row than any vocabulary has tokens; rows times entries cannot overflow.
+constexpr int64_t kMostColumns = int64_t{1} << 20;
 
 // Constants of the tools.
 constexpr double kLeastSimilarity = 0.3, kSimilarityWeight = 0.8;
@@ -212,6 +216,12 @@ void sort_and_cut(std::span<const int64_t> ids, std::span<const float> weights, 
 
 DenseProjection nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
                                 const ProjectionOptions& options) {
+  for (const int64_t columns : {options.prep_top_k, options.top_k}) {
+    XRUN_CHECK(columns >= 1 && columns <= kMostColumns,
+               "a projection of NeMo-RL: {} entries of a row, wanted 1 to {}; change --top-k or "
+               "--prep-top-k",
+               columns, kMostColumns);
+  }
   DenseProjection prepared = multitoken_projection(student, teacher, options);
   if (options.exact) apply_exact_map(student, teacher, prepared);
   DenseProjection dense{prepared.rows, options.top_k, {}, {}};

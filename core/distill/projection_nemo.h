@@ -23,6 +23,7 @@ struct DenseProjection {
 //   a plain added token has a normaliser: its spelling counts here, not its normalised form
 //   the class is LlamaTokenizer: transformers 5 changes components of tokenizer.json, which is read
 //   as it is here
+// Throws Error unless top_k and prep_top_k are from 1 to 2^20.
 DenseProjection nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
                                 const ProjectionOptions& options);
 
