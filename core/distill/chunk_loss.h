@@ -45,9 +45,8 @@ class ChunkLoss {
   // After such a call the gradient of a row's logits is h - p sum(h), with p their softmax at the
   // temperature. sum(h) is 0 unless the loss is projected.
   //   support           [K], columns, which may repeat; h is 0 elsewhere
-  //   support_gradient  h, [K] for every row (of a chain: for the first row alone); [rows, K] if
-  //   the
-  //                     loss is projected
+  //   support_gradient  h, [K] for every row (of a chain: for the first row alone); of a projected
+  //                     loss [rows, K]
   //   support_sum       sum(h), [rows] of a projected loss, else empty
   const std::vector<int32_t>& support() const { return form_.projected ? source_ : columns_; }
   const std::vector<T>& support_gradient() const { return support_gradient_; }

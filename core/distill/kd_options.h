@@ -46,7 +46,7 @@ std::vector<std::string> kd_loss_names();
 // Returns the loss of a name. Throws UsageError that lists the names for any other.
 KdLoss kd_loss_of(std::string_view name);
 
-// Returns the mean of "arithmetic", "geometric" or "chain"; throws UsageError that lists them.
+// Does the same for "arithmetic", "geometric" and "chain".
 ChunkMean chunk_mean_of(std::string_view name);
 
 // Returns the settings that a loss reads, by their names in a recipe: "temperature", "topk", ...

@@ -14,17 +14,19 @@ namespace xrun {
 
 namespace {
 
-// Calls each(position of the element in the storage).
-template <class Each>
-void for_each_element(const TorchTensor& tensor, const Each& each) {
+template <class To, class Stored>
+std::vector<To> torch_elements(const TorchTensor& tensor) {
+  std::vector<To> out;
   // An empty tensor ends here: the product of its other sizes may overflow.
-  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return;
+  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return out;
   int64_t count = 1;
   for (const int64_t size : tensor.shape) count *= size;
   std::vector<int64_t> index(tensor.shape.size(), 0);
   int64_t at = tensor.offset;
   for (int64_t i = 0; i < count; ++i) {
-    each(at);
+    Stored value;
+    std::memcpy(&value, tensor.storage.data() + at * int64_t(sizeof value), sizeof value);
+    out.push_back(static_cast<To>(value));
     for (size_t d = index.size(); d-- > 0;) {
       at += tensor.stride[d];
       if (++index[d] < tensor.shape[d]) break;
@@ -32,16 +34,6 @@ void for_each_element(const TorchTensor& tensor, const Each& each) {
       index[d] = 0;
     }
   }
-}
-
-template <class To, class Stored>
-std::vector<To> torch_elements(const TorchTensor& tensor) {
-  std::vector<To> out;
-  for_each_element(tensor, [&](int64_t at) {
-    Stored value;
-    std::memcpy(&value, tensor.storage.data() + at * int64_t(sizeof value), sizeof value);
-    out.push_back(static_cast<To>(value));
-  });
   return out;
 }
 

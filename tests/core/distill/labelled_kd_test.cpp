@@ -1,5 +1,4 @@
-// A distillation loss and log-probs from one product have the values and gradients of the two
-// apart.
+// A distillation loss and log-probs from one product equal those of separate products.
 
 #include "core/distill/labelled_kd.h"
 
