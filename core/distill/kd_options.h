@@ -46,7 +46,8 @@ std::vector<std::string> kd_loss_names();
 // Returns the loss of a name. Throws UsageError that lists the names for any other.
 KdLoss kd_loss_of(std::string_view name);
 
-// Does the same for "arithmetic", "geometric" and "chain".
+// Returns the mean named "arithmetic", "geometric" or "chain". Throws UsageError for any other
+// name.
 ChunkMean chunk_mean_of(std::string_view name);
 
 // Returns the settings that a loss reads, by their names in a recipe: "temperature", "topk", ...
