@@ -1,8 +1,8 @@
 // With P, Q the chunk's means of student and teacher, S the support, tau the temperature:
 //   p-kl            A = M^T P on S, divided by its sum; L = mean of the teacher's log-softmax on S;
 //                   tau^2 sum e^L (L - log A)
-//   gold, h-kl      tau^2 (sum_(i,j common) Q_j (log Q_j - log P_i) + sum_r |P_(r) - Q_(r)|), the
-//                   second over the other tokens in falling order
+//   gold, h-kl      tau^2 (sum_(i,j common) Q_j (log Q_j - log P_i) + sum_r |P_(r) - Q_(r)|), where
+//                   P_(r) is the r-th largest probability of the tokens in no pair
 //   uld             sum_r |P_(r) - Q_(r)| over all tokens
 //   hybrid          w JSD_beta(P, Q on common tokens) + (1 - w) sum_r |P_(r) - Q_(r)| over the
 //                   others, w = common tokens / Vt
@@ -18,10 +18,10 @@ namespace xrun {
 
 namespace {
 
-// X-Token's addend to a projected distribution, and TRL's least probability.
-constexpr double kProjectedEps = 1e-10, kLeastJsdProbability = 1e-8;
+constexpr double kProjectedEps = 1e-10;        // X-Token adds it to a projected distribution
+constexpr double kLeastJsdProbability = 1e-8;  // TRL clamps both sides of the JSD to it
 
-// Turns logs [K] into log-probabilities that sum to 1 over the list; p gets the probabilities.
+// Normalises logs [K], so that their probabilities sum to 1, and writes those to p.
 template <class T>
 void normalise_logs(std::vector<T>& logs, std::vector<T>& p) {
   const auto n = static_cast<int64_t>(logs.size());
@@ -34,7 +34,8 @@ void normalise_logs(std::vector<T>& logs, std::vector<T>& p) {
 
 int sign_of(double x) { return (x > 0) - (x < 0); }
 
-// The sum over the listed columns that are not among the ranked ones.
+// Returns the sum over the listed columns (null: all n) that are not ranked, at least 0: rounding
+// may leave less.
 template <class T>
 double sum_beyond(const T* value, const int32_t* columns, int64_t n,
                   const std::vector<RankedColumn>& ranked) {
@@ -56,8 +57,8 @@ ChunkLoss<T>::ChunkLoss(const KdOptions& options, const VocabularyMap* map)
 template <class T>
 void ChunkLoss<T>::clear_gradients(int64_t columns) {
   const auto n = static_cast<size_t>(columns);
-  // Losses of log P (KL on tokens) and of P (sums over tokens, differences) have a gradient buffer
-  // each; one that no part of the loss fills stays empty, and costs nothing in the backward.
+  // A KL on tokens has a gradient of log P; projections, JSD and sorted differences have one of P.
+  // A buffer that the loss does not fill stays empty and costs the backward nothing.
   const bool of_log =
       form_.columns != SupportColumns::kNone && !form_.projected && !form_.jensen_shannon;
   const bool of_p = form_.projected || form_.jensen_shannon || form_.rest != SortedRest::kNone;
@@ -67,7 +68,7 @@ void ChunkLoss<T>::clear_gradients(int64_t columns) {
 
 template <class T>
 void ChunkLoss<T>::backward(Mean& student) {
-  const bool scale_free = form_.needs_one_vocabulary();  // normalised after the mean
+  const bool scale_free = form_.needs_one_vocabulary();  // P is normalised after the mean
   student.backward(gradient_.empty() ? nullptr : gradient_.data(),
                    log_gradient_.empty() ? nullptr : log_gradient_.data(), scale_free);
 }
@@ -124,7 +125,7 @@ double ChunkLoss<T>::operator()(int64_t student_rows, const SupportLogs& logs,
   return compare_support(student_rows, logs);
 }
 
-// The means of log-probabilities, as MeanDistribution::log_at rounds them.
+// Rounds the student's means as MeanDistribution::log_at does, so that a loss has the same bits.
 template <class T>
 double ChunkLoss<T>::compare_support(int64_t student_rows, const SupportLogs& logs) {
   if (form_.projected) return compare_sources(student_rows, logs);
@@ -162,7 +163,7 @@ double ChunkLoss<T>::compare_sources(int64_t student_rows, const SupportLogs& lo
   for (int64_t r = 0; r < student_rows; ++r) {
     T* const p = source_p_.data() + r * E;
     logs(r, source_, row_log_.data());
-    if (E == 0) continue;  // no token projects onto the support
+    if (E == 0) continue;  // nothing projects onto the support; `logs` read the labels
     const T most = static_cast<T>(std::exp(softmax_row(row_log_.data(), E, T(1), p).most));
     for (int64_t e = 0; e < E; ++e) {
       p[e] *= most;
@@ -183,7 +184,7 @@ double ChunkLoss<T>::compare_sources(int64_t student_rows, const SupportLogs& lo
   const double loss = compare_projection();
   support_gradient_.resize(source_p_.size());
   support_sum_.assign(static_cast<size_t>(student_rows), T(0));
-  // dL/dP of an entry, over the probabilities that are no longer needed.
+  // dL/dP of an entry overwrites its probability, which is no longer needed.
   const T scale = static_cast<T>(1 / options_.temperature);
   each_entry([&](int64_t i, int64_t e, float weight) {
     student_p_[e] = scale * (static_cast<T>(weight * projected_gradient_[i]) / rows);
@@ -199,8 +200,8 @@ double ChunkLoss<T>::compare_sources(int64_t student_rows, const SupportLogs& lo
   return loss;
 }
 
-// One row is ordered by its logits, as the head orders its top k; of several rows the mean
-// log-probability is.
+// A single row is ranked by its logits, as the head ranks its top k; several rows by their mean
+// log-probability.
 template <class T>
 void ChunkLoss<T>::choose_columns(const Mean& teacher) {
   const int64_t V = teacher.columns();
@@ -217,12 +218,12 @@ void ChunkLoss<T>::choose_columns(const Mean& teacher) {
   top_columns(score_.data(), V, k, ranked_, columns_);
 }
 
-// Fills columns_ and cached_log_. The first top_k columns of a cached row are the support: rows of
-// one chunk have the same, by falling mean log-probability.
+// Fills columns_ and cached_log_. The support is the first top_k cached columns, which fall by mean
+// log-probability.
 template <class T>
 void ChunkLoss<T>::choose_columns(const CachedRows& teacher) {
   const int64_t n = teacher.rows, k = teacher.k, K = std::min(k, options_.top_k);
-  std::vector<std::pair<int32_t, int64_t>> columns;  // and where a row has it
+  std::vector<std::pair<int32_t, int64_t>> columns;  // with its index in a row
   for (int64_t i = 0; i < K; ++i) columns.emplace_back(static_cast<int32_t>(teacher.id[i]), i);
   std::ranges::sort(columns);
   columns_.resize(static_cast<size_t>(K));
@@ -284,7 +285,8 @@ double ChunkLoss<T>::compare_columns(Mean& student, int64_t teacher_rows, const 
   return loss;
 }
 
-// Compares student_log_ [K], which it normalises, and fills support_gradient_ [K], of log P.
+// Normalises student_log_ [K] and returns its KL with teacher_log_; support_gradient_ [K] gets the
+// gradient of log P.
 template <class T>
 double ChunkLoss<T>::normalised_kl() {
   const auto K = static_cast<int64_t>(columns_.size());
@@ -360,7 +362,7 @@ double ChunkLoss<T>::common_kl(Mean& student, Mean& teacher) {
   return factor_ * kl;
 }
 
-// beta = 0 and beta = 1 are the limits divided by beta and 1 - beta, as TRL has them.
+// beta = 0 and beta = 1 are the limits divided by beta and 1 - beta, as in TRL.
 template <class T>
 double ChunkLoss<T>::common_jensen_shannon(Mean& student, Mean& teacher) {
   const T *const P = student.probabilities(), *const Q = teacher.probabilities();
@@ -390,8 +392,8 @@ double ChunkLoss<T>::common_jensen_shannon(Mean& student, Mean& teacher) {
   return weight * sum;
 }
 
-// Ranks beyond the shorter side meet zeros, so that only as many of the longer side are sorted: of
-// 50,000 columns beside 2,000, a twentieth of the time.
+// Ranks beyond the shorter side meet zeros, so only that many columns of the longer side are
+// sorted: with 50,000 columns against 2,000 this takes a twentieth of the time.
 template <class T>
 double ChunkLoss<T>::sorted_rest(Mean& student, Mean& teacher) {
   const bool all = form_.columns == SupportColumns::kNone;
@@ -405,7 +407,7 @@ double ChunkLoss<T>::sorted_rest(Mean& student, Mean& teacher) {
   const T *const P = student.probabilities(), *const Q = teacher.probabilities();
   rank_columns(P, student_columns, n, k, ranked_);
   rank_columns(Q, teacher_columns, m, k, ranked_teacher_);
-  // TRL gives the rest the share of the teacher's vocabulary that is not common.
+  // TRL weights the rest by the share of the teacher's vocabulary that is not common.
   const double common = all ? 0 : static_cast<double>(map_->common_student.size());
   const double weight =
       factor_ * (form_.jensen_shannon ? 1 - common / static_cast<double>(teacher.columns()) : 1.0);

@@ -13,18 +13,18 @@
 
 namespace xrun {
 
-// A chunk's rows of cached teacher columns, which are the same for all of them.
+// The cached teacher rows of one chunk. All of them have the same columns.
 struct CachedRows {
   const int64_t* id = nullptr;     // [k], by falling mean log-probability
   const float* logprob = nullptr;  // [rows, k]
   int64_t rows = 0, k = 0;
 };
 
-// Holds the buffers of one thread. T is float, or double for an oracle; sums run in double.
+// Holds buffers, so each thread needs its own. T is float or double; sums run in double.
 template <class T>
 class ChunkLoss {
  public:
-  // The map must outlive it; null if the form needs none.
+  // The map must outlive the object; null if the form needs none.
   ChunkLoss(const KdOptions& options, const VocabularyMap* map);
 
   // Returns the loss of a chunk with at least one row on each side. With `gradient` the student's
@@ -34,20 +34,20 @@ class ChunkLoss {
   // Returns the loss against cached rows, for support columns kTop.
   double operator()(const ChunkLogits<T>& student, const CachedRows& teacher, bool gradient);
 
-  // Return the loss of a form that reads_support_alone(), from the student's log-probabilities
-  // there. `logs(row, columns, out)` writes those of a row. An unprojected loss has the bits of the
-  // calls above.
+  // Return the loss of a form that reads_support_alone(). `logs(row, columns, out)` writes the
+  // student's log-probabilities of a row at these columns; it is called once per row read. An
+  // unprojected loss has the same bits as in the calls above.
   using SupportLogs =
       std::function<void(int64_t row, const std::vector<int32_t>& columns, T* logprob)>;
   double operator()(int64_t student_rows, const SupportLogs& logs, const CachedRows& teacher);
   double operator()(int64_t student_rows, const SupportLogs& logs, const ChunkLogits<T>& teacher);
 
-  // The gradient h - p sum h of a row's logits after such a call, p their softmax at the
-  // temperature. h is 0 outside the listed columns [K], which may repeat, and sum h is 0 unless the
-  // loss is projected.
-  //   support_gradient  h, [K] for each row, or for the first row alone (a chain); [rows, K] if the
-  //                     loss is projected
-  //   support_sum       [rows] of a projected loss, else empty
+  // After such a call the gradient of a row's logits is h - p sum(h), with p their softmax at the
+  // temperature. sum(h) is 0 unless the loss is projected.
+  //   support           [K], columns, which may repeat; h is 0 elsewhere
+  //   support_gradient  h, [K] for every row (of a chain: for the first row alone); of a projected
+  //                     loss [rows, K]
+  //   support_sum       sum(h), [rows] of a projected loss, else empty
   const std::vector<int32_t>& support() const { return form_.projected ? source_ : columns_; }
   const std::vector<T>& support_gradient() const { return support_gradient_; }
   const std::vector<T>& support_sum() const { return support_sum_; }
@@ -76,11 +76,11 @@ class ChunkLoss {
   KdOptions options_;
   SupportForm form_;
   const VocabularyMap* map_;
-  double factor_;  // of the loss: the squared temperature, or 1
+  double factor_;  // of the loss: the squared temperature or 1
   MeanBuffers<T> student_buffers_, teacher_buffers_;
-  std::vector<T> gradient_, log_gradient_;  // [Vs], of P and log P
+  std::vector<T> gradient_, log_gradient_;  // [Vs] of P and log P, or empty
   std::vector<int32_t> columns_;            // [K] rising, the support
-  std::vector<int32_t> source_;             // [E], student tokens that are projected onto them
+  std::vector<int32_t> source_;             // [E], student tokens projected onto the support
   std::vector<T> score_, support_gradient_, support_sum_, source_p_;
   std::vector<T> student_log_, student_p_, teacher_log_, teacher_p_;  // [K]
   std::vector<double> projected_, projected_gradient_;                // [K]

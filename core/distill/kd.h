@@ -1,6 +1,6 @@
 #pragma once
-// Distillation losses of aligned chunks, from hidden states and head weights, never from all
-// logits.
+// Distillation losses of aligned chunks, from hidden states and head weights; the logits of all
+// rows never exist at once.
 
 #include <ATen/core/Tensor.h>
 
@@ -24,43 +24,43 @@ struct KdSide {
   int64_t columns = 0;  // the first `columns` of V exist, the rest is padding; 0: all of them
 };
 
-// A teacher's rows from a cache, at the temperature of the call, on the CPU.
+// A teacher's cached rows, on the CPU, at the temperature of the call.
 struct TeacherColumns {
-  // [R, k] int64, the same for the rows of a chunk: by falling mean logprob, of equal ones the
-  // lowest first (share_chunk_columns)
+  // [R, k] int64, the same in all rows of a chunk: by falling mean logprob, then by rising id
+  // (share_chunk_columns)
   at::Tensor id;
-  at::Tensor logprob;              // [R, k] fp32
-  at::Tensor lse = {};             // [R] fp32; the losses do not read it
-  at::Tensor chunk = {};           // [R] int64, as in KdSide
-  at::Tensor target_logprob = {};  // [R] fp32; the losses do not read it
+  at::Tensor logprob;     // [R, k] fp32
+  at::Tensor chunk = {};  // [R] int64, as in KdSide
 };
 
-// Returns one loss per chunk [C], unreduced: fp32, or fp64 for a student's weight in fp64. The
-// gradient goes to student.hidden and student.weight alone. support_set.h and chunk_loss.cpp have
-// the forms and equations.
-//   chunks  C, the number of chunks; each has rows on both sides
+// Returns one loss per chunk [C], unreduced: fp32, or fp64 if the student's weight is. Only
+// student.hidden and student.weight get a gradient; there is no second derivative. support_set.h
+// and chunk_loss.cpp have the forms and equations.
+//   chunks  C, the number of chunks; each has rows on both sides. C = 0 gives an empty loss, whose
+//           gradient is zero.
 //   map     for p-kl, gold, h-kl and hybrid; kept until the backward
-// Softmax is fp32 whatever the inputs are, divergences are summed in fp64. Blocks of whole chunks,
-// about 256 rows per side, are computed one after the other. Up to head_mb MiB of gradients of
-// logits wait for the backward; the blocks beyond are computed again, teacher included. On a CPU a
-// loss has the same bits in any call and for any head_mb, and so have the gradients of one call for
-// any head_mb. Tensors on another device multiply there; their chunks are computed on the CPU. C =
-// 0 gives an empty result with a gradient of zero. There is no second derivative. Throws Error for
-// another shape or type, an id out of range, chunks that fall or lack a side, a map that is missing
-// or of other vocabularies, no common token, or options that check_kd_options refuses.
+// The head runs over blocks of whole chunks, about 256 rows per side. Softmax has the type of the
+// loss, divergences are summed in fp64. Up to head_mb MiB of gradients of logits are kept for the
+// backward, which computes the other blocks again, teacher included. On a CPU head_mb changes no
+// bit of losses and gradients, and a loss has the same bits whatever other chunks the call has. On
+// another device the products run there, the chunks on the CPU.
+// Throws Error for
+//   a tensor of another shape or type, or an id out of range
+//   chunks that fall or lack a side
+//   a map that is missing, is for other vocabularies, or leaves the loss nothing to compare
+//   options that check_kd_options refuses
 at::Tensor kd_loss(const KdSide& student, const KdSide& teacher, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 
-// Returns the loss against the mean of several teachers' logits, all of one vocabulary: the
-// normalised geometric mean of their distributions. All have the rows of the first; padding columns
-// are ignored.
+// Returns the loss against the mean of several teachers' logits, which is the normalised geometric
+// mean of their distributions. The teachers have one vocabulary and the rows of the first; padding
+// columns are ignored.
 at::Tensor kd_loss(const KdSide& student, const std::vector<KdSide>& teachers, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 
-// Returns the loss from cached columns, for p-kl and topk, in fp32 on a CPU with the bits of the
-// other form. Throws
-// Error for another loss, for a top_k above the cached k, and for rows of a chunk with other
-// columns.
+// Returns the loss from cached columns, for p-kl and topk. In fp32 on a CPU it has the bits of the
+// loss from logits. Throws Error also for another loss, for a top_k above the cached k, and if the
+// rows of a chunk differ in their columns.
 at::Tensor kd_loss(const KdSide& student, const TeacherColumns& teacher, int64_t chunks,
                    const KdOptions& options, std::shared_ptr<const VocabularyMap> map = nullptr);
 

@@ -1,5 +1,5 @@
-// A block's two products run over all of its rows; then its chunks are computed one per thread,
-// each by itself, so that a loss has the same bits whatever chunks are beside it.
+// The two products of a block run over all of its rows. Its chunks are then computed one per thread
+// and independently, so that a loss has the same bits whatever other chunks the block has.
 
 #include "core/distill/kd_blocks.h"
 
@@ -37,7 +37,7 @@ KdBlocks<T>::KdBlocks(const KdCall& call, const at::Tensor& hidden, const at::Te
   for (const KdSide& teacher : call.teachers) {
     teacher_x_.push_back(gathered(teacher.hidden, teacher.index, type_));
     const at::Tensor weight = teacher.weight.to(type_).contiguous();
-    // Each may have other padding rows.
+    // The teachers may differ in padding rows, and a mean needs equal shapes.
     const bool several = call.teachers.size() > 1;
     teacher_w_.push_back(several ? weight.narrow(0, 0, call.teacher_columns) : weight);
   }
@@ -46,7 +46,7 @@ KdBlocks<T>::KdBlocks(const KdCall& call, const at::Tensor& hidden, const at::Te
 
 template <class T>
 int64_t KdBlocks<T>::saved_blocks() const {
-  // As many rows as take_head_mb of a micro-batch reserves.
+  // As many rows as MicroBatch::take_head_mb reserves.
   const int64_t wide = sizeof(T) / sizeof(float);
   const int64_t most = head_rows_within(call_.options.head_mb / wide, x_.size(0), w_.size(0));
   int64_t count = 0;
@@ -54,7 +54,7 @@ int64_t KdBlocks<T>::saved_blocks() const {
   return count;
 }
 
-// The mean over the teachers; undefined without any.
+// The mean of logits is the normalised geometric mean of the distributions.
 template <class T>
 at::Tensor KdBlocks<T>::teacher_logits(const KdBlock& block) const {
   at::Tensor mean;
@@ -62,7 +62,6 @@ at::Tensor KdBlocks<T>::teacher_logits(const KdBlock& block) const {
   for (size_t i = 0; i < teacher_x_.size(); ++i) {
     const at::Tensor z = block_matrix(n, teacher_w_[i].size(0), type_);
     logits_into(z, teacher_x_[i].narrow(0, block.teacher, n), teacher_w_[i]);
-    // The mean of logits is the normalised geometric mean of the distributions.
     if (mean.defined()) {
       mean.add_(z);
     } else {
@@ -79,15 +78,21 @@ void KdBlocks<T>::multiply(const KdBlock& block, const at::Tensor& z) const {
 }
 
 template <class T>
+ChunkLoss<T>& KdBlocks<T>::worker() {
+  std::unique_ptr<ChunkLoss<T>>& own = workers_[static_cast<size_t>(at::get_thread_num())];
+  if (!own) own = std::make_unique<ChunkLoss<T>>(call_.options, call_.map.get());
+  return *own;
+}
+
+template <class T>
 void KdBlocks<T>::compare(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
   const at::Tensor teacher_z = teacher_logits(block);
   const int64_t count = block.chunk_end - block.chunk;
   // A chunk is at least one row of a vocabulary on each side: work enough for a thread.
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-    std::unique_ptr<ChunkLoss<T>>& worker = workers_[static_cast<size_t>(at::get_thread_num())];
-    if (!worker) worker = std::make_unique<ChunkLoss<T>>(call_.options, call_.map.get());
+    ChunkLoss<T>& own = worker();
     for (int64_t c = block.chunk + begin; c < block.chunk + end; ++c) {
-      losses[c] = static_cast<T>(chunk_loss(*worker, c, block, z, teacher_z, gradient));
+      losses[c] = static_cast<T>(chunk_loss(own, c, block, z, teacher_z, gradient));
     }
   });
 }

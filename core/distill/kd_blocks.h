@@ -1,5 +1,5 @@
 #pragma once
-// The work of a distillation loss: logits exist for one block of whole chunks at a time.
+// Computes a distillation loss block by block: logits exist for one block of chunks at a time.
 
 #include <ATen/core/Tensor.h>
 
@@ -24,19 +24,24 @@ class KdBlocks {
   const at::Tensor& x() const { return x_; }  // [R, D], the student's gathered rows
   const at::Tensor& w() const { return w_; }  // [V, D]
 
-  // Returns how many blocks, from the first, have gradients of logits within head_mb MiB.
+  // Returns how many of the first blocks have gradients of logits that fit in head_mb MiB.
   int64_t saved_blocks() const;
 
   // Fills z [n, V] with the student's logits of the block's rows.
   void multiply(const KdBlock& block, const at::Tensor& z) const;
 
-  // Fills the losses [C] of the block's chunks, whose logits are z; with `gradient` z becomes dz.
+  // Fills the block's entries of losses [C] from its logits z; with `gradient` z becomes dz.
   void compare(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient);
 
-  // Returns the teacher's logits of the block's rows; undefined for cached columns.
+  // Returns the teacher's logits of the block's rows, the mean if there are several teachers;
+  // undefined for cached columns.
   at::Tensor teacher_logits(const KdBlock& block) const;
-  // Returns the logits of chunk c of the block.
+  // Returns the rows of the block's teacher_logits that belong to chunk c.
   ChunkLogits<T> teacher_chunk(int64_t c, const KdBlock& block, const at::Tensor& logits) const;
+
+  // Returns the calling thread's losses. They hold scratch of a whole vocabulary, so each thread
+  // makes its own once.
+  ChunkLoss<T>& worker();
 
   // multiply, then compare.
   void compute(const KdBlock& block, const at::Tensor& z, T* losses, bool gradient) {
@@ -54,7 +59,7 @@ class KdBlocks {
   at::Tensor w_;                                        // [V, D]
   std::vector<at::Tensor> teacher_x_;                   // by teacher, [Rt, Dt]
   std::vector<at::Tensor> teacher_w_;                   // by teacher, [Vt, Dt]
-  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one per thread, made on first use
+  std::vector<std::unique_ptr<ChunkLoss<T>>> workers_;  // one per thread; null: not made yet
 };
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// Ids are copied to the CPU: blocks, chunks and cached columns are read there.
+// Ids are copied to the CPU, which groups the blocks and computes the chunks.
 
 #include "core/distill/kd_call.h"
 
@@ -33,14 +33,14 @@ void check_chunk_columns(const at::Tensor& id, const std::vector<int64_t>& first
     for (int64_t r = first[c] + 1; r < first[c + 1]; ++r) {
       const auto [at, want] = std::mismatch(ids + r * k, ids + (r + 1) * k, own);
       XRUN_CHECK(at == ids + (r + 1) * k,
-                 "xrun.kd: teacher.id[{}, {}] is {}, but row {} of the same chunk has {}; the rows "
-                 "of a chunk have the same columns",
+                 "xrun.kd: teacher.id[{}, {}] is {}, but row {} of the same chunk has {}; all "
+                 "rows of a chunk must have the same columns",
                  r, at - ids - r * k, *at, first[c], *want);
     }
   }
 }
 
-// The half of a call that is the same for both kinds of teacher; checks it.
+// Returns a call with the student's side, which both kinds of teacher need.
 c10::intrusive_ptr<KdCall> student_call(const KdSide& student, int64_t chunks,
                                         const KdOptions& options,
                                         std::shared_ptr<const VocabularyMap> map) {

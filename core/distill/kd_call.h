@@ -1,5 +1,5 @@
 #pragma once
-// The arguments of a distillation loss, checked, and its chunks in blocks.
+// The checked arguments of a distillation loss, with its chunks grouped into blocks.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -19,12 +19,13 @@ struct KdBlock {
   int64_t chunk, chunk_end, student, student_end, teacher, teacher_end;
 };
 
-// Returns the blocks of chunks given by their first rows on each side, [C + 1]: one chunk, or as
-// many as fit kHeadBlockRows rows on both sides, since a product reaches its full rate there.
+// Groups chunks, given by their first rows on each side [C + 1], into blocks. A block is one chunk,
+// or as many as have at most kHeadBlockRows rows on both sides: a product is at its full rate
+// there.
 std::vector<KdBlock> make_blocks(const std::vector<int64_t>& student,
                                  const std::vector<int64_t>& teacher);
 
-// Everything of a call but the student's hidden states and weight.
+// All arguments of a call except the student's hidden states and weight.
 struct KdCall : torch::CustomClassHolder {
   KdOptions options;
   std::shared_ptr<const VocabularyMap> map;
@@ -34,13 +35,13 @@ struct KdCall : torch::CustomClassHolder {
   at::Tensor student_chunk;   // [R] int64
   at::Tensor student_target;  // [R] int64
   int64_t student_columns = 0;
-  // One of the two. The logits of several teachers are averaged; their rows are the same.
+  // Either teachers with the same rows, whose logits are averaged, or cached columns.
   std::vector<KdSide> teachers;
   std::optional<TeacherColumns> cached;
   int64_t teacher_columns = 0;
 };
 
-// Build the checked call of each kd_loss overload; throw as it does.
+// Build the call of a kd_loss overload; throw what that throws.
 c10::intrusive_ptr<KdCall> online_call(const KdSide& student, const std::vector<KdSide>& teachers,
                                        int64_t chunks, const KdOptions& options,
                                        std::shared_ptr<const VocabularyMap> map);
@@ -48,7 +49,7 @@ c10::intrusive_ptr<KdCall> cached_call(const KdSide& student, const TeacherColum
                                        int64_t chunks, const KdOptions& options,
                                        std::shared_ptr<const VocabularyMap> map);
 
-// The cached rows of chunk c.
+// Returns the cached rows of chunk c.
 CachedRows cached_rows(const KdCall& call, int64_t c);
 
 }  // namespace xrun

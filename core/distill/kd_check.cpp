@@ -51,6 +51,7 @@ void check_kd_side(const KdSide& side, const char* name, bool chain) {
              fmt::join(side.index.sizes(), ", "));
   const int64_t rows = side.index.size(0);
   check_row_ids(side.index, rows, side.hidden.size(0), field("index"));
+  check_sizes(kKd, field("chunk").c_str(), side.chunk, {rows}, side.chunk.device());
   XRUN_CHECK(side.target.defined() || !chain,
              "{}: {}.target is missing; a chain multiplies the probabilities of the text's tokens",
              kKd, name);

@@ -15,15 +15,15 @@ int64_t kd_columns(const KdSide& side);
 // "student" or "teacher", `chain` says that the targets are read.
 void check_kd_side(const KdSide& side, const char* name, bool chain);
 
-// Throws Error unless a cache of `k` of a teacher's columns serves the loss.
+// Throws Error unless `k` cached columns of a teacher that has `columns` suffice for the loss.
 void check_cached_loss(const KdOptions& options, int64_t k, int64_t columns);
 
-// Throws Error unless cached columns of a teacher with that many columns serve the loss, fit each
-// other and are in range.
+// Throws Error unless the cached columns suffice for the loss, have fitting shapes, and are in
+// range for a teacher that has `columns`.
 void check_teacher_columns(const TeacherColumns& teacher, int64_t columns,
                            const KdOptions& options);
 
-// Throws Error unless the vocabularies and the map are what the loss compares.
+// Throws Error unless the loss can compare vocabularies of these sizes with this map (null: none).
 void check_kd_vocabularies(const KdOptions& options, int64_t student_columns,
                            int64_t teacher_columns, const VocabularyMap* map);
 

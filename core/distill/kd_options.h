@@ -1,5 +1,5 @@
 #pragma once
-// The settings of xrun.kd: one operator; its choices are the losses of the literature.
+// The settings of xrun.kd, one operator for the distillation losses of the literature.
 
 #include <cstdint>
 #include <optional>
@@ -20,41 +20,41 @@ enum class KdLoss {
   kFull,       // "full": KL over the whole vocabulary
 };
 
-// The mean of a chunk's distributions over its tokens. With one token all three are its softmax.
+// The mean over the distributions of a chunk's tokens. For one token all three are its softmax.
 enum class ChunkMean {
   kArithmetic,  // the mean of probabilities
   kGeometric,   // the mean of log-probabilities, not normalised again
-  kChain,       // that of the first token, times the probabilities of the later tokens of the text
+  kChain,       // the first token's, times the probabilities of the text's later tokens
 };
 
 struct KdOptions {
   KdLoss loss = KdLoss::kProjected;
   // Divides both sides' logits. The loss is multiplied by its square, except uld and hybrid, which
-  // are published without.
+  // are published without that factor.
   double temperature = 1;
   int64_t top_k = 8192;  // columns of p-kl and topk; of the sorted rest of gold and h-kl
   bool reverse = false;  // KL(student || teacher); not for uld and hybrid
   std::optional<ChunkMean> mean = {};  // on both sides; empty: the published form's
   double beta = 0.5;       // of hybrid's JSD: 0 is KL(teacher || student), 1 the reverse
-  int64_t head_mb = 1024;  // MiB of gradients of logits that a call keeps; others are
-                           // recomputed
+  int64_t head_mb = 1024;  // MiB of gradients of logits kept for the backward
 };
 
 // Returns "p-kl", "gold", ...
 const char* kd_loss_name(KdLoss loss);
-// All names, in the order of the enumeration.
+// Returns all names, in the order of the enumeration.
 std::vector<std::string> kd_loss_names();
-// Throws UsageError that lists the names.
+// Returns the loss of a name. Throws UsageError that lists the names for any other.
 KdLoss kd_loss_of(std::string_view name);
 
-// "arithmetic", "geometric" or "chain"; throws Error that lists them.
+// Returns the mean named "arithmetic", "geometric" or "chain". Throws UsageError for any other
+// name.
 ChunkMean chunk_mean_of(std::string_view name);
 
 // Returns the settings that a loss reads, by their names in a recipe: "temperature", "topk", ...
 const std::vector<std::string>& kd_settings(KdLoss loss);
 
-// Throws UsageError for the first name in `given` that the loss does not read. Such a setting asks
-// for a second loss, or for a change of this one, that would silently not happen.
+// Throws UsageError for the first name in `given` that the loss does not read: ignoring it would
+// silently drop a second loss, or a change of this one.
 void check_kd_settings(KdLoss loss, const std::vector<std::string>& given);
 
 // Throws UsageError for a number out of range, and for `reverse` of a loss that has no direction.

@@ -1,6 +1,6 @@
-// The student's hidden states come from the forward that the objective's log-probs use as well; the
-// teacher's are of the same rows, or of the companion's. Each row has the number of its chunk, so
-// that kd_loss sees one segment of rows per chunk on each side.
+// The student's hidden states come from the forward that serves the objective's log-probs too. The
+// teacher reads the same rows or the companion's. Rows are numbered by chunk, so that kd_loss sees
+// one run of rows per chunk on each side.
 
 #include "core/distill/kd_view.h"
 
@@ -60,15 +60,20 @@ ChunkRows chunk_rows(const PackedBatch& pack, bool aligned) {
   return rows;
 }
 
-// Returns the size of the batch's vocabulary; the embedding may have more rows.
-int64_t student_columns(const MicroBatch& micro, const Policy& student) {
+// Returns how many columns of the student's vocabulary the loss reads; the embedding may have more.
+int64_t student_columns(const MicroBatch& micro, const KdPair& pair) {
   const auto& tokenizer = micro.info().tokenizer.tokenizer;
-  return tokenizer != nullptr ? tokenizer->vocab_size() : student.vocab();
+  const int64_t own = tokenizer != nullptr ? tokenizer->vocab_size() : pair.student.vocab();
+  return compares_common(micro, pair) ? std::min(own, pair.teacher.common_columns(micro)) : own;
+}
+
+// Returns how many columns of the teacher's vocabulary the loss reads.
+int64_t teacher_columns(const MicroBatch& micro, const KdPair& pair) {
+  return compares_common(micro, pair) ? pair.teacher.common_columns(micro) : pair.teacher.columns();
 }
 
 KdSide student_side(MicroBatch& micro, const KdPair& pair, const ChunkRows& rows) {
-  Policy& student = pair.student;
-  Model& model = student.model();
+  Model& model = pair.student.model();
   const at::Tensor row = on_device(int64_tensor(rows.row), micro.device());
   KdSide side;
   side.hidden = micro.hidden(model);
@@ -76,16 +81,8 @@ KdSide student_side(MicroBatch& micro, const KdPair& pair, const ChunkRows& rows
   side.index = micro.computed(model).row_hidden.index_select(0, row);
   side.chunk = on_device(int64_tensor(rows.chunk), micro.device());
   side.target = micro.row_target().index_select(0, row);
-  side.columns = student_columns(micro, student);
-  if (compares_common(micro, pair)) {
-    side.columns = std::min(side.columns, pair.teacher.common_columns(micro));
-  }
+  side.columns = student_columns(micro, pair);
   return side;
-}
-
-// Returns how many columns of the teacher's vocabulary the loss reads.
-int64_t teacher_columns(const MicroBatch& micro, const KdPair& pair) {
-  return compares_common(micro, pair) ? pair.teacher.common_columns(micro) : pair.teacher.columns();
 }
 
 KdSide teacher_side(MicroBatch& micro, FrozenModel& teacher, const CompanionPack& tokens,
@@ -105,25 +102,18 @@ TeacherColumns cached_columns(MicroBatch& micro, const KdPair& pair, const Compa
                                                    {.k = pair.teacher.options().top_k,
                                                     .temperature = pair.options.temperature,
                                                     .columns = teacher_columns(micro, pair)});
-  TeacherColumns columns;
-  columns.id = head.top_id.cpu();
-  columns.logprob = head.top_logprob.cpu();
-  columns.lse = head.lse.cpu();
-  columns.chunk = int64_tensor(tokens.chunk);
-  columns.target_logprob = head.logprob.cpu();
-  return columns;
+  return {head.top_id.cpu(), head.top_logprob.cpu(), int64_tensor(tokens.chunk)};
 }
 
-// Returns a loss of the right shape and with a gradient for a dry run, which has only log-probs:
-// half their squared difference. With aligned data the teacher has none of the batch's own tokens.
-// Throws whatever a step would throw.
+// Returns half the squared difference of the log-probs, for a dry run, which has nothing else: the
+// loss has the right shape and a gradient. With aligned data the teacher has no log-probs of the
+// batch's tokens. Throws what a step would throw.
 at::Tensor stand_in_loss(const View& view, const KdPair& pair, bool aligned, bool by_row) {
-  const int64_t columns = pair.teacher.columns();
+  const int64_t columns = teacher_columns(view.micro(), pair);
   if (pair.teacher.options().cache == FrozenCache::kTopColumns) {
     check_cached_loss(pair.options, std::min(pair.teacher.options().top_k, columns), columns);
   }
-  check_kd_vocabularies(pair.options, student_columns(view.micro(), pair.student), columns,
-                        pair.map.get());
+  check_kd_vocabularies(pair.options, student_columns(view.micro(), pair), columns, pair.map.get());
   at::Tensor gap = pair.student.token_logprob(view);
   if (!aligned) gap = gap.sub(pair.teacher.token_logprob(view));
   const at::Tensor loss = gap.square().mul(0.5);
@@ -158,7 +148,7 @@ void check_others(const KdPair& pair) {
   }
 }
 
-// The loss rows that are in no chunk, ascending.
+// Returns the loss rows that are in no chunk, rising.
 std::vector<int64_t> unchunked_rows(const ChunkRows& rows, int64_t row_count) {
   std::vector<int64_t> rest;
   auto next = rows.row.begin();
@@ -179,8 +169,8 @@ bool shares_head(MicroBatch& micro, Model& model, const KdSide& student) {
          micro.takes_token_logprob(model);
 }
 
-// Returns the loss of loss(unchunked rows) -> LabelledKd, and sets the log-probs of the
-// micro-batch, which it gives as well.
+// Calls loss(unchunked rows) -> LabelledKd, sets the micro-batch's log-probs from the result and
+// returns its loss.
 template <class Loss>
 at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& rows,
                               const KdSide& student, const Loss& loss) {
@@ -195,6 +185,7 @@ at::Tensor loss_with_logprobs(MicroBatch& micro, Model& model, const ChunkRows& 
     logprob = logprob.index_select(0, at::argsort(int64_tensor(order)));
   }
   micro.set_token_logprob(model, logprob);
+  // The forward's product, and one more for each gradient.
   const double products = at::GradMode::is_enabled()
                               ? 1 + student.hidden.requires_grad() + student.weight.requires_grad()
                               : 1;

@@ -1,5 +1,5 @@
 #pragma once
-// xrun.kd over micro-batches: the rows of student and teacher by chunk, from a packed batch.
+// xrun.kd for views and batches: takes the rows of student and teacher from packed batches.
 
 #include <ATen/core/Tensor.h>
 
@@ -28,23 +28,26 @@ struct KdPair {
   std::vector<std::shared_ptr<FrozenModel>> others = {};
 };
 
-// Returns the loss of each chunk of a view, [C] float32 on its device, with the student's gradient
-// in gradient mode. If the teacher has the batch's vocabulary, or one that extends it, it reads the
-// batch's own tokens, and a loss of one vocabulary compares the tokens of both: the
-// chunks are those of the batch, and without any the view's loss rows, [R]. Otherwise it reads the
-// companion, and the chunks are the batch's, in the order of losses by chunk. The student's hidden
-// states are those of the step's one forward. While a stand-in answers for the student, the loss is
-// a function of the stand-ins for log-probs that needs no weights. Throws Error for a teacher that
-// reads neither tokens, for a part of an aligned micro-batch, and for several teachers of different
-// vocabularies or with cached columns.
+// Returns the loss of each chunk of a view, [C] float32 on its device, in the order of losses by
+// chunk. In gradient mode it carries the student's gradient, through the step's one forward.
+//   If the batch has a companion in the teacher's vocabulary, the teacher reads its tokens, and the
+//   chunks are those of the alignment.
+//   Otherwise the teacher reads the batch's own tokens. The chunks are the batch's own or, if it
+//   has none, the view's loss rows, [R]. A loss of one vocabulary compares the tokens that both
+//   have.
+// While a stand-in answers for the student, the loss is a function of log-probs that needs no
+// weights. Throws Error for
+//   a teacher that reads neither the batch's tokens nor the companion's
+//   a view of a part of a micro-batch that is compared by chunk
+//   several teachers that differ in vocabulary or have cached columns
 at::Tensor kd_loss_of(const View& view, const KdPair& pair);
 
-// Returns the losses of all micro-batches of a batch, without gradient, in batch order; chunks of a
-// companion are in the order of the packs.
+// Returns the losses of all micro-batches of a batch, without gradient: those by row in batch
+// order, those by chunk in the order of the packs.
 at::Tensor kd_loss_of(Batch& batch, const KdPair& pair);
 
-// The teacher's head outputs over its own tokens, for the Rt rows that predict a view's chunks.
-// Losses written in Lua read them.
+// The teacher's head outputs over its own tokens, for the Rt rows that predict a view's chunks: for
+// losses written in Lua.
 struct ChunkColumns {
   at::Tensor logprob;      // [Rt] fp32
   at::Tensor lse;          // [Rt] fp32
@@ -52,6 +55,8 @@ struct ChunkColumns {
   at::Tensor top_id;       // [Rt, k] int64
   at::Tensor chunk;        // [Rt] int64
 };
+
+// Returns the k columns of each row at `temperature`. Throws Error for a part of a micro-batch.
 ChunkColumns chunk_columns(const View& view, FrozenModel& teacher, int64_t k, double temperature);
 
 }  // namespace xrun

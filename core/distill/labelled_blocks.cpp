@@ -20,17 +20,9 @@ LabelledBlocks::LabelledBlocks(const KdCall& call, const at::Tensor& hidden,
   for (const KdBlock& block : call.blocks) {
     widest_ = std::max(widest_, block.student_end - block.student);
   }
-  // A worker holds scratch of a whole vocabulary, so each thread makes its own once.
-  workers_.resize(static_cast<size_t>(at::get_num_threads()));
   one_softmax_ = call.options.temperature == 1 && call.student_columns == vocab_;
   support_alone_ = keeps_support(call.options);
   keeps_softmax_ = support_alone_ && (one_softmax_ || !support_form(call.options).projected);
-}
-
-ChunkLoss<float>& LabelledBlocks::worker() {
-  std::unique_ptr<ChunkLoss<float>>& own = workers_[static_cast<size_t>(at::get_thread_num())];
-  if (!own) own = std::make_unique<ChunkLoss<float>>(call_.options, call_.map.get());
-  return *own;
 }
 
 at::Tensor LabelledBlocks::spare(at::Tensor& buffer, const KdBlock& block) const {
@@ -99,7 +91,7 @@ void LabelledBlocks::compare_support(const at::Tensor& z, const KdBlock& block,
   float* const lse = lse_.mutable_data_ptr<float>();
   const at::Tensor teacher = call_.cached ? at::Tensor() : blocks_.teacher_logits(block);
   at::parallel_for(block.chunk, block.chunk_end, 1, [&](int64_t from, int64_t to) {
-    ChunkLoss<float>& chunk_loss = worker();
+    ChunkLoss<float>& chunk_loss = blocks_.worker();
     std::vector<int64_t> ids;
     std::vector<float> logs;
     for (int64_t c = from; c < to; ++c) {

@@ -5,7 +5,6 @@
 #include <torch/custom_class.h>
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -42,8 +41,8 @@ struct SavedRows {
   bool has_h(const KdBlock& block) const { return block.student_end <= h.size(0); }
 };
 
-// The work of one call. Its student's rows without a chunk come last. `call`, hidden and weight
-// must outlive the object.
+// Computes one call, whose unchunked rows of the student come last. `call`, hidden and weight must
+// outlive the object.
 class LabelledBlocks {
  public:
   //   hidden  [tokens, D]
@@ -70,7 +69,6 @@ class LabelledBlocks {
   // keep_softmax z becomes softmax z - e_target.
   static void label_rows(float* z, int64_t rows, int64_t vocab, const int64_t* target,
                          float* logprob, float* lse, bool keep_softmax);
-  ChunkLoss<float>& worker();
   at::Tensor spare(at::Tensor& buffer, const KdBlock& block) const;
   at::Tensor saved_matrix(int64_t rows) const;
   void reserve(SavedRows& saved, int64_t head_mb);
@@ -106,14 +104,13 @@ class LabelledBlocks {
   // padding.
   bool one_softmax_ = false;
   bool support_alone_ = false;  // the losses keep SupportGradients instead of rows h
-  // The gradient of a row is a multiple of its p - e_y and a few entries: the saved rows are p -
-  // e_y, and the backward needs no pass over [R, V].
+  // The gradient of a row is a multiple of p - e_y plus a few entries: the saved rows are p - e_y,
+  // and the backward needs no pass over [R, V].
   bool keeps_softmax_ = false;
-  std::vector<std::unique_ptr<ChunkLoss<float>>> workers_;  // one per thread, made on first use
-  at::Tensor loss_;                                         // [C]
-  at::Tensor logprob_;                                      // [N]
-  at::Tensor lse_;                                          // [N]
-  at::Tensor spare_z_, spare_h_;                            // of one block
+  at::Tensor loss_;               // [C]
+  at::Tensor logprob_;            // [N]
+  at::Tensor lse_;                // [N]
+  at::Tensor spare_z_, spare_h_;  // of one block
 };
 
 }  // namespace xrun

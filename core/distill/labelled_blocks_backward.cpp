@@ -150,7 +150,7 @@ void LabelledBlocks::each_support(const SupportGradients& support, const at::Ten
                                   int64_t from, int64_t to, const F& f) {
   const float* const g = grad_loss.const_data_ptr<float>();
   // A loss of a chunk's first row has no gradient for the others.
-  const bool first_alone = worker().of_first_row_alone();
+  const bool first_alone = blocks_.worker().of_first_row_alone();
   for (int64_t c = from; c < to; ++c) {
     const int64_t begin = call_.student_first[c];
     const int64_t end = first_alone ? begin + 1 : call_.student_first[c + 1];
@@ -194,7 +194,7 @@ void LabelledBlocks::add_labelled(SavedRows& saved, const at::Tensor& grad_loss,
   saved.has_logits = false;
 }
 
-// The same where saved rows are p - e_y. The factor of a row multiplies dx and x, so no pass over
+// add_labelled for saved rows of p - e_y. The factor of a row multiplies dx and x, so no pass over
 // [R, V] is needed.
 void LabelledBlocks::add_softmax(SavedRows& saved, const at::Tensor& grad_loss,
                                  const at::Tensor& grad_logprob, HeadGradients& gradients) {
@@ -208,7 +208,7 @@ void LabelledBlocks::add_softmax(SavedRows& saved, const at::Tensor& grad_loss,
   saved.has_logits = false;
 }
 
-// g h alone, where it is a few columns: without a product.
+// g h alone, of a few columns: it needs no product.
 void LabelledBlocks::add_support(const SupportGradients& support, const at::Tensor& grad_loss,
                                  HeadGradients& gradients) {
   std::vector<HeadEntry> entries;

@@ -22,17 +22,17 @@ struct LabelledKd {
   at::Tensor logprob;  // [R + U] fp32: of student.target, then of the unchunked rows
 };
 
-// Returns true if labelled_kd keeps the loss's gradient at the support of each chunk for the
-// backward, not rows of V: then head_mb holds logits alone. So do forms that reads_support_alone().
+// Returns true if labelled_kd keeps the gradient of the loss at each chunk's support, not in rows
+// of V, so that head_mb holds logits alone: for forms that reads_support_alone().
 bool keeps_support(const KdOptions& options);
 
 // Returns the loss of kd_loss and the log-probabilities of linear_head for one target per row, over
-// all of V at temperature 1. Both have the same bits, except that a projected loss that
-// keeps_support is within rounding; so are the gradients of student.hidden and student.weight. Both
-// together cost one product forward and two backward. Without keeps_support head_mb holds gradients
-// of the logits first, then logits; another head_mb may change the last bits of the weight's
-// gradient. student.target is needed. Tensors are on the CPU, the weight is not fp64. Throws Error
-// as kd_loss does.
+// all of V at temperature 1, for one product forward and two backward. Requires student.target,
+// tensors on the CPU, and a weight that is not fp64. Throws Error as kd_loss does.
+//   bits     those of kd_loss and linear_head; within rounding are a projected loss that
+//            keeps_support, and the gradients of student.hidden and student.weight
+//   head_mb  holds logits; without keeps_support gradients of the logits come first. Another
+//            head_mb may change the last bits of the weight's gradient.
 LabelledKd labelled_kd(const KdSide& student, const UnchunkedRows& rest,
                        const std::vector<KdSide>& teachers, int64_t chunks,
                        const KdOptions& options,

@@ -55,7 +55,7 @@ std::string_view bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// A changed weight would pass every other check.
+// Detects damage that passes every other check, such as a changed weight.
 std::string digest_of(const Projection& p) {
   return Hasher()
       .field("student", p.student)
@@ -69,15 +69,15 @@ std::string digest_of(const Projection& p) {
 }
 
 void check_rows(const Projection& p, const std::string& where) {
-  // Before any row is read through begin.
+  // Before rows are read through begin.
   XRUN_CHECK(!p.begin.empty() && p.begin.front() == 0 && p.begin.back() == p.entries() &&
                  std::is_sorted(p.begin.begin(), p.begin.end()) && p.id.size() == p.weight.size(),
              "{}: its rows do not cover its {} entries", where, p.entries());
   for (int64_t row = 0; row < p.student_vocab; ++row) {
     for (auto i = size_t(p.begin[size_t(row)]); i < size_t(p.begin[size_t(row) + 1]); ++i) {
       XRUN_CHECK(p.id[i] >= 0 && p.id[i] < p.teacher_vocab,
-                 "{}: row {} names the teacher token {}, the teacher has {}", where, row, p.id[i],
-                 p.teacher_vocab);
+                 "{}: row {} names the teacher token {}, but the teacher has {} tokens", where, row,
+                 p.id[i], p.teacher_vocab);
       // An entry of weight 0 would have no effect; a negative weight would make a negative
       // probability.
       XRUN_CHECK(std::isfinite(p.weight[i]) && p.weight[i] > 0,

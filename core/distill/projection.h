@@ -20,7 +20,7 @@ struct Projection {
   std::vector<int32_t> id;                       // [entries], a teacher token
   std::vector<float> weight;                     // [entries], at most 1 unless they are counts
   std::string student, teacher;                  // vocabulary fingerprints
-  Json made_by = Json::object();                 // provenance: command, settings, tokenizers' names
+  Json made_by = Json::object();                 // provenance: command, settings, tokenizer names
 
   int64_t entries() const { return static_cast<int64_t>(id.size()); }
   int64_t row_size(int64_t row) const { return begin[size_t(row) + 1] - begin[size_t(row)]; }
@@ -30,8 +30,8 @@ struct Projection {
 // give equal bytes; an old file is replaced only by a complete one. Throws Error.
 void save_projection(const Projection& projection, const std::filesystem::path& path);
 
-// Reads a file of save_projection. Throws Error that names the file if it is another kind of file
-// or breaks a rule of Projection.
+// Reads a file of save_projection. Throws Error that names the file if it is damaged, of another
+// kind, or breaks a rule of Projection.
 Projection load_projection(const std::filesystem::path& path);
 
 // Reads a file for two vocabularies. Throws Error that names both tokenizers if it was made for
@@ -39,14 +39,15 @@ Projection load_projection(const std::filesystem::path& path);
 Projection load_projection(const std::filesystem::path& path, const std::string& student,
                            const std::string& teacher);
 
-// Returns (student token, teacher token) sorted by student token: rows whose largest weight is at
-// least `least_weight`, with its token. If several rows have one teacher token, the largest weight
-// wins, then the lowest student token. 1: tokens of equal spelling (gold); 0.6: relaxed (h-kl).
+// Returns pairs (student token, teacher token) sorted by student token: of each row whose largest
+// weight is at least `least_weight`, the token of that weight. If several rows name one teacher
+// token, the largest weight wins, then the lowest student token.
+//   least_weight  1: tokens of equal spelling (gold); 0.6: relaxed (h-kl)
 // Throws Error if there is no pair, or if the weights are counts.
 std::vector<std::pair<int32_t, int32_t>> exact_map(const Projection& projection,
                                                    double least_weight = 1.0);
 
-// Appends rows in order to a projection that has fewer; used by all that make one.
+// Appends rows to a projection, in order.
 class ProjectionRows {
  public:
   explicit ProjectionRows(Projection& projection) : projection_(projection) {}

@@ -98,7 +98,7 @@ std::vector<int32_t> twins(const SpelledVocabulary& from, const SpelledVocabular
     int32_t mine = id, other = to.first(from.bytes(id));
     while (mine >= 0 && other >= 0) {
       twin[size_t(mine)] = other;
-      // In step: with more twins on one side the last of them have none.
+      // The side with more twins has some without a partner.
       mine = from.next(mine);
       other = to.next(other);
     }
@@ -106,7 +106,7 @@ std::vector<int32_t> twins(const SpelledVocabulary& from, const SpelledVocabular
   return twin;
 }
 
-// Writes bytes with a vocabulary as its tokenizer does in the middle of a text.
+// Writes bytes with a vocabulary, as its tokenizer does in the middle of a text.
 class Speller {
  public:
   explicit Speller(const SpelledVocabulary& vocabulary)
@@ -122,19 +122,19 @@ class Speller {
     const Encoding plain = encode(bytes);
     // Checked by bytes, since a normaliser or an unknown token loses some.
     if (vocabulary_.spells(plain.ids, bytes)) return {plain.ids};
-    // A tokenizer that puts a space before a text: it stands for the space that is there.
+    // A tokenizer that puts a space before a text: that one replaces the space of the bytes.
     if (bytes.size() > 1 && bytes[0] == ' ') {
       Encoding rest = encode(bytes.substr(1));
       if (vocabulary_.spells(rest.ids, bytes)) return {std::move(rest.ids)};
     }
-    // The same tokenizer, and bytes without a space: behind a line end none is put before them.
+    // The same tokenizer, for bytes without a space: it puts none after a line end.
     const Encoding line = encode("\n" + bytes);
     if (line.ids.size() > after_newline_.size() &&
         std::equal(after_newline_.begin(), after_newline_.end(), line.ids.begin())) {
       const std::span<const int32_t> rest = std::span(line.ids).subspan(after_newline_.size());
       if (vocabulary_.spells(rest, bytes)) return {{rest.begin(), rest.end()}};
     }
-    // A part of a character is not a text; the tokenizer would write U+FFFD.
+    // A fragment of a character is not text; the tokenizer would write U+FFFD.
     if (std::optional<std::vector<int32_t>> ids = by_longest_piece(bytes)) return {*ids};
     // A tokenizer that changes the text ("The" to "the").
     Spelling changed{{}, false};
@@ -269,7 +269,7 @@ Projection build_projection(const Tokenizer& student, const Tokenizer& teacher,
                             const ProjectionOptions& options) {
   student.finish_loading();
   teacher.finish_loading();
-  Projection projection = options.nemo ? build_nemo_projection(student, teacher, options)
+  Projection projection = options.nemo ? projection_of(nemo_projection(student, teacher, options))
                                        : build_by_bytes(student, teacher, options);
   projection.student_vocab = student.vocab_size();
   projection.teacher_vocab = teacher.vocab_size();

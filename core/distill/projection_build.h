@@ -16,9 +16,9 @@ struct ProjectionOptions {
   int64_t tokens_to_cut = 4;  // of the tokens that write one token, only the first ones count
   bool reverse = true;        // also write each teacher token with student tokens
   bool specials = true;       // map special tokens
-  bool exact = true;          // a token that both vocabularies have maps to nothing else
-  // The numbers of NeMo-RL's tools, their defects included (projection_nemo.h), and three settings
-  // that only they have.
+  bool exact = true;          // a token that both vocabularies have maps only to its twin
+  // Gives the numbers of NeMo-RL's tools, defects included (projection_nemo.h). The other three
+  // settings are read only then.
   bool nemo = false;
   bool canonical = false;  // compare texts in the form of NeMo-RL's aligner (dp_canonical.h)
   int64_t prep_top_k = 32;

@@ -14,10 +14,12 @@ struct ProjectionImport {
   int64_t padded_rows = 0;  // rows beyond the student's tokenizer, left out
 };
 
-// Reads {"indices": [rows, k], "likelihoods": [rows, k]} or {(student, teacher): count}; other keys
-// of the first form may be strings, numbers and flags, and are reported as provenance. Weights stay
-// as they are. Throws Error that names the file if it has neither form, an id beyond a tokenizer, a
-// weight below 0, or fewer dense rows than the student has tokens.
+// Reads {"indices": [rows, k], "likelihoods": [rows, k]} or {(student, teacher): count}. Weights
+// stay as they are. Strings, numbers and flags under other keys of the first form become
+// provenance. Throws Error that names the file for
+//   neither form
+//   an id beyond a tokenizer, or a weight that is below 0 or not finite
+//   fewer dense rows than the student has tokens, or more than padding explains
 ProjectionImport import_projection(const TorchFile& file, const Tokenizer& student,
                                    const Tokenizer& teacher);
 

@@ -9,27 +9,30 @@
 
 #include "core/distill/projection_nemo.h"
 
+#include <c10/util/BFloat16.h>
+
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <set>
 #include <unordered_map>
 
 #include "core/align/dp_canonical.h"
+#include "core/base/error.h"
 #include "core/distill/projection_specials.h"
 
 namespace xrun {
 
 namespace {
 
+// More entries of a row than any vocabulary has tokens; rows times entries cannot overflow.
+constexpr int64_t kMostColumns = int64_t{1} << 20;
+
+// Constants of the tools.
 constexpr double kLeastSimilarity = 0.3, kSimilarityWeight = 0.8;
 constexpr float kScaleColumn = 0.2f;
 
 // Rounds to the nearest bf16, ties to even.
-float to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
-}
+float to_bf16(float value) { return c10::BFloat16(value); }
 
 // Divides a row by its sum, unless that is 0.
 void normalise_bf16(std::span<float> row) {
@@ -40,6 +43,7 @@ void normalise_bf16(std::span<float> row) {
   for (float& value : row) value = to_bf16(value / divisor);
 }
 
+// The tools leave out these two tokens, in both passes and on both sides.
 std::set<int32_t> ignored_ids(const Tokenizer& tokenizer) {
   std::set<int32_t> ids;
   for (const char* piece : {"<|endoftext|>", "<eos>"}) {
@@ -103,8 +107,8 @@ std::vector<SortedEntry> largest_columns(const std::vector<SortedEntry>& row, in
   const auto larger = [](const SortedEntry& a, const SortedEntry& b) {
     return a.weight > b.weight;
   };
-  // A partial sort keeps its first k elements in a heap, and a later column of weight 0 never
-  // enters it: those need not be there.
+  // torch.topk's condition for a partial sort. That keeps its first k elements in a heap, which a
+  // later column of weight 0 never enters, so those columns need not be there.
   const bool partial = k * 64 <= width;
   std::vector<SortedEntry> columns;
   for (int64_t id = 0; id < (partial ? k : width); ++id) columns.push_back({0, id});
@@ -160,7 +164,8 @@ DenseProjection multitoken_projection(const Tokenizer& student, const Tokenizer&
   return dense;
 }
 
-// Step 2. A token without a piece is None there, and equals another one.
+// Step 2. As there, only as many ids are read as a vocabulary has pieces, so unused ids hide the
+// last tokens; an id without a piece is None there and equals any other None.
 void apply_exact_map(const Tokenizer& student, const Tokenizer& teacher, DenseProjection& dense) {
   const auto pieces = [](const Tokenizer& tokenizer) {
     int64_t count = 0;
@@ -190,7 +195,7 @@ void sort_and_cut(std::span<const int64_t> ids, std::span<const float> weights, 
     if (ids[i] != -1 && weights[i] > 0) valid.push_back({weights[i], ids[i]});
   }
   if (valid.empty()) return;
-  // Counted from the left, whether the last column is among them or not.
+  // Cut at the end, whether the last column is among the valid ones or not.
   if (keep_last) valid.resize(std::min(valid.size(), ids.size() - 1));
   // Not stable, as torch.sort is not; the order of ties is that of libstdc++ in both.
   std::sort(valid.begin(), valid.end(),
@@ -211,6 +216,12 @@ void sort_and_cut(std::span<const int64_t> ids, std::span<const float> weights, 
 
 DenseProjection nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
                                 const ProjectionOptions& options) {
+  for (const int64_t columns : {options.prep_top_k, options.top_k}) {
+    XRUN_CHECK(columns >= 1 && columns <= kMostColumns,
+               "a projection of NeMo-RL: {} entries of a row, wanted 1 to {}; change --top-k or "
+               "--prep-top-k",
+               columns, kMostColumns);
+  }
   DenseProjection prepared = multitoken_projection(student, teacher, options);
   if (options.exact) apply_exact_map(student, teacher, prepared);
   DenseProjection dense{prepared.rows, options.top_k, {}, {}};
@@ -237,11 +248,6 @@ Projection projection_of(const DenseProjection& dense) {
   }
   projection.student_vocab = dense.rows;
   return projection;
-}
-
-Projection build_nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
-                                 const ProjectionOptions& options) {
-  return projection_of(nemo_projection(student, teacher, options));
 }
 
 }  // namespace xrun

@@ -17,19 +17,18 @@ struct DenseProjection {
 };
 
 // Returns the file that the three tools make with the models' config.vocab_size equal to the
-// tokenizers' sizes. If more special tokens match than prep_top_k and their similarities tie,
-// the tools' choice depends on the process; here the lowest ids win. A plain added token goes by
-// its spelling, not by the form that a normaliser gives it; and tokenizer.json is taken as it is,
-// of which transformers 5 changes the components if the class is LlamaTokenizer.
+// tokenizers' sizes. It differs from theirs in three cases:
+//   more special tokens match than prep_top_k, with equal similarities: the lowest ids win here,
+//   while the tools' choice depends on the process
+//   a plain added token has a normaliser: its spelling counts here, not its normalised form
+//   the class is LlamaTokenizer: transformers 5 changes components of tokenizer.json, which is read
+//   as it is here
+// Throws Error unless top_k and prep_top_k are from 1 to 2^20.
 DenseProjection nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
                                 const ProjectionOptions& options);
 
-// Returns its rows as NeMo-RL's loss reads them: -1 and weights of 0 are dropped, a repeated token
+// Returns the rows as NeMo-RL's loss reads them: -1 and weights of 0 are dropped, a repeated token
 // stays repeated.
 Projection projection_of(const DenseProjection& dense);
-
-// Returns projection_of(nemo_projection(...)).
-Projection build_nemo_projection(const Tokenizer& student, const Tokenizer& teacher,
-                                 const ProjectionOptions& options);
 
 }  // namespace xrun

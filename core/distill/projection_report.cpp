@@ -1,4 +1,5 @@
-// A row is exact if it has one entry, of weight 1; the same rule as exact_map().
+// A row is exact if it has one entry, of weight 1. exact_map() also takes a weight of 1 beside
+// smaller ones, which an imported row in bf16 may have.
 
 #include "core/distill/projection_report.h"
 

@@ -23,8 +23,8 @@ struct ProjectionSummary {
 };
 ProjectionSummary summary_of(const Projection& projection);
 
-// The student's tokens that spell a number of `digits` digits, alone or after a space. The exact KL
-// of the loss "gold" covers only those that are exact (X-Token, arXiv 2605.21699).
+// Counts of the student's tokens that spell a number of `digits` digits, alone or after a space.
+// The KL of the loss "gold" covers only the exact ones (X-Token, arXiv 2605.21699).
 struct NumeralRow {
   int64_t digits = 0;
   int64_t tokens = 0, exact = 0, several = 0, empty = 0;
@@ -49,8 +49,8 @@ struct RowDifference {
   double distance;  // half the sum of the differences of weights
 };
 struct ProjectionDifference {
-  std::vector<RowDifference> rows;  // those that differ, the worst first, then by row
-  int64_t same = 0;
+  std::vector<RowDifference> rows;  // rows that differ, the worst first, then by row
+  int64_t same = 0;                 // rows that are equal
 };
 // Throws Error unless both are for the same two tokenizers.
 ProjectionDifference difference_of(const Projection& a, const Projection& b);

@@ -29,7 +29,7 @@ CodePoints code_points(std::string_view text) {
 
 size_t matched(std::u32string_view a, std::u32string_view b) {
   if (a.empty() || b.empty()) return 0;
-  // length[j + 1]: of the common block that ends at the present i and at j.
+  // length[j + 1] is that of the common block that ends at a[i] and b[j].
   std::vector<size_t> length(b.size() + 1, 0);
   size_t longest = 0, in_a = 0, in_b = 0;
   for (size_t i = 0; i < a.size(); ++i) {

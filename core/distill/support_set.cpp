@@ -17,6 +17,7 @@ SupportForm published_form(KdLoss loss) {
               .teacher = kGeometric,
               .projected = true,
               .normalised_by_token = true};
+    // X-Token's two forms on common tokens.
     case KdLoss::kGold:
     case KdLoss::kRelaxed:
       return {.columns = SupportColumns::kCommon, .rest = SortedRest::kTruncated};

@@ -16,8 +16,8 @@ enum class SupportColumns {
 // The L1 distance of the probabilities outside the support, in falling order on each side.
 enum class SortedRest {
   kNone,
-  kTruncated,  // to the shorter side and to top_k
-  kPadded,     // the shorter side with zeros
+  kTruncated,  // both sides are cut to the length of the shorter and to top_k
+  kPadded,     // the shorter side is padded with zeros
 };
 
 struct SupportForm {
@@ -34,9 +34,9 @@ struct SupportForm {
   bool needs_map() const { return projected || columns == SupportColumns::kCommon; }
   // The loss is unchanged if a distribution is scaled; a chain's later tokens then divide out.
   bool divides_by_sum() const { return projected || needs_one_vocabulary(); }
-  // The loss needs of the student nothing but its log-probabilities at the support, or at the
-  // columns that are projected onto it. The gradient of a row's logits is then 0 elsewhere or, of a
-  // projected loss, a multiple of the row's probabilities.
+  // Of the student the loss reads only log-probabilities at the support, or at the columns that are
+  // projected onto it. Elsewhere the gradient of a row's logits is then 0 or, of a projected loss,
+  // a multiple of the row's probabilities.
   bool reads_support_alone() const {
     if (projected) return student == ChunkMean::kArithmetic;
     return columns == SupportColumns::kTop && student != ChunkMean::kArithmetic;
@@ -46,8 +46,8 @@ struct SupportForm {
   }
 };
 
-// Returns the published form of the loss; a chosen mean replaces both of its means, and a projected
-// teacher is then normalised after it.
+// Returns the published form of the loss. If options.mean is set it replaces the means of both
+// sides, and a projected teacher is normalised after it.
 SupportForm support_form(const KdOptions& options);
 
 }  // namespace xrun

@@ -1,6 +1,5 @@
 #pragma once
-// The zip archive of a torch.save file: the bytes of its pickle, its storages, and tensors that
-// view them.
+// The zip archive of a torch.save file: its pickle, its storages, and tensors that view them.
 
 #include <cstdint>
 #include <string>
@@ -24,18 +23,17 @@ std::string_view torch_storage_class(std::string_view name);
 
 class TorchArchive {
  public:
-  // Views `bytes`, which must outlive it. Throws Error that starts with `name` if they are not such
-  // an archive.
+  // Views `bytes`, which must outlive the object. Throws Error that starts with `name` if they are
+  // not such an archive.
   TorchArchive(std::string_view bytes, const std::string& name);
   TorchArchive(const TorchArchive&) = delete;
 
   std::string_view pickle() const { return pickle_; }
 
-  // Returns data/KEY without checking its checksum. Throws Error with the reason alone if there is
-  // no such storage of this class and size.
+  // Returns the storage data/KEY without checking its checksum. Throws Error with the reason alone
+  // if there is none of this class and size.
   TorchStorage storage(std::string_view class_name, std::string_view key, int64_t elements) const;
-  // Checks the checksum of a key that storage() has accepted. Throws Error that starts with the
-  // name.
+  // Checks the checksum of a key that storage() has accepted. Throws Error that starts with `name`.
   void check_storage(std::string_view key);
 
  private:

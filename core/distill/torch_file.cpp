@@ -24,8 +24,8 @@ constexpr size_t kMaxTorchDimensions = 8;
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 
-// Names of opcodes that a reader may meet in pickles of other things.
-// Only for the message; an opcode that is not listed is refused by its number.
+// Names of opcodes in pickles of other things, for messages. An opcode that is not listed is
+// refused by its number.
 struct OpcodeName {
   uint8_t opcode;
   const char* name;

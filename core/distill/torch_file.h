@@ -50,15 +50,15 @@ struct TorchTensor {
   std::vector<int64_t> shape, stride;
 };
 
-// One file in memory. Values are named by numbers, since a pickle may share them or nest them
-// without end. Immutable; thread-safe.
+// One file in memory. Values are named by numbers, since in a pickle they may be shared or contain
+// themselves. Immutable; thread-safe.
 class TorchFile {
  public:
   using ValueId = int32_t;
 
   // Parses a file, or bytes that messages call `name`. Throws Error that names the file and the
-  // byte at an opcode, class or function outside the list of torch_file.cpp, at a value beyond the
-  // end, and at a tensor beyond its storage.
+  // byte for an opcode, class or function that torch_file.cpp does not list, for a value beyond the
+  // end, and for a tensor beyond its storage.
   explicit TorchFile(const std::filesystem::path& path);
   TorchFile(std::string bytes, std::string name);
   TorchFile(const TorchFile&) = delete;

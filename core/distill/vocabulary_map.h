@@ -1,5 +1,5 @@
 #pragma once
-// A projection between two vocabularies in the order in which the losses read it.
+// A projection between two vocabularies, in the order in which the losses read it.
 
 #include <cstdint>
 #include <utility>

@@ -1,4 +1,4 @@
-// Bisection over sorted ranges. The context rule of the final sigma is the caller's.
+// Bisection over sorted ranges. Callers apply the context rule of the final sigma.
 
 #include "core/text/unicode/letter_case.h"
 

@@ -26,8 +26,8 @@ Category upper_category(uint32_t c) {
 uint8_t unicode_properties(uint32_t c) {
   using namespace unicode_data;
   if (c >= kTableEnd) return static_cast<uint8_t>(upper_category(c));
-  // Blocks with equal content are stored once, and a character's properties are an index into the
-  // few combinations that occur.
+  // Equal blocks are stored once, and a block holds indices into the few combinations of properties
+  // that occur.
   const size_t block = kBlockOf[std::min<size_t>(c / kBlock, kBlockOfSize - 1)];
   return kPalette[static_cast<uint8_t>(kBlocks[block * kBlock + c % kBlock])];
 }

@@ -62,7 +62,7 @@ bool is_control(GraphemeClass k) {
   return k == GraphemeClass::kControl || k == GraphemeClass::kCr || k == GraphemeClass::kLf;
 }
 
-// The state of a cluster that decides if it continues.
+// The state that decides whether a cluster continues.
 struct ClusterState {
   GraphemeClass last;
   bool after_picture;  // a picture and extenders, then perhaps a joiner (GB11)

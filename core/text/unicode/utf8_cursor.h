@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// Returns the size of the character that begins with a lead byte.
+// Returns the size of the character that begins with `lead`, in bytes.
 inline uint32_t utf8_size(char lead) {
   const auto c = static_cast<unsigned char>(lead);
   return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;

@@ -60,6 +60,9 @@ TEST(KdErrors, Shapes) {
       "xrun.kd: teacher.target is missing; a chain multiplies the probabilities of the text's "
       "tokens");
   p = small(KdLoss::kUld);
+  p.student.chunk = id_list({0, 1});
+  EXPECT_EQ(message(p, options), "xrun.kd: student.chunk is [2], wanted [3]");
+  p = small(KdLoss::kUld);
   p.student.columns = 27;
   EXPECT_EQ(
       message(p, options),

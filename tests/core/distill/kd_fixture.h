@@ -127,7 +127,7 @@ inline TeacherColumns cached_columns(const KdSide& teacher, int64_t k, double te
   const int32_t* const first = chunk.const_data_ptr<int32_t>();
   share_chunk_columns(head, teacher.hidden.index_select(0, teacher.index), teacher.weight,
                       {first, first + chunk.numel()}, options);
-  return {head.top_id, head.top_logprob, head.lse, teacher.chunk, head.logprob};
+  return {head.top_id, head.top_logprob, teacher.chunk};
 }
 
 inline KdGradients run_online(const KdProblem& problem, const KdOptions& options) {

@@ -172,7 +172,7 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) { return info
 
 INSTANTIATE_TEST_SUITE_P(All, KdLosses, testing::ValuesIn(cases()), name_of_case);
 
-// Cases of one loss without further settings, or those with them.
+// Cases without settings besides the loss, or those with them.
 std::vector<Case> cases_with_settings(bool with) {
   std::vector<Case> all = cases();
   std::erase_if(all, [with](const Case& one) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/data/packs/companion_source.h"
 #include "core/model/weights/init_model.h"
 #include "core/text/tokenizer/tokenizer.h"
@@ -54,9 +56,22 @@ class KdViewFixture : public testing::Test {
     if (!std::filesystem::exists(dir)) init_model(dir, options);
     return dir;
   }
-  // Packs whose segments have a teacher's tokens too: of a segment, one chunk for every two
-  // trained tokens, over one token of the teacher's.
-  //   tokens  of the teacher in a chunk
+  // A random model whose tokenizer has one token more than the student's.
+  std::filesystem::path extended_model() const {
+    const auto dir = folder_.path() / "extended";
+    std::filesystem::create_directories(dir);
+    std::filesystem::copy_file(kOwn + "/tokenizer_config.json", dir / "tokenizer_config.json");
+    Json json = read_json(kOwn + "/tokenizer.json");
+    Json added = json.at("added_tokens"), more = added.as_array().back();
+    more.set("id", student_->tokenizer()->vocab_size());
+    more.set("content", "<|tool|>");
+    added.push_back(more);
+    json.set("added_tokens", added);
+    write_file_atomic(dir / "tokenizer.json", dump_json(json));
+    return random_model(dir.string());
+  }
+  // Packs with a companion: every two trained tokens of a segment are a chunk, of `tokens` tokens
+  // of the teacher.
   std::vector<PackedBatch> aligned_packs(size_t per_pack, const std::string& fingerprint,
                                          int tokens = 1) const {
     std::vector<PackedBatch> packs = tiny_packs(tiny_pairs(4), per_pack);

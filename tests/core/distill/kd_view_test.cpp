@@ -9,12 +9,12 @@
 
 #include <algorithm>
 
-#include "core/base/file.h"
 #include "core/data/packs/companion_source.h"
 #include "core/model/model.h"
 #include "core/model/ops/head_block.h"
 #include "core/text/tokenizer/tokenizer.h"
 #include "core/train/models/frozen_model.h"
+#include "core/train/models/logprob_stand_in.h"
 #include "tests/core/distill/kd_view_fixture.h"
 #include "tests/error_of.h"
 #include "tests/tensor_difference.h"
@@ -133,7 +133,7 @@ TEST_F(KdView, AnAlignedTeacherReadsItsOwnTokens) {
   ASSERT_EQ(kd.size(0), some->micros()[0]->unit_count(Unit::kChunk));
   EXPECT_GT(kd.min().item<double>(), 0);
   EXPECT_TRUE(kd.requires_grad());
-  // Neither does packing matter.
+  // Packing does not matter.
   const at::Tensor apart = kd_loss_of(*batch(aligned_packs(1, other->fingerprint())), pair);
   EXPECT_LT(apart.sub(kd.detach()).abs().max().item<double>(), 1e-5);
   const ChunkColumns columns = chunk_columns(view, *other, 3, 1);
@@ -169,8 +169,8 @@ TEST_F(KdView, ATeacherOfTheBatchsTokensIgnoresTheChunksOfAnother) {
   EXPECT_TRUE(at::equal(kd_loss_of(aligned->micros()[0]->all(), pair).detach(), wanted));
 }
 
-// Asked for first, the loss gives the log-probs as well, of rows without a chunk too; asked for
-// second, it computes by itself.
+// Called first, the loss also gives the log-probs, those of rows without a chunk included; called
+// second, it makes a product of its own.
 TEST_F(KdView, RowsWithoutAChunkHaveTheLogProbsOfAProductOfTheirOwn) {
   const auto other = teacher(random_model(kOther));
   const KdPair pair{*student_, *other, {.loss = KdLoss::kUld}};
@@ -273,19 +273,9 @@ TEST_F(KdView, WithOneVocabularyLogprobsMatchTheTokens) {
 // ---- one vocabulary that extends the other
 
 TEST_F(KdView, TheTokensOfBothAreComparedIfTheTeacherHasMore) {
-  const auto dir = folder_.path() / "extended";
-  std::filesystem::create_directories(dir);
-  std::filesystem::copy_file(kOwn + "/tokenizer_config.json", dir / "tokenizer_config.json");
-  Json json = read_json(kOwn + "/tokenizer.json");
-  Json added = json.at("added_tokens"), more = added.as_array().back();
-  const int64_t columns = student_->tokenizer()->vocab_size();
-  more.set("id", columns);
-  more.set("content", "<|tool|>");
-  added.push_back(more);
-  json.set("added_tokens", added);
-  write_file_atomic(dir / "tokenizer.json", dump_json(json));
-  const auto model = random_model(dir.string());
+  const auto model = extended_model();
   const auto other = teacher(model);
+  const int64_t columns = student_->tokenizer()->vocab_size();
   const auto some = batch();
   const View view = some->micros()[0]->all();
   const at::Tensor kd = kd_loss_of(view, {*student_, *other, {.loss = KdLoss::kFull}}).detach();
@@ -300,6 +290,23 @@ TEST_F(KdView, TheTokensOfBothAreComparedIfTheTeacherHasMore) {
   const at::Tensor cached = kd_loss_of(view, {*student_, *stored, top}).detach();
   const at::Tensor online = kd_loss_of(view, {*student_, *other, top}).detach();
   EXPECT_LT(cached.sub(online).abs().max().item<double>(), 1e-5);
+}
+
+TEST_F(KdView, ADryRunAcceptsATeacherThatHasMoreTokens) {
+  const auto other = teacher(extended_model());
+  const auto values = std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(1));
+  const auto replace = [&](LogprobSource& source, const std::string& name, int64_t vocab) {
+    source.set_replacement(std::make_shared<ModelStandIn>(
+        values, name, [] { return false; }, vocab));
+  };
+  replace(*student_, "student", student_->vocab());
+  replace(*other, "teacher", other->vocab());
+  const auto some = batch();
+  const View view = some->micros()[0]->all();
+  for (const KdLoss loss : {KdLoss::kFull, KdLoss::kTopK}) {
+    EXPECT_EQ(kd_loss_of(view, {*student_, *other, {.loss = loss}}).numel(), view.row_count());
+  }
+  EXPECT_FALSE(other->loaded());
 }
 
 }  // namespace

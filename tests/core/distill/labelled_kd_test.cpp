@@ -1,4 +1,4 @@
-// A distillation loss and log-probs from one product: the values and gradients of the two alone.
+// A distillation loss and log-probs from one product equal those of separate products.
 
 #include "core/distill/labelled_kd.h"
 
@@ -45,7 +45,7 @@ struct Case {
 
 bool keeps_support(const Case& c) { return xrun::keeps_support(c.options); }
 
-// The loss is then made of the support alone, and so is its projection.
+// A projection computed from the support alone rounds differently.
 bool rounds_loss(const Case& c) { return c.loss == KdLoss::kProjected && keeps_support(c); }
 
 // All losses of an online teacher, and those that cached columns serve.
@@ -125,7 +125,7 @@ Result run_labelled(const Case& c, Weighing weighing, int64_t head_mb = 1024) {
   });
 }
 
-// The same by kd_loss and linear_head.
+// Computes the same with kd_loss and linear_head.
 Result run_apart(const Case& c, Weighing weighing) {
   const KdProblem p = problem_of(c.loss, c.padded);
   return run(p, weighing, [&](const KdSide& student) {
@@ -199,7 +199,7 @@ TEST(LabelledKd, TheGradientOfBothIsTheSumOfTheTwo) {
   }
 }
 
-// Then the factor of the kept softmax is 0.
+// A gradient of 1e-40 makes the factor of the kept softmax 0.
 TEST(LabelledKd, LogProbsOfNoWeightLeaveTheGradientOfTheLoss) {
   for (const Case& c : cases()) {
     const Result got = run_labelled(c, {.loss = 1, .logprob = 1e-40}),
@@ -273,7 +273,7 @@ TEST(LabelledKd, WithoutAChunkTheLogProbsRemain) {
   }
 }
 
-TEST(LabelledKd, RefusesWhatTheOperatorsAloneMustTake) {
+TEST(LabelledKd, RefusesAnFp64WeightAndTargetsOutOfRange) {
   const KdProblem p = to_type(problem_of(KdLoss::kTopK), at::kDouble);
   EXPECT_EQ(error_of([&] {
               labelled_kd(p.student, unchunked(), {p.teacher}, p.chunks, {.loss = KdLoss::kTopK});

@@ -15,6 +15,7 @@
 #include "core/distill/projection_specials.h"
 #include "core/text/tokenizer/token_bytes.h"
 #include "tests/core/text/tokenizer/small_tokenizer.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 #include "tests/tree.h"
 
@@ -244,6 +245,19 @@ TEST(NemoProjection, MatchesNemoRlsToolsForRealTokenizers) {
   };
   EXPECT_EQ(crc(ids), 4242452167u);
   EXPECT_EQ(crc(weights), 383235688u);
+}
+
+// 706 rows of so many entries are 166 beyond 2^64.
+TEST(NemoProjection, RowsOfMoreEntriesThanAnyVocabularyHasAreRefused) {
+  const auto smol = small_tokenizer("smol"), llama = small_tokenizer("llama2");
+  const int64_t many = 26128532682308147;
+  ASSERT_EQ(uint64_t(smol->vocab_size()) * uint64_t(many), 166u);
+  for (const ProjectionOptions& options : {ProjectionOptions{.top_k = many, .nemo = true},
+                                           ProjectionOptions{.nemo = true, .prep_top_k = many}}) {
+    EXPECT_EQ(error_of([&] { build_projection(*smol, *llama, options); }),
+              "a projection of NeMo-RL: 26128532682308147 entries of a row, wanted 1 to 1048576; "
+              "change --top-k or --prep-top-k");
+  }
 }
 
 // NeMo-RL's scale trick gives up to 28.6 % of a row of two tokens to a meaningless one.

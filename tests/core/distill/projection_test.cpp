@@ -84,7 +84,7 @@ TEST(Projections, OtherTokenizersAreAnErrorThatNamesBoth) {
   EXPECT_NE(exchanged.find("it is the projection of the other direction"), std::string::npos);
 }
 
-// Writes a projection whose tensors are replaced.
+// Returns the error of saving a projection.
 std::string error_with(const ScratchFolder& folder, Projection projection) {
   return error_of([&] { save_projection(projection, folder / "p"); });
 }
@@ -93,8 +93,9 @@ TEST(Projections, BrokenRowsAreRefused) {
   const ScratchFolder folder;
   Projection p = small();
   p.id[0] = 3;
-  EXPECT_NE(error_with(folder, p).find("row 0 names the teacher token 3, the teacher has 3"),
-            std::string::npos);
+  EXPECT_NE(
+      error_with(folder, p).find("row 0 names the teacher token 3, but the teacher has 3 tokens"),
+      std::string::npos);
   p = small();
   p.weight[0] = 0;
   EXPECT_NE(error_with(folder, p).find("row 0 has a weight of 0"), std::string::npos);
