@@ -158,7 +158,7 @@ class ComparisonText {
   // For recipes and bundles only the files are compared, and the settings that decide how they are
   // read are named.
   std::string same_data() const {
-    if (!one_.data_known) return "of the files not compared";
+    if (!one_.data_known) return "not compared: the files of one of them are unknown";
     if (one_.rows_known) return "the same rows, tokens and order";
     std::vector<std::string> keys;
     for (const std::string& key : one_.data_settings()) keys.push_back(shown(key));
