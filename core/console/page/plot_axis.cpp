@@ -31,7 +31,11 @@ double tick_step(double span, int wanted) {
 std::string tick_text(double value, double step) {
   if (value == 0) return "0";
   const double size = std::abs(value);
-  if (size >= 1e7 || size < 1e-4) return fmt::format("{:g}", value);
+  if (size >= 1e7 || size < 1e-4) {
+    // Usually six digits; more if neighbouring ticks would read the same.
+    const int needed = static_cast<int>(std::ceil(std::log10(size / step))) + 1;
+    return fmt::format("{:.{}g}", value, std::clamp(needed, 6, 15));
+  }
   if (step >= 1) return count_text(std::llround(value));
   // 1e-9 absorbs the rounding of log10 at exact powers of ten.
   const int digits = static_cast<int>(std::ceil(-std::log10(step) - 1e-9));
