@@ -35,7 +35,7 @@ class EditBuffer {
   void kill_to_line_end();
   void kill_to_line_begin();
   void kill_word_left();  // back to a blank, as Ctrl-W does
-  void kill_part_left();  // only letters, digits and _, as Alt-Backspace does
+  void kill_part_left();  // back to the beginning of a word, as Alt-Backspace does
   void kill_word_right();
   void yank() { insert(killed_); }
   void swap_characters();  // the two beside the cursor

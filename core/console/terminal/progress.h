@@ -28,7 +28,7 @@ struct StepProgress {
   double peak_flops = 0;                   // per second, of this machine; 0: unknown
   std::optional<double> margin = {};       // shown if there is no accuracy
   std::optional<double> reward = {};       // mean over the step's rollouts
-  std::optional<double> kd = {}, ce = {};  // of distillation; shown if there is no accuracy, margin
+  std::optional<double> kd = {}, ce = {};  // of distillation; shown without accuracy and margin
   int64_t measure_every = 0;               // bodies between evaluations; 0: unknown
 };
 
