@@ -1,4 +1,4 @@
-// A sentence for each pair of rows, such as:
+// Makes a sentence for each pair of rows, such as:
 // rows a.jsonl:3 and a.jsonl:7 share 41 tokens, too few to fold (batch.fold_min is 64): token 41 is
 // "·Monday" in one and "·Tuesday" in the other, from the text of the system message (line 2 of the
 // chat template), after "Today·is"; after "·Monday" and "·Tuesday" the next 80 tokens are equal
@@ -16,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kBytesBefore = 24;  // of the text that both rows have before a break
+constexpr size_t kBytesBefore = 24;  // of the common text that is quoted before a break
 
 std::string location(const InspectedBreak::BreakSide& side) {
   return fmt::format("{}:{}", shown_text(side.file, Blanks::kBreaksMarked), side.line);
@@ -36,7 +36,7 @@ std::string quoted(const InspectedSegment& segment, int64_t begin, int64_t count
 // Returns true if the differing tokens spell the same text except for blanks.
 bool same_without_blanks(const InspectedSegment& a, const InspectedSegment& b,
                          const RowBreak& found) {
-  // Tokens may divide the same text differently, so texts are compared.
+  // Compares texts, because tokens may divide the same text differently.
   const auto letters = [&](const InspectedSegment& segment, int64_t count) {
     std::string bytes;
     for (int64_t t = found.at.position; t < found.at.position + count; ++t) {
@@ -112,7 +112,7 @@ std::string shared_text(const InspectedBreak& found, bool same_row, int64_t min_
 std::string token_text(const InspectedBreak& found, bool same_row) {
   const InspectedBreak::BreakSide& a = found.sides[0];
   const InspectedBreak::BreakSide& b = found.sides[1];
-  // The rows of a pair are its two answers, which have names.
+  // The answers of one pair have names.
   const char* const in_a = same_row ? "the chosen one" : "one";
   const char* const in_b = same_row ? "the rejected one" : "the other";
   const std::string from_a = origin_text(a), from_b = origin_text(b);
@@ -145,15 +145,14 @@ std::string cause_text(const RowBreak& found, const InspectedSegment& a,
                          blanks ? "only blanks differ," : "after " + of_a + both + of_b,
                          counted(found.equal_after, "token"));
     }
-    // The token and its origin explain the other causes.
+    // The token and its origin explain any other cause.
     default: return "";
   }
 }
 
 std::string sentence_of(const InspectedBreak& shown, const RowBreak& found,
                         const InspectedSegment& a, const InspectedSegment& b, int64_t min_run) {
-  // Both answers of one pair.
-  const bool same_row = a.row == b.row && a.side != b.side;
+  const bool same_row = a.row == b.row && a.side != b.side;  // the two answers of a pair
   const std::string shared = shared_text(shown, same_row, min_run);
   if (found.cause == BreakCause::kFrequencies) {
     return fmt::format(
@@ -183,7 +182,7 @@ ComparedRow compared_row(const InspectedSegment& segment, const std::vector<int3
 
 }  // namespace
 
-// Rows of different packs are compared too; a break is listed with its pack.
+// Compares rows of different packs too.
 void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedStep& step) {
   if (!fold.folds()) return;
   std::vector<const InspectedSegment*> segments;
@@ -209,14 +208,13 @@ void add_breaks(const FoldSettings& fold, const StreamOf& stream_of, InspectedSt
     shown.sides = {side_of(a, rows[found.a].trace, shown.position),
                    side_of(b, rows[found.b].trace, shown.position)};
     shown.sentence = sentence_of(shown, found, a, b, fold.min_run);
-    // A break belongs to the pack of its later row.
     packs[found.b]->breaks.push_back(std::move(shown));
   }
 }
 
 std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
                           const std::vector<int64_t>& frequency_classes) {
-  // Computed as if folding were forced, to show the saving that is missed.
+  // Folds as if folding were forced, to show the saving that is missed.
   FoldSettings always = fold;
   always.mode = FoldMode::kAlways;
   const std::optional<FoldedPack> tree = fold_where_it_pays(pack, always, frequency_classes);
@@ -225,10 +223,9 @@ std::string unfolded_text(const PackedBatch& pack, const FoldSettings& fold,
       fmt::format("folding would compute {} of {} tokens", count_text(tree->token_count()),
                   count_text(tree->logical_tokens()));
   if (fold.mode == FoldMode::kAuto) {
-    return fmt::format("{}, and \"auto\" folds from {:g} tokens for each computed one", saving,
+    return fmt::format("{}; \"auto\" folds only from {:g} tokens per computed token", saving,
                        fold.min_ratio);
   }
-  // Folding would pay, but something else forbids it.
   const bool pays = tree->ratio() >= fold.min_ratio;
   return pays && !fold.off.empty() ? fmt::format("{}; {}", fold.off, saving) : "";
 }
@@ -240,7 +237,8 @@ std::string BreakGroup::text() const {
 
 std::vector<BreakGroup> break_groups(std::span<const InspectedPack> packs) {
   const auto kind = [](const InspectedBreak& one) {
-    // Short and frequency breaks are grouped by cause alone: their tokens explain nothing.
+    // The tokens of short and frequency breaks explain nothing, so these are grouped by cause
+    // alone.
     const bool by_token = one.cause != BreakCause::kShort && one.cause != BreakCause::kFrequencies;
     const InspectedBreak::BreakSide& side = one.sides[0];
     return by_token ? std::tuple(one.cause, side.role, side.template_line)

@@ -1,10 +1,11 @@
-// A tree in text. A node begins where its parent ends; children follow their parent, as in the
+// A tree as text. A node begins where its parent ends; children follow their parent, as in the
 // folded pack.
 //   ├─ 1,024 tokens x2: <|im_start|>system
 //   │  ├─ 128 tokens: Paris. (chosen pairs.jsonl:17)
 
 #include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
+#include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/text_width.h"
 
 namespace xrun {
@@ -31,7 +32,6 @@ class TreeWriter {
     for (size_t i = 0; i < shared.size(); ++i) {
       add(shared[i], "", alone == 0 && i + 1 == shared.size());
     }
-    // Sequences that share nothing are one line together.
     if (alone > 0) {
       lines_.push_back("└─ " + shares_nothing_text(static_cast<int64_t>(alone)));
     }
@@ -42,11 +42,10 @@ class TreeWriter {
   void add(size_t n, const std::string& indent, bool last) {
     const InspectedFold::InspectedNode& node = fold_.nodes[n];
     std::string line = indent + (last ? "└─ " : "├─ ") + counted(node.tokens, "token");
-    // x3: three sequences share the node.
     if (node.segments > 1) line += fmt::format(" x{}", node.segments);
     std::string ends;
-    // Sequences that end in this node.
-    for (const std::string& end : node.ends) add_item(ends, end);
+    // Names of files are foreign.
+    for (const std::string& end : node.ends) add_item(ends, shown_text(end, Blanks::kBreaksMarked));
     line += ends.empty() ? ": " + node.text : fmt::format(" ({}): {}", ends, node.text);
     lines_.push_back(cut_to_width(line, width_));
     const std::vector<size_t>& below = children_[n];
@@ -66,7 +65,7 @@ class TreeWriter {
 
 FoldTreeNodes fold_tree_nodes(const InspectedFold& fold) {
   FoldTreeNodes found;
-  // Nodes follow their parents, so a root is decided before what is below it.
+  // Nodes follow their parents, so a root is decided before the nodes below it.
   std::vector<bool> shown(fold.nodes.size());
   for (size_t n = 0; n < fold.nodes.size(); ++n) {
     const int32_t parent = fold.tree.parent[n];

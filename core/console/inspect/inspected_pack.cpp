@@ -16,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-// Decoded tokens, each decoded once.
+// The tokens of the vocabulary, each decoded once.
 struct TokenPieces {
   explicit TokenPieces(const Tokenizer& of) : tokenizer(of), bytes(of) {}
 
@@ -38,10 +38,10 @@ struct TokenPieces {
   std::unordered_map<int32_t, InspectedToken> known;
 };
 
-constexpr const char* kContinued = "┈";  // stands for bytes of a character that ends later
+constexpr const char* kContinued = "┈";  // stands for the bytes of a character that ends later
 
-// Shows a character that spans several tokens at the last of them, so that text of any
-// script can be read; `bytes` keeps each token's own.
+// Shows a character that spans several tokens at the last of them, so that text of any script can
+// be read. Changes only `shown`, not `bytes`.
 void join_characters(std::vector<InspectedToken>& tokens) {
   std::string carried;  // moved here from the tokens before
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -60,10 +60,10 @@ void join_characters(std::vector<InspectedToken>& tokens) {
       // Other bytes after the continuation begin another character.
       if (taken < next.size() || read_utf8(character, 0).valid) break;
     }
-    // Later tokens complete the character that this one leaves open: it moves to the next token.
+    // If later tokens complete the character that this one leaves open, it moves to the next token.
     const bool ends = open > 0 && j < tokens.size() && read_utf8(character, 0).valid;
     if (ends) carried = text.substr(text.size() - open);
-    // Nothing moved in or out: `shown` already has the token's bytes, complete or invalid.
+    // If nothing moved in or out, `shown` is right already.
     if (!ends && text.size() == tokens[i].bytes.size()) continue;
     const std::string whole = text.substr(0, text.size() - (ends ? open : 0));
     tokens[i].shown = shown_text(whole, Blanks::kMarked) + (ends ? kContinued : "");
@@ -81,7 +81,7 @@ void fill_tokens(InspectedSegment& segment, const PackedBatch& pack, size_t s,
   join_characters(segment.tokens);
 }
 
-// Fills the loss rows of all segments: row r predicts the token after its slot.
+// Adds the loss rows to the tokens: row r predicts the token after its slot.
 void fill_weights(const PackedBatch& pack, const std::vector<InspectedSegment*>& segments) {
   for (size_t r = 0; r < pack.rows.hidden.size(); ++r) {
     const auto s = static_cast<size_t>(pack.rows.segment[r]);
@@ -111,7 +111,7 @@ InspectedSegment start_segment(const InspectedSource& source, const PackedBatch&
   return segment;
 }
 
-constexpr size_t kNodeText = 24;  // tokens at the beginning of a node
+constexpr size_t kNodeText = 24;  // tokens; enough to recognise a node
 
 // "chosen pairs.jsonl:17"
 std::string end_name(const InspectedSource& source, const PackedBatch& pack, size_t s) {
@@ -128,7 +128,6 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
   InspectedFold fold;
   for (size_t s = 0; s < shown.size(); ++s) {
     if (shown[s] == nullptr) continue;
-    // Only slots of the shown segments are listed.
     fold.flat_of.insert(fold.flat_of.end(), tree->flat_of.begin() + pack.cu_seqlens[s],
                         tree->flat_of.begin() + pack.cu_seqlens[s + 1]);
   }
@@ -138,7 +137,6 @@ std::optional<InspectedFold> inspected_fold(const InspectedSource& source, const
     const auto end = static_cast<size_t>(tree->node_begin[n + 1]);
     node.tokens = static_cast<int64_t>(end - begin);
     node.segments = tree->segments[n];
-    // The beginning is enough to recognise a node.
     for (size_t t = begin; t < std::min(end, begin + kNodeText); ++t) {
       node.text += pieces.token(tree->tokens[t]).bytes;
     }
@@ -191,11 +189,11 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
     step.tokens += pack.tokens;
     step.targets += pack.targets;
     const auto count = static_cast<size_t>(packed.segment_count());
-    // Pointers into `segments` are kept below, so it must not grow.
+    // Pointers into `segments` are taken below, so it must not reallocate.
     pack.segments.reserve(count);
     std::vector<InspectedSegment*> shown_segments(count, nullptr);
     for (size_t s = 0; s < count; ++s) {
-      // Group ids are indices of the step's units; the first `shown` of them are listed.
+      // A group id is the index of a unit of the step.
       if (packed.group_id[s] >= shown) continue;
       pack.segments.push_back(start_segment(source, packed, s));
       shown_segments[s] = &pack.segments.back();
@@ -209,7 +207,6 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
     // Counts the whole pack, even if only some of its segments are shown.
     step.computed += pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     fill_weights(packed, shown_segments);
-    // A pack without a segment to show is left out.
     if (!pack.segments.empty()) step.packs.push_back(std::move(pack));
   }
   const SegmentTraces traces(source, step);
@@ -242,7 +239,7 @@ std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& seg
 }
 
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b) {
-  // Mask and weight count too: the shared part is shown once for both sides.
+  // Also compares mask and weight, because the shared prefix is shown once for both sides.
   const auto same = [](const InspectedToken& x, const InspectedToken& y) {
     return x.id == y.id && x.target == y.target && x.weight == y.weight;
   };

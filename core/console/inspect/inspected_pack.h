@@ -25,20 +25,20 @@ struct InspectedToken {
   int32_t id = 0;
   int32_t position = 0;  // in its segment
   std::string bytes;     // of the vocabulary; "" for an id without a piece
-  std::string shown;     // safe, with visible blanks; "<#50300>" without a piece; a character that
-                         // several tokens hold is shown at the last of them, "┈" at the others
+  std::string shown;     // safe text with visible blanks; "<#50300>" without a piece; a character
+                         // that spans several tokens is shown at the last one, "┈" at the others
   float weight = 0;      // of its loss; 0: not trained
-  bool target = false;   // it has a loss row, whose weight may be 0
+  bool target = false;   // has a loss row, whose weight may be 0
   bool special = false;
   TokenOrigin origin = TokenOrigin::kUnknown;
   std::optional<float> policy, reference;  // log-probs
 };
 
-// Consecutive tokens of one message; a token across a border belongs to the later message.
+// Consecutive tokens of one message. A token across a border belongs to the later message.
 struct InspectedTurn {
   std::string role;      // "user"; "template" outside messages
-  int64_t message = -1;  // counted from 0; -1: none
-  size_t begin = 0;      // token of the segment
+  int64_t message = -1;  // from 0; -1: outside messages
+  size_t begin = 0;      // the first token, an index in the segment
 };
 
 struct InspectedSegment {
@@ -51,9 +51,9 @@ struct InspectedSegment {
   std::optional<bool> label;  // of feedback: is the answer desirable?
   std::vector<InspectedToken> tokens;
   std::vector<InspectedTurn> turns;  // empty: roles are unknown; else the first begins at 0
-  int64_t cut_tokens = 0;            // removed from its end by over_length = "cut"
+  int64_t cut_tokens = 0;            // tokens that over_length = "cut" removed from its end
   std::string cut_text;              // the beginning of the removed text; "" if unknown
-  std::vector<std::string> remarks;  // oddities and unknowns, a sentence each
+  std::vector<std::string> remarks;  // on oddities and on what is unknown
 
   int64_t targets() const;
 };
@@ -62,41 +62,41 @@ const char* side_name(int8_t side);  // "chosen", "rejected", ""
 // The tree of a folded pack.
 struct InspectedFold {
   FoldedPack tree;
-  std::vector<int32_t> flat_of;  // the slot of each shown token, segments end to end
+  std::vector<int32_t> flat_of;  // index in the tree of each shown token, segments end to end
   struct InspectedNode {
     int64_t tokens = 0, segments = 0;
-    std::string text;               // its beginning
-    std::vector<std::string> ends;  // the segments that end in it: "chosen pairs.jsonl:17"
+    std::string text;               // its beginning, safe
+    std::vector<std::string> ends;  // segments that end in it, not safe: "chosen pairs.jsonl:17"
   };
-  std::vector<InspectedNode> nodes;  // as tree.parent
+  std::vector<InspectedNode> nodes;  // in the order of tree.parent
 };
 
 struct InspectedPack {
   int64_t index = 0;                // in the step
-  int64_t tokens = 0, targets = 0;  // of the pack, shown or not
+  int64_t tokens = 0, targets = 0;  // of all its segments, shown or not
   int64_t left_out = 0;             // segments that are not shown
   std::vector<InspectedSegment> segments;
   std::optional<InspectedFold> fold;   // nullopt: every token is computed
-  std::string unfolded;                // the reason, if segments share prefixes unfolded
-  std::vector<InspectedBreak> breaks;  // between its rows and others of the step
+  std::string unfolded;                // the reason, if segments share prefixes but are not folded
+  std::vector<InspectedBreak> breaks;  // between its rows and earlier ones of the step
 };
 
-// Returns the rejected side after segment s; nullptr if s is not the chosen side of a pair.
+// Returns the rejected side of the pair whose chosen side is segment s; nullptr if there is none.
 const InspectedSegment* rejected_after(const InspectedPack& pack, size_t s);
-// Returns the first turn that begins at or after a token, or the end.
+// Returns the first turn that begins at or after a token, or turns.end().
 std::vector<InspectedTurn>::const_iterator turn_from(const InspectedSegment& segment, size_t token);
 
-// One set's share of a step.
+// The packs that one data set contributes to a step.
 struct InspectedStep {
   std::string recipe;
   std::string data;             // "pairs.jsonl"
-  int64_t step = 0, steps = 0;  // steps 0: without end
+  int64_t step = 0, steps = 0;  // steps 0: no end
   int64_t units = 0, units_left_out = 0;
   std::string unit_name;                            // "pair"
   int64_t max_tokens = 0;                           // limit of a pack
   int64_t pack_count = 0, tokens = 0, targets = 0;  // of the whole step, shown or not
   int64_t computed = 0;                             // tokens after folding
-  std::vector<InspectedPack> packs;                 // those with something to show
+  std::vector<InspectedPack> packs;                 // those with a segment to show
   Ledger ledger;                                    // of the set
 };
 
@@ -106,36 +106,38 @@ struct InspectedSource {
   const Tokenizer& tokenizer;
   std::string recipe, data;
   int64_t step = 0, steps = 0, max_tokens = 0;
-  int64_t first_pair = 0;  // pairs of earlier sets of the step
+  int64_t first_pair = 0;  // number of pairs in earlier sets of the step
   FoldSettings fold = {};
   // Segments of a pack that may share tokens, as FoldOptions::frequency_classes; empty: all.
   std::function<std::vector<int64_t>(const PackedBatch&)> frequency_classes = {};
 };
 
-// Returns the values of the packs that `set` made of `units`. `rows` limits the units shown to the
-// first ones of the stream; negative: all. Their rows are read again for roles and origins.
+// Returns the values of the packs that the set made of `units`. Only the first `rows` units are
+// shown (negative: all). Their rows are read again for roles and origins.
 InspectedStep inspect_step(const InspectedSource& source, const std::vector<int64_t>& units,
                            const std::vector<PackedBatch>& packs, int64_t rows = -1);
 
-// Returns the values of the packs of a step of the plan, counted from the plan's first one.
+// Likewise for a step of a plan, counted from the plan's first one.
 InspectedStep inspect_step(const InspectedSource& source, const StepPlan& plan, int64_t plan_step,
                            int64_t rows = -1);
 
-// Returns the length of the common prefix of two segments, equal in id, target and weight.
+// Returns the number of tokens at the beginning of both segments that are equal in id, target and
+// weight.
 size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
 
 // The nodes of a tree that are drawn, in the order of the pack.
 struct FoldTreeNodes {
-  std::vector<size_t> shared;  // nodes of the trees that several sequences share
-  int64_t alone = 0;           // sequences that share nothing, which are one line together
+  std::vector<size_t> shared;  // the nodes of trees whose root several sequences share
+  int64_t alone = 0;           // sequences that share nothing
 };
 FoldTreeNodes fold_tree_nodes(const InspectedFold& fold);
 
-// "3 sequences that share nothing".
+// Returns "3 sequences that share nothing".
 std::string shares_nothing_text(int64_t alone);
 
-// Draws a tree, a line per node of at most `width` columns: "├─ 1,024 tokens x2: <|im_start|>...".
-// Sequences that share nothing are counted in one line.
+// Draws a tree with a line of at most `width` columns per node: "├─ 1,024 tokens x2:
+// <|im_start|>...", where x2 means that two sequences share it. One line counts the sequences that
+// share nothing.
 std::vector<std::string> fold_tree_lines(const InspectedFold& fold, int width);
 
 struct PackTextStyle {
@@ -143,33 +145,38 @@ struct PackTextStyle {
   int width = 80;  // no line is wider; at least 1
 };
 
-// From this width on, the sides of a pair are side by side; on narrower screens one is below the
-// other.
+// The least width at which the sides of a pair are side by side, not one below the other.
 constexpr int kSideBySideWidth = 100;
 
-// Returns the head of a step, a block per segment or pair, and the footer: trained tokens, fill,
+// Returns the head of a step, a block per segment or pair, and a footer: trained tokens, fill,
 // dropped and cut rows, and the meaning of colours or marks. Every line ends with a newline.
 // Foreign text has passed shown_text.
 std::string step_text(const InspectedStep& step, const PackTextStyle& style);
 
-// {"step","pack","tokens","labels","cu_seqlens","position_ids","weights","rows":[...]}. labels and
-// weights are at the predicted token, as in Hugging Face's datasets, -100 and 0 elsewhere. One
-// entry of rows per segment: {"file","line","side","pair"}, side "chosen", "rejected" or null, pair
-// or null; then "weight", "cut_tokens", "turns" [{"role","message", "begin"}] begin a token of the
-// segment, and for feedback "label", true or false. "left_out" counts the segments not shown;
-// "logprobs": {"policy","reference"} has null for unscored tokens. A folded pack has "fold":
-// {"tokens","position_ids","prev","end","flat_of"}, the computed tokens and, for every shown token,
-// its index among them; a pack that shares prefixes but is not folded has "unfolded", the reason.
-// "breaks" lists pairs of rows that look alike and do not share:
-// {"cause","position","rows","text"}, cause "template", "merged", "text", "frequencies" or "short"
-// (BreakCause), position the tokens that both share, text the break in words, rows one
-// {"file","line","side","token","token_text","origin","role","template_line"} each: the first token
-// that is not shared, the message and the line of the chat template that wrote it, null if unknown.
+// Returns a pack as an object. Always:
+//   step, pack, data, max_tokens
+//   tokens, position_ids, cu_seqlens
+//   labels, weights  at the predicted token, as in Hugging Face's data sets; -100 and 0 elsewhere
+//   rows             per segment: file, line, side ("chosen", "rejected" or null), pair (or null),
+//                    weight, cut_tokens, turns (role, message, begin: a token of the segment), and
+//                    for feedback label (true or false)
+//   left_out         number of segments that are not shown
+// If they apply:
+//   logprobs  policy, reference: null for tokens that are not scored
+//   fold      tokens, position_ids, prev, end: of the computed tokens; flat_of: the index of every
+//             shown token among them
+//   unfolded  the reason that a pack with shared prefixes is not folded
+//   breaks    per pair of rows that look alike and do not share: cause ("template", "merged",
+//             "text", "frequencies" or "short"; BreakCause), position (the number of tokens that
+//             both share), text (the break in words), rows (for both, the first token that is not
+//             shared: file, line, side, token, token_text, origin, role, template_line; null where
+//             unknown)
 Json pack_json(const InspectedStep& step, const InspectedPack& pack);
 
 // Returns one self-contained page with search. Tokens are coloured by loss weight (palette.h),
-// special ones underlined, the template's own text in italics; the sides of a pair are side by side
-// below their shared prefix. Hovering shows a token's id, position, weight, origin and log-probs.
+// special ones underlined, the template's own text in italics. The sides of a pair are side by side
+// below their shared prefix. Hovering over a token shows its id, position, weight, origin and
+// log-probs.
 std::string pack_page(const std::vector<InspectedStep>& steps);
 
 }  // namespace xrun

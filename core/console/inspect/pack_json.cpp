@@ -1,4 +1,4 @@
-// A pack as the JSON object of `xrun inspect --json`, segments end to end.
+// A pack as the JSON object of `xrun inspect --json`, with its segments end to end.
 
 #include "core/console/inspect/inspected_pack.h"
 
@@ -33,7 +33,7 @@ Json row_json(const InspectedSegment& segment) {
   return row;
 }
 
-// Returns one value per token, all segments in one list.
+// Returns one value per token, in one list for all segments.
 template <typename Of>
 Json of_tokens(const InspectedPack& pack, const Of& of) {
   Json::Array list;
@@ -44,7 +44,6 @@ Json of_tokens(const InspectedPack& pack, const Of& of) {
 }
 
 Json number(const std::optional<float>& value) {
-  // null means "not computed", which 0 would not.
   return value ? Json(static_cast<double>(*value)) : Json();
 }
 

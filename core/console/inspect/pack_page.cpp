@@ -1,5 +1,5 @@
 // A token is a <span class="t w4 s"> with data-t="id|position|weight|origin|policy|reference" for
-// the hover box: short, because a page may have a hundred thousand of them.
+// the hover box. Names are short because a page may have a hundred thousand tokens.
 
 #include <fmt/core.h>
 
@@ -45,8 +45,8 @@ details.seg { border: 1px solid var(--edge); border-radius: 5px; margin: .6rem 0
   pointer-events: none; max-width: 90vw; overflow: hidden; }
 )css";
 
-// A search looks at the tokens of a run as one text, with visible blanks read as blanks, so that it
-// finds text that is split over tokens.
+// A search joins the tokens of a .run to one text, so that it finds text that spans several tokens;
+// it reads visible blanks as blanks.
 constexpr const char* kPackPageScript = R"js(
 "use strict";
 const box = document.getElementById("box");
@@ -120,10 +120,10 @@ document.getElementById("open").addEventListener("click", () => fold(true));
 document.getElementById("close").addEventListener("click", () => fold(false));
 )js";
 
-// Returns the colours of the scale for light and dark pages.
+// Returns the colours of the weight scale for light and dark pages.
 std::string weight_sheet() {
   std::string light, dark;
-  // Begins at 1, since masked text has no background.
+  // Begins at 1, because masked text has no background.
   for (int i = 1; i < kWeightSteps; ++i) {
     const WeightColor& color = weight_color(static_cast<WeightStep>(i));
     light += fmt::format(".w{} {{ background: {}; color: #1a1a1a; }}\n", i, color.light);
@@ -132,7 +132,7 @@ std::string weight_sheet() {
   return light + "@media (prefers-color-scheme: dark) {\n" + dark + "}\n";
 }
 
-// A name is one line, so its line ends are marked.
+// Escapes a name, which must stay one line.
 std::string escaped(std::string_view text) {
   return html_escape(shown_text(text, Blanks::kBreaksMarked));
 }
@@ -211,7 +211,7 @@ class PageWriter {
   }
 
   void pack(const InspectedStep& step, const InspectedPack& pack) {
-    // The fill of a folded pack counts the tokens it computes, which max_tokens bounds.
+    // max_tokens bounds the computed tokens of a folded pack.
     const int64_t computed = pack.fold ? pack.fold->tree.token_count() : pack.tokens;
     const double fill = 100.0 * static_cast<double>(computed) /
                         static_cast<double>(std::max<int64_t>(step.max_tokens, 1));
@@ -222,13 +222,13 @@ class PageWriter {
     if (pack.fold) fold(pack, *pack.fold);
     if (!pack.unfolded.empty()) add("<p>not folded: {}</p>\n", html_escape(pack.unfolded));
     for (const BreakGroup& group : break_groups({&pack, 1})) {
-      // A short prefix is not a fault of the data.
+      // A short common prefix is not a fault of the data.
       const bool fault = group.example->cause != BreakCause::kShort;
       add("<p class=\"{}\">{}</p>\n", fault ? "bad" : "dim", html_escape(group.text()));
     }
     for (size_t s = 0; s < pack.segments.size();) {
       const InspectedSegment& segment = pack.segments[s];
-      // Both sides of a pair are one block, so two segments are done.
+      // Both sides of a pair are one block.
       const InspectedSegment* const rejected = rejected_after(pack, s);
       block(segment, rejected);
       s += rejected != nullptr ? 2 : 1;
@@ -237,8 +237,8 @@ class PageWriter {
     add("</details>\n");
   }
 
-  // Writes the tree of a folded pack with the nodes of the terminal's view: a bar per node, as long
-  // as its tokens, at its position on the path.
+  // Draws the nodes of a folded pack that the terminal shows too: a bar per node, as long as its
+  // tokens, at its position on the path.
   void fold(const InspectedPack& pack, const InspectedFold& fold) {
     add("<details class=\"fold\"><summary>folded {:.1f}x: {} tokens computed as {}</summary>\n",
         fold.tree.ratio(), count_text(pack.tokens), count_text(fold.tree.token_count()));
@@ -246,7 +246,6 @@ class PageWriter {
     // The longest path takes the full width.
     const double longest =
         position.empty() ? 1 : 1.0 + *std::max_element(position.begin(), position.end());
-    // Chosen as in the terminal's view, so that both show the same nodes.
     const FoldTreeNodes drawn = fold_tree_nodes(fold);
     for (const size_t n : drawn.shared) {
       const InspectedFold::InspectedNode& node = fold.nodes[n];
@@ -254,7 +253,7 @@ class PageWriter {
       std::string ends;
       for (const std::string& end : node.ends) add_item(ends, end);
       if (!ends.empty()) ends = " (" + ends + ")";
-      // The title has what a short bar cuts off.
+      // The title shows the text that a short bar cuts off.
       const std::string size = counted(node.tokens, "token") +
                                (node.segments > 1 ? fmt::format(" x{}", node.segments) : "") +
                                escaped(ends);
@@ -279,7 +278,7 @@ class PageWriter {
       tokens(segment, 0, segment.tokens.size());
       end_of(segment);
     } else {
-      // The tokens that both answers share are shown once, above them.
+      // The shared tokens come once, above both answers.
       const size_t shared = shared_tokens(segment, *rejected);
       tokens(segment, 0, shared);
       add("<div class=\"sides\">");
@@ -307,12 +306,12 @@ class PageWriter {
 
   void tokens(const InspectedSegment& segment, size_t begin, size_t end) {
     if (begin == end) return;
-    // A side begins after the shared tokens, perhaps in the middle of a turn.
+    // `begin` may be inside a turn: a side begins after the shared tokens.
     auto turn = turn_from(segment, begin);
     add("<div class=\"run mono\">");
     for (size_t i = begin; i < end; ++i) {
       if (turn != segment.turns.end() && turn->begin == i) {
-        // A role begins a line, so the text before it may need a line end.
+        // A role begins a line; the text before it may lack a line end.
         const bool on_new_line = i == begin || ends_line(segment.tokens[i - 1]);
         add("{}<span class=\"role\">{}</span>", on_new_line ? "" : "\n",
             html_escape((turn++)->role));
@@ -324,7 +323,7 @@ class PageWriter {
 
   void token(const InspectedToken& token) {
     const auto step = static_cast<int>(weight_step(token.weight));
-    // The order is that of `names` in the script.
+    // In the order of `names` in the script.
     add("<span class=\"t w{}{}{}\" data-t=\"{}|{}|{:g}|{}|", step, token.special ? " s" : "",
         token.origin == TokenOrigin::kTemplate ? " o" : "", token.id, token.position, token.weight,
         token_origin_name(token.origin));

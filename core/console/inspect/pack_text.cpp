@@ -1,5 +1,5 @@
-// A step as lines of text. Foreign text passed shown_text when the values were made, except file
-// names, which pass it here.
+// A step as lines of text. Foreign text passed shown_text when the values were made, except names
+// of files, which pass it here.
 
 #include <fmt/core.h>
 
@@ -41,8 +41,8 @@ class StepWriter {
   }
 
  private:
-  // Prints facts on one line or on several, which are indented after the first and begin with the
-  // separator. A fact wider than a line is broken at blanks.
+  // Prints facts with separators between them, on one line or several; later lines are indented and
+  // begin with the separator. A fact that is wider than a line is broken at blanks.
   void facts(const std::vector<std::string>& parts, const char* sgr, int indent = 0) {
     // An indent of more than half the width would leave too little for text.
     if (2 * indent > style_.width) indent = 0;
@@ -91,7 +91,6 @@ class StepWriter {
 
   void pack_head(const InspectedPack& pack) {
     print("");
-    // Segments that are not shown count too.
     const auto segments = static_cast<int64_t>(pack.segments.size()) + pack.left_out;
     facts({fmt::format("pack {}", pack.index),
            pack.fold
@@ -113,7 +112,7 @@ class StepWriter {
     for (const BreakGroup& group : break_groups({&pack, 1})) facts({"! " + group.text()}, "33", 2);
   }
 
-  // Writes the segment at s, or the pair that begins there; returns the number of segments.
+  // Writes the segment at s, or the pair that begins there; returns the number of segments written.
   size_t block(const InspectedPack& pack, size_t s) {
     const InspectedSegment& segment = pack.segments[s];
     const InspectedSegment* const rejected = rejected_after(pack, s);
@@ -147,7 +146,6 @@ class StepWriter {
 
   void pair(const InspectedSegment& chosen, const InspectedSegment& rejected) {
     const size_t shared = shared_tokens(chosen, rejected);
-    // Narrower columns would break most words.
     const bool beside = style_.width >= kSideBySideWidth;
     if (shared > 0) {
       print_lines(token_lines(chosen, 0, shared,
@@ -162,7 +160,7 @@ class StepWriter {
         print_lines(side_lines(*side, shared, style_.width, style_.width >= 50));
       }
     }
-    // Printed below both columns, since a remark may need the whole width.
+    // Below both columns, because a remark may need the whole width.
     end_of(chosen);
     end_of(rejected);
   }
@@ -198,7 +196,7 @@ class StepWriter {
     const std::vector<TextLine> b = side_lines(rejected, shared, right, false);
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
       std::string line = i < a.size() ? a[i].text : "";
-      // Padded by columns, since escape codes and wide characters have other numbers of bytes.
+      // Pads by columns, not bytes: the text has escape codes and wide characters.
       line.append(static_cast<size_t>(left - (i < a.size() ? a[i].columns : 0)), ' ');
       line += i < b.size() ? std::string(kSideGap) + b[i].text : " │";
       print(line);
@@ -249,7 +247,7 @@ class StepWriter {
     facts(parts, "2", 2);
   }
 
-  // Prints the steps of the scale that occur.
+  // Prints those steps of the weight scale that occur.
   void legend() {
     std::array<bool, kWeightSteps> seen{};
     bool special = false, own = false;
@@ -262,7 +260,7 @@ class StepWriter {
         }
       }
     }
-    // Without colours the legend explains the marks below the tokens.
+    // Without colours, explains the marks below the tokens.
     const bool plain = style_.colors == ColorDepth::kNone;
     std::vector<std::string> parts;
     for (int i = 0; i < kWeightSteps; ++i) {

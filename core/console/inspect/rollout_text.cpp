@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "core/base/strings.h"
+#include "core/base/utf8.h"
 #include "core/console/inspect/inspected_pack.h"
 #include "core/console/terminal/shown_text.h"
 #include "core/console/terminal/table.h"
@@ -27,24 +28,21 @@ namespace {
 constexpr size_t kMostLines = 3;  // of a prompt or an answer
 constexpr int kLabelWidth = 10;   // "rejected" and two blanks
 
-std::string short_number(double value) { return fmt::format("{:.4g}", value); }
+constexpr std::string_view kDot = " · ";  // between items
 
-void append_item(std::string& text, const std::string& item) {
-  text += (text.empty() ? "" : " · ") + item;
-}
+std::string short_number(double value) { return fmt::format("{:.4g}", value); }
 
 std::string group_headline(const std::vector<RecordedRollout>& answers,
                            const std::vector<size_t>& group) {
   double sum = 0;
   int64_t rewards = 0;
   for (const size_t i : group) {
-    // An answer without a reward is not in the mean.
     if (!answers[i].reward) continue;
     sum += *answers[i].reward;
     ++rewards;
   }
   const RecordedRollout& first = answers[group.front()];
-  std::string text = fmt::format("group {} · {} · {}", first.group, shown_text(first.row_text()),
+  std::string text = fmt::format("group {} · {} · {}", first.group, one_paragraph(first.row_text()),
                                  counted(std::ssize(group), "answer"));
   if (rewards > 0) text += ", mean reward " + short_number(sum / static_cast<double>(rewards));
   return text;
@@ -54,14 +52,11 @@ std::string group_headline(const std::vector<RecordedRollout>& answers,
 size_t common_text(const std::string& a, const std::string& b) {
   const auto [end, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   auto length = static_cast<size_t>(end - a.begin());
-  // Never ends inside a character: the later bytes of UTF-8 are 10xxxxxx.
-  while (length > 0 && length < a.size() && (static_cast<uint8_t>(a[length]) & 0xC0) == 0x80) {
-    --length;
-  }
+  while (length > 0 && length < a.size() && is_continuation(a[length])) --length;
   return length;
 }
 
-// The tree of the answers' tokens, with every equal beginning as one node.
+// Returns the tree of the answers' tokens, with every common beginning as one node.
 PrefixTrie answer_trie(const std::vector<RecordedRollout>& answers) {
   std::vector<TokenList> lists;
   std::vector<int64_t> lengths;
@@ -76,23 +71,22 @@ PrefixTrie answer_trie(const std::vector<RecordedRollout>& answers) {
 
 std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& answers, int width) {
   const PrefixTrie trie = answer_trie(answers);
-  // No two answers begin alike: there is no tree to show.
   if (std::none_of(trie.lists.begin(), trie.lists.end(), [](int32_t n) { return n > 1; })) {
     return {};
   }
   InspectedFold fold;
   fold.tree.parent = trie.parent;
   fold.nodes.resize(trie.parent.size());
-  // [N] the common beginning of all answers through a node.
+  // [N] the common beginning of all answers whose path has the node.
   std::vector<std::optional<std::string>> begun(trie.parent.size());
   for (size_t s = 0; s < answers.size(); ++s) {
-    // A conversation's ids hold other turns as well, which `text` lacks.
+    // The ids of a conversation include other turns, which `text` lacks.
     const bool is_conversation = std::ssize(answers[s].ids) != answers[s].length;
     const std::string text = is_conversation ? "" : answers[s].text;
     if (trie.leaf[s] < 0) continue;
     fold.nodes[static_cast<size_t>(trie.leaf[s])].ends.push_back(
         fmt::format("sample {}", answers[s].sample));
-    // From the leaf to the root: all of these nodes are on the answer's path.
+    // The answer's path, from its leaf to its root.
     for (int32_t n = trie.leaf[s]; n >= 0; n = trie.parent[static_cast<size_t>(n)]) {
       auto& known = begun[static_cast<size_t>(n)];
       known = known ? known->substr(0, common_text(*known, text)) : text;
@@ -102,7 +96,7 @@ std::vector<std::string> answer_tree_lines(const std::vector<RecordedRollout>& a
     InspectedFold::InspectedNode& node = fold.nodes[n];
     node.tokens = trie.end[n] - trie.begin(n);
     node.segments = trie.lists[n];
-    // The parent shows this part.
+    // The parent shows the text up to here.
     const size_t above =
         trie.parent[n] < 0 ? 0 : begun[static_cast<size_t>(trie.parent[n])]->size();
     node.text = one_paragraph(begun[n]->substr(above));
@@ -135,23 +129,22 @@ std::string labelled_text(const std::string& label, const std::string& text, int
 
 std::string rollout_headline(const RecordedRollout& one) {
   std::string text;
-  append_item(text, one.reward ? "reward " + short_number(*one.reward) : "no reward");
+  add_item(text, one.reward ? "reward " + short_number(*one.reward) : "no reward");
   std::string parts;
   for (const auto& [name, value] : one.parts) {
-    parts += (parts.empty() ? "" : ", ") + shown_text(name, Blanks::kBreaksMarked) + " " +
-             short_number(value);
+    add_item(parts, one_paragraph(name) + " " + short_number(value));
   }
   if (!parts.empty()) text += " (" + parts + ")";
-  if (one.advantage) append_item(text, "advantage " + short_number(*one.advantage));
-  append_item(text, counted(one.length, "token"));
-  if (!one.finish.empty()) append_item(text, shown_text(one.finish));
+  if (one.advantage) add_item(text, "advantage " + short_number(*one.advantage), kDot);
+  add_item(text, counted(one.length, "token"), kDot);
+  if (!one.finish.empty()) add_item(text, one_paragraph(one.finish), kDot);
   return text;
 }
 
 std::string rollout_text(const RecordedRollout& one, int width) {
   const std::string headline = rollout_headline(one);
   return fmt::format("\n{} · group {}, sample {}, {}", headline, one.group, one.sample,
-                     shown_text(one.row_text())) +
+                     one_paragraph(one.row_text())) +
          labelled_text("prompt", one_paragraph(one.prompt), width, true) +
          labelled_text("answer", one_paragraph(one.text), width, false);
 }
@@ -169,7 +162,7 @@ std::string rollout_groups_text(const RecordedRollouts& rollouts, int64_t most, 
     for (const size_t i : group) answers.push_back(rollouts.answers[i]);
     text += "\n" + group_headline(rollouts.answers, group);
     text += labelled_text("prompt", one_paragraph(answers.front().prompt), width, true);
-    // Best first: a reader looks for what the reward preferred.
+    // The highest reward first: a reader wants to see what the reward prefers.
     for (const size_t i : ordered_by(answers, "reward", true)) {
       text += labelled_text(fmt::format("{}", answers[i].sample), rollout_headline(answers[i]),
                             width, false);

@@ -1,4 +1,4 @@
-// A token's origin is that of the spans of the rendering that wrote its bytes.
+// The origin of a token is that of the spans that wrote its bytes in the rendering.
 
 #include "core/console/inspect/segment_traces.h"
 
@@ -29,7 +29,7 @@ TokenOrigin origin_of(const Rendering& rendering, ByteRange bytes) {
   return written[0] ? TokenOrigin::kTemplate : TokenOrigin::kUnknown;
 }
 
-// Adds roles, origins and the cut, from the stream that the segment came from.
+// Adds roles, origins and the cut from the stream that the segment came from.
 void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
   size_t range = 0;
   for (size_t i = 0; i < segment.tokens.size(); ++i) {
@@ -40,7 +40,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
     while (range + 1 < trace.messages.size() && trace.messages[range].bytes.end < bytes.end) {
       ++range;
     }
-    // The messages are unknown, or the message is still the same.
+    // Without messages, or within one, no turn begins.
     if (trace.messages.empty() || (i > 0 && range == before)) continue;
     const MessageRange& message = trace.messages[range];
     segment.turns.push_back(
@@ -48,7 +48,7 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
          message.message, i});
   }
   const size_t count = segment.tokens.size();
-  // trace() gives streams that begin with the segment's tokens; those beyond them were cut off.
+  // The stream begins with the segment's tokens; those after them were cut off.
   segment.cut_tokens = static_cast<int64_t>(trace.ids.size() - count);
   if (segment.cut_tokens == 0) return;
   const std::string_view text = trace.rendering.text;
@@ -56,11 +56,11 @@ void add_trace(InspectedSegment& segment, const RowTrace::Stream& trace) {
                                 Blanks::kBreaksMarked);
 }
 
-// Oddities that are worth a look, not errors.
+// Adds remarks on oddities, which are not errors.
 void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool trains) {
   const std::vector<InspectedToken>& tokens = segment.tokens;
   const std::optional<int32_t> bos = tokenizer.bos_id();
-  // A template and a tokenizer may both add one.
+  // The template and the tokenizer may both add one.
   if (bos && tokens.size() > 1 && tokens[0].id == *bos && tokens[1].id == *bos) {
     segment.remarks.push_back("begins with two BOS tokens");
   }
@@ -78,7 +78,7 @@ void add_remarks(InspectedSegment& segment, const Tokenizer& tokenizer, bool tra
 }  // namespace
 
 SegmentTraces::SegmentTraces(const InspectedSource& source, const InspectedStep& step)
-    // A window is a piece of a row, so the trace of the whole row does not line up with it.
+    // The trace of a whole row does not line up with a window, which is a piece of it.
     : windows_(source.set.window_length() > 0) {
   std::vector<int64_t> rows;
   for (const InspectedPack& pack : step.packs) {
@@ -106,11 +106,10 @@ void trace_segments(const InspectedSource& source, const SegmentTraces& traces,
       if (const RowTrace::Stream* const stream = traces.stream(segment)) {
         add_trace(segment, *stream);
       } else if (!failure.empty()) {
-        // Only a remark on the segment, since its tokens are known anyway.
         segment.remarks.push_back("roles are unknown: " +
                                   shown_text(failure, Blanks::kBreaksMarked));
       } else if (!traces.windows()) {
-        // Without a rendering only their number is known.
+        // Without a rendering, only the number of cut tokens is known.
         segment.cut_tokens = source.set.cut_tokens(segment.row);
       }
       add_remarks(segment, source.tokenizer, source.set.kind() != RowKind::kPrompts);

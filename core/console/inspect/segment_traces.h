@@ -1,5 +1,5 @@
 #pragma once
-// Roles, origins and cuts of shown segments, from rendering their rows again.
+// Finds the roles, origins and cuts of shown segments by rendering their rows again.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ class SegmentTraces {
  public:
   SegmentTraces(const InspectedSource& source, const InspectedStep& step);
 
-  bool windows() const { return windows_; }  // segments are pieces of rows: there is no trace
+  bool windows() const { return windows_; }  // true: segments are pieces of rows, without traces
   const RowTrace& row(const InspectedSegment& segment) const {
     return traces_[index_.at(segment.row)];
   }

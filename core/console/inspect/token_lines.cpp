@@ -1,4 +1,4 @@
-// A line is a row of cells, one per token; marks and scores are further rows of the same cells.
+// A line is a row of cells, one per token. Marks and scores are further rows of the same cells.
 
 #include "core/console/inspect/token_lines.h"
 
@@ -16,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-// The gutter, left of the tokens, has their positions and the roles of turns.
+// The gutter left of the tokens has positions and roles.
 constexpr int kRoomyWidth = 50;   // least width with a column of roles
 constexpr int kGutterWidth = 24;  // least width with positions
 constexpr int kWidestRole = 12;
@@ -47,7 +47,7 @@ std::string marks_of(const Cell& cell) {
     return std::string(columns, token.special ? '_' : own ? '^' : ' ');
   }
   std::string marks(columns, weight_color(step).mark);
-  // The first column of a token's marks shows its beginning.
+  // The mark in the first column shows where a token begins.
   if (columns > 1) marks[0] = token.special ? '_' : '|';
   return marks;
 }
@@ -92,17 +92,16 @@ class LineWriter {
     if (used_ + wanted > room_ && used_ > 0) end_line();
     while (text_width(shown) > room_) {
       size_t size = fitting_size(shown, room_);
-      // A wide character on a line of one column.
+      // A wide character does not fit a line of one column and is put anyway.
       if (size == 0) size = text_character(shown, 0).size;
       put({&token, std::string(shown.substr(0, size)), text_width(shown.substr(0, size)), odd});
       shown.remove_prefix(size);
       end_line();
     }
     if (shown.empty()) return;
-    // A cell is never wider than a line, even for a long score.
+    // A score may be wider than a line, a cell may not.
     put({&token, std::string(shown),
          std::min(room_, std::max(text_width(shown), score_columns(token))), odd});
-    // The text itself has a line break here.
     if (token.bytes.find('\n') != std::string::npos) end_line();
   }
 

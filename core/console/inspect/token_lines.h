@@ -1,5 +1,5 @@
 #pragma once
-// Tokens of a segment as lines of a given width, for pack_text.cpp.
+// Lays out the tokens of a segment as lines of a given width.
 
 #include <string>
 #include <vector>
@@ -9,13 +9,12 @@
 
 namespace xrun {
 
-// Layout of token lines.
 struct TokenLineStyle {
   int width = 80;  // columns of a whole line, gutter included; at least 1
   ColorDepth colors = ColorDepth::kNone;
-  int position_width = 0;  // columns of the position before a line; 0: none
+  int position_width = 0;  // columns of the position before a line; 0: no position
   int role_width = 0;      // columns of the role after it; 0: roles have their own lines
-  bool scores = false;     // log-probs under the tokens
+  bool scores = false;     // shows log-probs below the tokens
 };
 
 // One line of a terminal, at most style.width columns.
@@ -28,10 +27,10 @@ struct TextLine {
 TokenLineStyle token_line_style(const std::vector<const InspectedSegment*>& segments, int width,
                                 ColorDepth colors);
 
-// Returns lines of tokens [begin, end), broken at each turn, line break and full width; a token
-// wider than a line is split between characters. Without colours a line of marks follows: the
-// weight's mark under each trained token, its first column "|", "_" under special tokens, "^" under
-// the template's own text. Scores follow as lines of numbers.
+// Returns lines of tokens [begin, end), broken at turns, line breaks and the full width; a token
+// wider than a line is split between characters. Without colours a line of marks follows: the mark
+// of the weight below each trained token, with "|" in its first column, "_" below special tokens,
+// "^" below the template's own text. Lines of log-probs come last.
 std::vector<TextLine> token_lines(const InspectedSegment& segment, size_t begin, size_t end,
                                   const TokenLineStyle& style);
 

@@ -1,5 +1,5 @@
-// Second defence after html_escape: a content policy whose nonce is a digest of the whole page,
-// which text in the page cannot contain.
+// The second defence after html_escape is a content policy. Its nonce is a digest of the whole
+// page, so no text in the page can contain it.
 
 #include "core/console/page/html_page.h"
 
@@ -62,8 +62,7 @@ void append_colors(std::string& out, bool dark) {
   }
 }
 
-// Defines the variables once for light and once for dark pages; the rules below use only their
-// names.
+// Defines the colour variables for light and for dark pages; kSheet uses only their names.
 std::string sheet() {
   std::string out = ":root { color-scheme: light dark;";
   append_colors(out, false);
@@ -78,7 +77,6 @@ std::string sheet() {
 
 std::span<const PageColor> page_colors() { return kPageColors; }
 
-// The colours repeat after the eighth line.
 std::string series_color(size_t index) {
   return fmt::format("var(--series-{})", index % kSeriesColors);
 }
@@ -86,7 +84,7 @@ std::string series_color(size_t index) {
 std::string html_escape(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
-  // Control characters of a row could hide text on the page; shown_text makes them visible.
+  // Control characters could hide text on the page; shown_text makes them visible.
   for (const char c : shown_text(text)) {
     switch (c) {
       case '&': out += "&amp;"; break;

@@ -1,6 +1,5 @@
 #pragma once
-// One self-contained web page and its tables: no file, font, script or picture comes from
-// elsewhere.
+// A self-contained web page and its tables: it loads no file, font, script or picture.
 
 #include <span>
 #include <string>
@@ -11,33 +10,33 @@
 
 namespace xrun {
 
-// A colour of every page, the CSS variable --NAME: one value on light paper, one on dark. Text
-// colours have a contrast of at least 4.5 to paper and panels, the others of at least 3.
+// A colour of every page, the CSS variable --NAME, with a value for light and one for dark pages.
+// Text colours have a contrast of at least 4.5 to paper and panels, the others of at least 3.
 struct PageColor {
   std::string_view name;
   std::string_view light, dark;  // "#rrggbb"
 };
 
-// paper panel edge text dim link good bad and series-0 .. series-7 for curves.
+// Returns paper, panel, edge, text, dim, link, good, bad, and series-0 .. series-7 for curves.
 std::span<const PageColor> page_colors();
 constexpr int kSeriesColors = 8;
-// "var(--series-3)"; indices wrap at eight.
+// Returns "var(--series-3)"; indices wrap at eight.
 std::string series_color(size_t index);
 
-// Returns any bytes as text for an element or a quoted attribute: shown_text (newline and tab
-// stay), then escaped.
+// Returns any bytes as text for an element or a quoted attribute. They pass shown_text, where
+// newline and tab stay, and are then escaped.
 std::string html_escape(std::string_view text);
 
 struct HtmlPage {
   std::string title = {};   // plain text, escaped here
   std::string body = {};    // HTML
   std::string style = {};   // CSS after the shared sheet; never untrusted text
-  std::string script = {};  // run once after the body; never untrusted text; "" for none
+  std::string script = {};  // runs once after the body; never untrusted text; "" for none
 };
 
-// Returns the whole file. Its policy forbids every load and every script except `script`, so that
-// untrusted text that slipped through unescaped could do nothing. Throws Error if style or script
-// contains "</".
+// Returns the whole file. Its content policy forbids every load and every script except `script`,
+// so that untrusted text could do nothing even unescaped. Throws Error if style or script contains
+// "</".
 std::string html_page(const HtmlPage& page);
 
 // Rows of cells under a header. Cells are HTML: untrusted text goes through html_escape first.

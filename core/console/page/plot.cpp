@@ -1,5 +1,5 @@
-// Paths use whole quarter pixels relative to the previous point, about five bytes per point:
-// 100,000 steps take about ten kilobytes per line.
+// A path has whole quarter pixels relative to the previous point, about five bytes per point: a
+// line of 100,000 steps takes about ten kilobytes.
 
 #include "core/console/page/plot.h"
 
@@ -23,16 +23,16 @@ namespace {
 constexpr int kUnits = 4;  // per pixel
 constexpr int kWidth = 400, kHeight = 190;
 constexpr int kLeft = 58, kRight = 18, kTop = 8, kBottom = 24;
-constexpr size_t kSparse = 60;  // lines of at most this many points mark each one
+constexpr size_t kSparse = 60;  // with at most so many points, each has a mark
 constexpr int kSmoothColumns = 200;
-constexpr double kLowShare = 0.05;
+constexpr double kLowShare = 0.05;  // of the values must be low for a logarithmic axis
 constexpr size_t kManyValues = 1000;
 constexpr double kBeyond = 0.001;  // at each end of a histogram of many values
 constexpr size_t kMostLegend = 8;
 
 struct PlotArea {
   PlotAxis x, y;
-  // In units of a quarter pixel; rows grow downwards.
+  // In units of a quarter pixel, from the upper left.
   long column(double value) const { return std::lround(x.position(value) * kWidth * kUnits); }
   long row(double value) const { return std::lround((1 - y.position(value)) * kHeight * kUnits); }
 };
@@ -44,7 +44,7 @@ class PathText {
     if (!open_) {
       out_ += fmt::format("M{} {}", x, y);
     } else if (x == x_ && y == y_) {
-      // Both points round to the same place, and a step of no length would draw nothing.
+      // Both points round to the same position, and a step of no length would draw nothing.
       return;
     } else {
       if (!relative_) out_ += 'l';
@@ -72,7 +72,7 @@ class PathText {
   long x_ = 0, y_ = 0;
 };
 
-// NaN is a gap, which no line crosses.
+// The line has a gap at a NaN.
 std::string path_of(const std::vector<PlotPoint>& points, const PlotArea& frame) {
   PathText path;
   for (const PlotPoint& point : points) {
@@ -106,8 +106,7 @@ struct Extent {
 };
 
 std::optional<PlotArea> frame_of(const Plot& plot) {
-  // The extents cover all lines, since they share the axes.
-  Extent x, y;
+  Extent x, y;  // of all lines, which share the axes
   std::vector<double> values;
   for (const PlotLine& line : plot.lines) {
     for (const PlotPoint& point : line.points) {
@@ -118,7 +117,8 @@ std::optional<PlotArea> frame_of(const Plot& plot) {
     }
   }
   if (y.empty()) return std::nullopt;
-  // A schedule that ends near zero has one tiny value and needs no log scale.
+  // Compares a low quantile, because a schedule that ends near zero has one tiny value and needs no
+  // log scale.
   const bool log = y.low > 0 && wants_log(quantile(values, kLowShare), y.high);
   return PlotArea{plot_axis(x.low, x.high, 5), plot_axis(y.low, y.high, 5, log)};
 }
@@ -162,7 +162,7 @@ std::string line_element(const PlotLine& line, const PlotArea& frame, int column
   if (sparse) {
     out += path_element("marks", marks_of(points, frame));
   } else {
-    // All levels are in the page and its style sheet shows one, so the slider needs no data.
+    // The page has all levels, of which the style sheet shows one.
     for (int level = 0; level < 4; ++level) {
       const double window = kSmoothShares[level] * static_cast<double>(line.points.size());
       out += path_element(
@@ -194,12 +194,12 @@ std::string figure(const std::string& title, const std::string& legend, const st
       html_escape(title), legend, inside);
 }
 
-// More values have finer bins.
 int bins_for(size_t values) {
   return std::clamp(static_cast<int>(2 * std::sqrt(static_cast<double>(values))), 4, 30);
 }
 
-// The share of the finite values in each bin; values beyond the axis count in the outer bins.
+// Returns the share of the finite values in each bin; values beyond the axis count in the outer
+// bins.
 std::vector<double> shares_of(const std::vector<double>& values, const PlotAxis& axis, int bins) {
   std::vector<double> shares(static_cast<size_t>(bins), 0);
   double count = 0;
@@ -232,14 +232,16 @@ std::string bars_of(const std::vector<double>& shares, const PlotArea& frame) {
 
 std::string nothing_to_draw() { return "<p class=\"dim\">no finite value was logged</p>"; }
 
-// If not all lines fit, the dashed ones (the validation of solid ones) are left out first.
 std::string legend_of(const Plot& plot) {
-  const bool crowded = plot.lines.size() > kMostLegend;
+  // The title names the only line.
+  if (plot.lines.size() == 1 && plot.lines[0].name == plot.title) return "";
+  // If not all lines fit, leaves out the dashed ones, the validation of solid ones.
+  const bool crowded = plot.lines.size() > kMostLegend &&
+                       std::any_of(plot.lines.begin(), plot.lines.end(),
+                                   [](const PlotLine& line) { return !line.dashed; });
   std::string legend;
   size_t shown = 0, left = 0;
   for (const PlotLine& line : plot.lines) {
-    // The title names this line already.
-    if (line.name == plot.title) break;
     if (crowded && line.dashed) continue;
     if (shown++ < kMostLegend) {
       legend += legend_entry(line.name, line.color, line.dashed, line.group);
@@ -267,15 +269,17 @@ std::string histogram_figure(const std::string& title, const std::vector<Histogr
   std::string legend;
   std::vector<double> all;
   for (const HistogramLine& line : lines) {
-    if (line.name != title) legend += legend_entry(line.name, line.color, false, line.group);
+    if (lines.size() > 1 || line.name != title) {
+      legend += legend_entry(line.name, line.color, false, line.group);
+    }
     std::copy_if(line.values.begin(), line.values.end(), std::back_inserter(all),
                  [](double value) { return std::isfinite(value); });
   }
   if (all.empty()) return figure(title, legend, nothing_to_draw());
-  // A few extreme values would flatten the histogram of many.
+  // Otherwise a few extreme values would flatten the histogram.
   const double beyond = all.size() >= kManyValues ? kBeyond : 0;
   const PlotAxis axis = plot_axis(quantile(all, beyond), quantile(all, 1 - beyond), 5);
-  // The mean count of a line decides, since all lines share the bins.
+  // All lines share the bins, so the mean count of a line decides.
   const int bins = bins_for(all.size() / lines.size());
   std::vector<std::vector<double>> shares;
   double highest = 0;

@@ -1,10 +1,10 @@
 #pragma once
 // Curves and histograms as inline SVG, coloured by the variables of html_page.h.
 //
-// Every line of a plot has its `group` as a class, so that a page can hide a run, and is drawn
-// raw (class "raw") and smoothed ("smooth s1" .. "smooth s4"); <main data-smooth="N">
-// chooses. A line of few points (class "sparse") has marks and is never smoothed. The figure's
-// data-x and data-y hold the axes ("low high", "low high log") for a script that reads values off.
+// Every line of a plot has its `group` as a class, so that a page can hide a run. It is drawn raw
+// (class "raw") and smoothed ("smooth s1" .. "smooth s4"); <main data-smooth="N"> chooses. A line
+// of few points (class "sparse") has marks and is never smoothed. The attributes data-x and data-y
+// have the axes ("low high", "low high log") for a script that reads values off.
 
 #include <cstddef>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace xrun {
 
-// Windows of smoothing 1 to 4, as shares of the line's points.
+// The windows of smoothing levels 1 to 4, as shares of the line's points.
 constexpr double kSmoothShares[] = {0.005, 0.02, 0.05, 0.15};
 
 struct PlotLine {
@@ -32,9 +32,9 @@ struct Plot {
   int columns = 480;  // slices that a line is reduced to
 };
 
-// Returns a <figure>: title, legend (up to 8 lines), axes, lines, and marks below for values that
-// were not finite. The y axis is logarithmic if all values are positive and most lie decades below
-// the greatest. A plot without a finite value says so.
+// Returns a <figure>: title, legend (up to 8 lines), axes, lines, and marks at the lower edge for
+// values that were not finite. The y axis is logarithmic if all values are positive and 5 % of them
+// lie at least 2.5 decades below the greatest. A plot without a finite value says so.
 std::string plot_figure(const Plot& plot);
 
 struct HistogramLine {
@@ -44,14 +44,14 @@ struct HistogramLine {
   std::string group = {};
 };
 
-// Returns a <figure> with a histogram: equal bins over all lines' values, finer with more values,
-// each line in shares of its own count. From 1,000 values on, the thousandth at each end counts in
-// the outermost bin, so that one spike does not flatten the rest.
+// Returns a <figure> with a histogram: equal bins over the values of all lines, more bins for more
+// values, bars in shares of a line's own count. From 1,000 values on, the thousandth at each end
+// counts in the outermost bin, so that one spike does not flatten the rest.
 std::string histogram_figure(const std::string& title, const std::vector<HistogramLine>& lines);
 
-// CSS and script of pages with such figures: smoothing
-// (<input id="smooth" type="range" max="4">), runs hidden by <input type="checkbox"
-// data-group="...">, values under the pointer, figures enlarged by a click.
+// CSS and script of pages with such figures. <input id="smooth" type="range" max="4"> chooses the
+// smoothing, <input type="checkbox" data-group="..."> hides a run, the pointer shows values, and a
+// click enlarges a figure.
 extern const std::string_view kPlotStyle;
 extern const std::string_view kPlotScript;
 

@@ -1,4 +1,4 @@
-// Ticks are integers times one step, so that no sum drifts.
+// A tick is a whole multiple of the step, not a sum of steps, which would drift.
 
 #include "core/console/page/plot_axis.h"
 
@@ -27,11 +27,15 @@ double tick_step(double span, int wanted) {
   return 10 * power;
 }
 
-// Formats a tick with the digits that its step needs.
+// Returns a tick's value with the digits that its step needs.
 std::string tick_text(double value, double step) {
   if (value == 0) return "0";
   const double size = std::abs(value);
-  if (size >= 1e7 || size < 1e-4) return fmt::format("{:g}", value);
+  if (size >= 1e7 || size < 1e-4) {
+    // Usually six digits; more if neighbouring ticks would read the same.
+    const int needed = static_cast<int>(std::ceil(std::log10(size / step))) + 1;
+    return fmt::format("{:.{}g}", value, std::clamp(needed, 6, 15));
+  }
   if (step >= 1) return count_text(std::llround(value));
   // 1e-9 absorbs the rounding of log10 at exact powers of ten.
   const int digits = static_cast<int>(std::ceil(-std::log10(step) - 1e-9));
@@ -53,10 +57,8 @@ void add_log_ticks(PlotAxis& axis, int wanted) {
   const int first = static_cast<int>(std::floor(std::log10(axis.low)));
   const int last = static_cast<int>(std::ceil(std::log10(axis.high)));
   const int decades = last - first;
-  // Over many decades only every second, third, ... has a tick.
-  const int skip = std::max(1, decades / std::max(wanted, 1));
-  // Up to two decades have ticks at 1, 2 and 5.
-  const bool fine = decades <= 2;
+  const int skip = std::max(1, decades / std::max(wanted, 1));  // 2: every second decade has a tick
+  const bool fine = decades <= 2;                               // ticks at 2 and 5 times them too
   for (int power = first; power <= last; power += skip) {
     for (const double factor : {1.0, 2.0, 5.0}) {
       if (factor > 1 && !fine) continue;
@@ -78,7 +80,6 @@ PlotAxis plot_axis(double low, double high, int wanted, bool log) {
   XRUN_CHECK(std::isfinite(low) && std::isfinite(high) && low <= high,
              "an axis from {} to {}: wanted finite ends, the lower first", low, high);
   XRUN_CHECK(!log || low > 0, "a logarithmic axis from {}: wanted positive values", low);
-  // One value alone: an axis around it.
   if (low == high) {
     const double around = low == 0 ? 1 : std::abs(low) / 10;
     low = log ? low / 2 : low - around;

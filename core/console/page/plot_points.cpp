@@ -1,5 +1,5 @@
-// A slice of the x axis keeps its lowest and highest point, and one gap for non-finite values, so
-// that no spike is lost.
+// Each slice of the x axis has its lowest and highest point, and one gap if a value in it was not
+// finite.
 
 #include "core/console/page/plot_points.h"
 
@@ -18,8 +18,7 @@ class Slices {
   Slices(std::span<const PlotPoint> points, int columns)
       : low_(points.front().x), span_(points.back().x - low_), columns_(std::max(columns, 1)) {}
   int of(double x) const {
-    // A single point, or all points at one x.
-    if (!(span_ > 0)) return 0;
+    if (!(span_ > 0)) return 0;  // all points are at one x
     return std::clamp(static_cast<int>((x - low_) / span_ * columns_), 0, columns_ - 1);
   }
 
@@ -28,8 +27,7 @@ class Slices {
   int columns_;
 };
 
-// Appends the extremes of a slice, so that a spike survives the reduction, and one gap, which marks
-// values that were not finite.
+// Appends the extremes of a slice, and one gap if it has any.
 void append_slice(std::span<const PlotPoint> slice, std::vector<PlotPoint>& out) {
   const PlotPoint* least = nullptr;
   const PlotPoint* greatest = nullptr;
@@ -48,14 +46,13 @@ void append_slice(std::span<const PlotPoint> slice, std::vector<PlotPoint>& out)
       found.push_back(candidate);
     }
   }
-  std::sort(found.begin(), found.end());  // in order of time
+  std::sort(found.begin(), found.end());  // by their order in the slice
   for (const PlotPoint* point : found) out.push_back(*point);
 }
 
 }  // namespace
 
 std::vector<PlotPoint> reduce_points(std::span<const PlotPoint> points, int columns) {
-  // A slice keeps two extremes, so fewer points need no reduction.
   const size_t few = 2 * static_cast<size_t>(std::max(columns, 1));
   if (points.size() <= few) return {points.begin(), points.end()};
   const Slices slices(points, columns);
@@ -73,9 +70,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
                                      int columns) {
   std::vector<PlotPoint> out;
   if (points.empty()) return out;
-  // The decay of an exponential mean over `window` points.
-  // A window of one point averages nothing.
-  const double keep = window > 1 ? 1 - 1 / window : 0;
+  const double keep = window > 1 ? 1 - 1 / window : 0;  // the decay; 0 averages nothing
   const Slices slices(points, columns);
   double mean = 0;
   double weight = 0;  // corrects the bias of a mean that starts at 0, as Adam does
@@ -84,7 +79,7 @@ std::vector<PlotPoint> smooth_points(std::span<const PlotPoint> points, double w
     if (std::isnan(point.y)) continue;
     mean = keep * mean + (1 - keep) * point.y;
     weight = keep * weight + (1 - keep);
-    // One point per slice: its last one.
+    // Appends the last point of a slice when the next slice begins.
     if (last && slices.of(last->x) != slices.of(point.x)) out.push_back(*last);
     last = {point.x, mean / weight};
   }

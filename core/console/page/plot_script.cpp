@@ -1,5 +1,5 @@
-// Style sheet and script of plots. Values under the pointer are read off the drawn path, so that a
-// page contains every number once.
+// Style sheet and script of plots. The script reads the values under the pointer off the drawn
+// path, so that a page contains every number once.
 
 #include "core/console/page/plot.h"
 
@@ -51,7 +51,7 @@ for (const box of document.querySelectorAll('input[data-group]')) {
   });
 }
 
-// The points of a path in units: "M x y" is absolute, what follows "l" relative.
+// Returns the points of a path in its units: "M x y" is absolute, the numbers after "l" are relative.
 function pointsOf(path) {
   if (path.points) return path.points;
   const points = [];

@@ -57,7 +57,7 @@ constexpr Section kSections[] = {
     {"environment", "Environment and hashes", report_environment},
 };
 
-// "" for a metric that was not logged.
+// Returns the last value of a metric, "" if it was not logged.
 std::string last_of(const RunFiles& run, std::string_view name) {
   const MetricSeries* series = run.metrics.find(name);
   return series == nullptr ? "" : axis_number(series->values.back());
@@ -74,7 +74,7 @@ std::string time_of(const RunFiles& run) {
 
 bool is_true(const Json* value) { return value != nullptr && value->is_bool() && value->as_bool(); }
 
-// Lists the reasons that something is not shown: missing or damaged files.
+// Lists the missing and damaged files, because of which something is not shown.
 std::string notices(Runs runs) {
   std::string out;
   for (const RunFiles& run : runs) {
@@ -92,17 +92,17 @@ std::string title_of(Runs runs) {
                      runs.size() > 2 ? ", ..." : "");
 }
 
-// "running" while a process holds the run's lock.
+// Returns the state of a run without a recorded end: "running" while a process holds its lock.
 std::string open_state_text(const std::filesystem::path& dir) {
   constexpr const char* kUnknown = "not finished: killed or still running";
   const std::filesystem::path lock = dir / "lock";
   std::error_code code;
   if (dir.empty() || !std::filesystem::is_regular_file(lock, code)) return kUnknown;
   try {
-    // A process that was killed holds no lock.
+    // A killed process holds no lock.
     return FileLock(lock, false).held() ? "not finished: killed" : "running";
   } catch (const Error&) {
-    return kUnknown;  // a folder of somebody else, or a file system without locks
+    return kUnknown;  // another user's folder, or a file system without locks
   }
 }
 
@@ -113,7 +113,7 @@ std::string run_heading(Runs runs, const RunFiles& run) {
 }
 
 std::string run_state_text(const RunFiles& run) {
-  // The end that the run itself wrote comes first, then what its lock tells.
+  // The end that the run itself recorded comes first, then the state of its lock.
   const std::string stopped = value_of(run.record.find("stopped"));
   std::string text;
   if (!stopped.empty()) {
@@ -141,7 +141,7 @@ std::string report_summary(Runs runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];
     std::string name = html_escape(run.name);
-    // The checkbox hides the run's lines by their class.
+    // The checkbox hides the lines of the run, which have this class.
     if (runs.size() > 1) {
       name = fmt::format(
           "<label style=\"--c:{}\"><input type=\"checkbox\" checked data-group=\"run-{}\"> "
@@ -158,7 +158,7 @@ std::string report_summary(Runs runs) {
 
 std::string report_page(std::span<const RunFiles> runs) {
   const std::string title = title_of(runs);
-  // data-smooth is the level at which the slider begins.
+  // data-smooth is the initial level of the slider.
   std::string body = fmt::format("<main data-smooth=\"2\">\n<h1>{}</h1>\n", html_escape(title));
   body += report_summary(runs) + "<nav>";
   for (const Section& section : kSections) {

@@ -1,6 +1,6 @@
-// A chart shows one topic: train/X, valid/X and valid/NAME/X. For a single run the two sides of a
-// pair share a chart. Losses of different recipes have different scales and units, so each kind of
-// loss has its own charts.
+// A chart shows one topic X: train/X, valid/X and valid/NAME/X. The two sides of a pair share the
+// chart of a single run. Losses of different recipes have different scales and units, so each kind
+// of loss has its own chart.
 
 #include <fmt/core.h>
 
@@ -19,12 +19,12 @@ namespace xrun {
 namespace {
 
 constexpr size_t kMostCharts = 80;
-constexpr size_t kMostPageLines = 1200;  // with more no chart is added
+constexpr size_t kMostPageLines = 1200;  // from then on, no chart is added
 constexpr double kCurveBytes = 2.0e6;    // of all curves
-constexpr double kBytesAColumn = 36;     // per line: both extremes and 4 means
+constexpr double kBytesAColumn = 36;     // of one line: both extremes and 4 means
 constexpr int kFewestChartColumns = 40, kMostColumns = 480;
-constexpr size_t kHistogramSteps = 10;  // fewer make no histogram
-constexpr size_t kLongRun = 60;         // points from which smoothing helps
+constexpr size_t kHistogramSteps = 10;  // least number for a histogram
+constexpr size_t kLongRun = 60;         // points; smoothing helps beyond
 
 enum class Topic { kResult, kPair, kUpdate };
 
@@ -44,7 +44,7 @@ struct MetricName {
 
 MetricName split_metric_name(const RunMetrics& metrics, const std::string& name, bool join_sides) {
   const std::string whole = name.substr(0, name.rfind('/'));
-  if (whole != name && metrics.find(whole) != nullptr) {  // the metric of one source
+  if (whole != name && metrics.find(whole) != nullptr) {  // name is its value for one source
     MetricName parsed = split_metric_name(metrics, whole, false);
     parsed.topic += " by source";
     parsed.split += " " + name.substr(whole.size() + 1);
@@ -69,7 +69,7 @@ MetricName split_metric_name(const RunMetrics& metrics, const std::string& name,
 
 Topic topic_of(const std::string& topic) {
   if (topic == "lr" || topic == "grad_norm" || topic.starts_with("perf/")) return Topic::kUpdate;
-  // Matched by prefix, so that metrics of one side or one share belong here too.
+  // Matches prefixes, for names such as reward_chosen.
   for (const char* of_pairs : {"margin", "reward", "logprob", "length"}) {
     if (topic.starts_with(of_pairs)) return Topic::kPair;
   }
@@ -81,7 +81,7 @@ struct Chart {
   Topic topic;
 };
 
-// "dpo.lua", or "pair_losses.lua hinge" where a config key names the loss.
+// Returns "dpo.lua", or "pair_losses.lua hinge" if the config has a key `loss`.
 std::string loss_kind(const RunFiles& run) {
   const std::string recipe = value_of(run.record.find("recipe"));
   const Json* loss = run.config.is_object() ? run.config.find("loss") : nullptr;
@@ -89,7 +89,8 @@ std::string loss_kind(const RunFiles& run) {
          (loss != nullptr && loss->is_string() ? " " + loss->as_string() : "");
 }
 
-// Returns what to add to the loss topics of each run: nothing if all runs have one kind of loss.
+// Returns the suffix of each run's loss topics: " of " and its kind of loss, or "" if all runs have
+// the same kind.
 std::vector<std::string> loss_kinds(Runs runs) {
   std::vector<std::string> kinds;
   for (const RunFiles& run : runs) kinds.push_back(loss_kind(run));
@@ -106,7 +107,7 @@ PlotLine line_of(const MetricSeries& series, const MetricName& name, Runs runs, 
   std::vector<std::string> words = {runs.size() > 1 ? runs[run].name : "", name.split, name.side};
   std::erase(words, "");
   line.name = joined(words, " ");
-  // A metric whose topic is its whole name.
+  // The topic of such a metric is its whole name.
   if (line.name.empty()) line.name = series.name;
   line.dashed = name.split.starts_with("valid");
   line.group = fmt::format("run-{}", run);
@@ -129,7 +130,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
       MetricName name = split_metric_name(runs[run].metrics, series.name, runs.size() == 1);
       if (is_loss(name.topic)) name.topic += kinds[run];
       auto found = index.find(name.topic);
-      // A chart that exists still takes the lines of further runs.
+      // The limits stop new charts; existing ones still get the lines of further runs.
       if (found == index.end()) {
         if (charts.size() >= kMostCharts || lines >= kMostPageLines) {
           ++left_out;
@@ -141,7 +142,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
       Plot& plot = charts[found->second].plot;
       plot.lines.push_back(line_of(series, name, runs, run));
       ++lines;
-      // One run has a colour for each line, several have one for each run.
+      // In a report of one run each line has its own colour, else each run.
       if (runs.size() == 1) plot.lines.back().color = plot.lines.size() - 1;
     }
   }
@@ -149,8 +150,7 @@ std::vector<Chart> charts_of(Runs runs, size_t& left_out) {
 }
 
 int columns_for(const std::vector<Chart>& charts) {
-  // Columns that keep all curves together below kCurveBytes.
-  size_t lines = 1;
+  size_t lines = 1;  // not 0, which divides below
   for (const Chart& chart : charts) lines += chart.plot.lines.size();
   return std::clamp(static_cast<int>(kCurveBytes / kBytesAColumn / static_cast<double>(lines)),
                     kFewestChartColumns, kMostColumns);
@@ -171,12 +171,12 @@ std::string slider() {
          "raw curve stays behind it, with the least and greatest value of each pixel</span></p>\n";
 }
 
-// Returns a histogram for each train line that is long enough.
+// Returns histograms of the train lines that are long enough, one per chart.
 std::string histograms(const std::vector<Chart>& charts) {
   std::string out;
   for (const Chart& chart : charts) {
-    // Results are read as curves, and the learning rate follows a schedule: neither has a
-    // distribution.
+    // Losses and results are read as curves, and the learning rate follows a schedule: their
+    // distributions mean nothing.
     if (chart.topic == Topic::kResult || chart.plot.title == "lr") continue;
     std::vector<HistogramLine> lines;
     for (const PlotLine& line : chart.plot.lines) {
@@ -190,7 +190,7 @@ std::string histograms(const std::vector<Chart>& charts) {
   return "<h3>Distribution of step means</h3>\n<div class=\"plots\">\n" + out + "</div>\n";
 }
 
-// First, last, least and greatest of one series.
+// Returns the number of steps and the first, last, least and greatest value of a series.
 std::vector<std::string> figures_of(const MetricSeries& series) {
   double least = NAN;
   double greatest = NAN;
@@ -203,7 +203,7 @@ std::vector<std::string> figures_of(const MetricSeries& series) {
           axis_number(series.values.back()), axis_number(least), axis_number(greatest)};
 }
 
-// All metrics of each run, drawn or not.
+// Lists all metrics of each run, drawn or not.
 std::string figures(Runs runs) {
   using A = Align;
   std::string out;

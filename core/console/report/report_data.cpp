@@ -1,8 +1,10 @@
-// The rows that a run was trained on, and its answers.
+// The rows on which a run was trained, and the answers that it sampled with run:sample.
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -19,7 +21,7 @@ namespace xrun {
 namespace {
 
 constexpr size_t kListedRows = 20;  // bad, cut and repaired ones of each source
-constexpr size_t kShownAnswers = 8;
+constexpr size_t kShownPrompts = 8;
 constexpr size_t kPromptBytes = 600, kAnswerBytes = 4000;
 
 std::string dim(const std::string& text) { return "<p class=\"dim\">" + text + "</p>\n"; }
@@ -30,7 +32,7 @@ std::string lines_of(const std::vector<std::string>& lines) {
   return "<pre>" + out + "</pre>";
 }
 
-// Returns the dropped and noted rows by reason, with the first of each.
+// Lists the dropped and noted rows by reason, with the first of each.
 std::string source_details(const SourceLedger& source) {
   HtmlTable reasons({"rows", ""}, {Align::kRight});
   for (const auto& [reason, rows] : source.dropped) {
@@ -50,10 +52,11 @@ std::string source_details(const SourceLedger& source) {
     std::vector<std::string> lines;
     size_t all;
   };
+  const size_t repaired = source.repaired_at.size() + source.lone_surrogate_at.size();
   for (const RowList& list :
        {RowList{"bad rows", source.bad_lines(kListedRows), source.bad.size()},
         RowList{"cut rows", source.cut_lines(kListedRows), source.cut_at.size()},
-        RowList{"repaired rows", source.repaired_lines(kListedRows), source.repaired_at.size() + source.lone_surrogate_at.size()}}) {
+        RowList{"repaired rows", source.repaired_lines(kListedRows), repaired}}) {
     if (list.lines.empty()) continue;
     out += html_details(fmt::format("{} (the first of {})", list.what, list.all),
                         lines_of(list.lines));
@@ -78,10 +81,10 @@ std::string ledger_html(const Ledger& ledger) {
   return table.html() + details;
 }
 
-// The answers to one row of the data, by the order of the steps that are shown.
+// The answers to one row of the data.
 struct Answers {
   std::string prompt;
-  std::map<size_t, std::string> texts;
+  std::map<size_t, std::string> texts;  // by index of the step in RunFiles::samples
 };
 
 // Returns the row's own `prompt` column if it is an extra column, else the whole rendered prompt.
@@ -92,7 +95,7 @@ std::string prompt_text(const Json& answer) {
   return shortened(column.empty() ? text_member(answer, "prompt") : column, kPromptBytes);
 }
 
-// Marks the blanks at the end of an answer, which would otherwise be invisible.
+// Marks the blanks at the end of an answer, which would be invisible.
 std::string answer_html(const std::string& text) {
   const size_t end = text.find_last_not_of(" \t\n") + 1;  // 0 if all is blank
   const std::string blanks = shown_text(text.substr(end), Blanks::kMarked);
@@ -106,16 +109,19 @@ std::string samples_of(const RunFiles& run) {
   std::vector<std::string> header = {"prompt"};
   std::vector<int64_t> order;  // rows of the data
   std::map<int64_t, Answers> rows;
+  std::set<int64_t> left_out;  // further rows
   for (size_t i = 0; i < run.samples.size(); ++i) {
     header.push_back(fmt::format("step {}", run.samples[i].step));
     for (const Json& answer : run.samples[i].answers) {
       const Json* row = answer.find("row");
-      // Answers that name no row share one line, in which a step's last answer stays.
+      // Answers that name no row share one line, which shows the last answer of each step.
       const int64_t number = row != nullptr && row->is_int() ? row->as_int() : -1;
       auto found = rows.find(number);
       if (found == rows.end()) {
-        // Rows beyond the limit are left out with all their answers.
-        if (order.size() >= kShownAnswers) continue;
+        if (order.size() >= kShownPrompts) {
+          left_out.insert(number);
+          continue;
+        }
         order.push_back(number);
         found = rows.emplace(number, Answers{prompt_text(answer), {}}).first;
       }
@@ -134,9 +140,14 @@ std::string samples_of(const RunFiles& run) {
     }
     table.add(cells);
   }
-  if (run.samples_left_out == 0) return table.html();
-  return table.html() +
-         dim("the run's folder has the answers of " + counted(run.samples_left_out, "more step"));
+  std::string out = table.html();
+  if (!left_out.empty()) {
+    out += dim("the run's folder has the answers to " + counted(std::ssize(left_out), "more prompt"));
+  }
+  if (run.samples_left_out > 0) {
+    out += dim("the run's folder has the answers of " + counted(run.samples_left_out, "more step"));
+  }
+  return out;
 }
 
 }  // namespace
@@ -145,7 +156,7 @@ std::string report_ledger(Runs runs) {
   std::string out;
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunFiles& run = runs[i];
-    // Runs that differ only in a setting have the same ledger, which is long.
+    // Runs that differ only in a setting have the same long ledger.
     if (i > 0 && !run.ledger.is_null() && run.ledger == runs[0].ledger) {
       out += run_heading(runs, run) + dim("the same as for " + html_escape(runs[0].name));
       continue;
@@ -155,7 +166,7 @@ std::string report_ledger(Runs runs) {
       out += dim("the run has no ledger.json");
       continue;
     }
-    // A damaged file costs only its own section, not the page.
+    // A damaged ledger must not cost the other sections.
     try {
       out += ledger_html(Ledger::from_json(run.ledger));
     } catch (const Error& error) {
@@ -191,7 +202,7 @@ std::string source_html(const SourceSample& source) {
   std::string out = fmt::format("<p><b>{}</b>{}</p>\n", html_escape(source.name),
                                 source.gap.empty() ? "" : ": " + html_escape(source.gap));
   for (const SampleRow& row : source.rows) {
-    // Streams are named only if there are several to tell apart.
+    // A single stream needs no name.
     std::string names;
     for (const std::string& name : source.streams) {
       if (source.streams.size() > 1) names += (names.empty() ? ": " : ", ") + html_escape(name);
@@ -226,14 +237,14 @@ bool shown_already(Runs runs, size_t index) {
 
 std::string report_rows(Runs runs) {
   std::string out =
-      "<p class=\"dim\">some rows of each source from the token cache: <b "
-      "class=\"trained\">coloured</b> text is trained, grey text is only read</p>\n";
+      dim("some rows of each source from the token cache: <b class=\"trained\">coloured</b> text is "
+          "trained, grey text is only read");
   for (size_t i = 0; i < runs.size(); ++i) {
     out += run_heading(runs, runs[i]);
     if (runs[i].sources.empty()) {
-      out += "<p class=\"dim\">run.json names no data</p>\n";
+      out += dim("run.json names no data");
     } else if (shown_already(runs, i)) {
-      out += "<p class=\"dim\">the same as for a run above</p>\n";
+      out += dim("the same as for a run above");
     } else {
       std::string lengths;
       for (const SourceSample& source : runs[i].sources) {

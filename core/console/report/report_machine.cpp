@@ -1,4 +1,4 @@
-// Time, memory, environment and digests of a run.
+// The time, memory and environment of a run, and the digests of its inputs.
 
 #include <fmt/core.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostProfileLines = 500;
 
-// Returns 0 for a field that is missing, as in older runs, or not a number.
+// Returns a field's number, or 0 if it is missing, as in older runs, or not a number.
 double number_of(const Json* value) {
   return value != nullptr && value->is_number() ? value->as_double() : 0;
 }
@@ -38,12 +38,13 @@ std::string profile_table(const Json& profile) {
   HtmlTable table(
       {"line", "", "calls", "own time", "", "with calls", "allocated", "kept"},
       {A::kLeft, A::kLeft, A::kRight, A::kRight, A::kLeft, A::kRight, A::kRight, A::kRight});
-  double taken = 0;
+  double taken = 0;  // by all lines, shown or not
   size_t shown = 0;
   for (const Json& line : lines->as_array()) {
-    if (++shown > kMostProfileLines) break;
     const double own = number_of(line.find("own_s"));
     taken += own;
+    if (shown == kMostProfileLines) continue;
+    ++shown;
     table.add({html_escape(value_of(line.find("file")) + ":" + value_of(line.find("line"))),
                "<code>" + html_escape(value_of(line.find("text"))) + "</code>",
                html_escape(value_of(line.find("calls"))), seconds_text(own),
@@ -52,14 +53,18 @@ std::string profile_table(const Json& profile) {
                bytes_text(number_of(line.find("allocated_bytes"))),
                bytes_text(number_of(line.find("kept_bytes")))});
   }
-  return table.html() +
-         fmt::format(
-             "<p class=\"dim\">{} of {} in calls of the engine, the rest in Lua and between "
-             "calls</p>\n",
-             seconds_text(taken), seconds_text(seconds));
+  std::string out = table.html();
+  if (const size_t left = lines->size() - shown; left > 0) {
+    out += fmt::format("<p class=\"dim\">profile.json has {}</p>\n",
+                       counted(static_cast<int64_t>(left), "more line"));
+  }
+  return out + fmt::format(
+                   "<p class=\"dim\">{} of {} in calls of the engine, the rest in Lua and between "
+                   "calls</p>\n",
+                   seconds_text(taken), seconds_text(seconds));
 }
 
-// Shows quantiles, since a few slow steps would move a mean.
+// Lists quantiles of the perf/* metrics, because a few slow steps would move a mean.
 std::string speed_table(const RunFiles& run) {
   using A = Align;
   HtmlTable table({"", "median", "5 % below", "95 % below"},
@@ -73,7 +78,7 @@ std::string speed_table(const RunFiles& run) {
   return table.html();
 }
 
-// Returns nullptr if a part of the path is missing.
+// Returns the value at a path of keys, nullptr if it is missing.
 const Json* member(const Json& object, std::initializer_list<std::string_view> path) {
   const Json* at = &object;
   for (const std::string_view key : path) at = at == nullptr ? nullptr : at->find(key);
@@ -90,17 +95,15 @@ void add_memory(HtmlTable& table, const char* when, const Json* parts, double wh
                : of_process    ? "whole process"
                                : html_escape(kind),
                format_bytes(size), of_process ? "" : html_bar(size / whole)});
-    // The time is shown only on the first line of its group.
-    when = "";
+    when = "";  // only the first line of its group has it
   }
 }
 
 std::string memory_table(const RunFiles& run) {
   const Json* planned = member(run.record, {"memory", "planned"});
   const Json* measured = member(run.record, {"memory", "measured"});
-  // A full bar is the largest value of both, a total; the process's own size has no bar.
-  // At least 1, since the bars divide by it.
-  double whole = 1;
+  // A full bar is the largest value of both, which is a total; the size of the process has no bar.
+  double whole = 1;  // not 0, which divides below
   for (const Json* parts : {planned, measured}) {
     if (parts == nullptr || !parts->is_object()) continue;
     for (const auto& [kind, bytes] : parts->as_object()) {

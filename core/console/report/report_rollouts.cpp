@@ -1,10 +1,11 @@
-// The answers that a run sampled: figures from metrics.jsonl, finishes and texts from the files of
-// the first and the last step.
+// The answers that a run sampled in groups: figures from metrics.jsonl, finishes and texts from the
+// files of the first and the last step.
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "core/base/strings.h"
@@ -17,7 +18,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kShownRollouts = 5;  // at either end
+constexpr size_t kShownRollouts = 5;  // with the highest and with the lowest rewards
 constexpr size_t kRolloutPromptBytes = 600, kRolloutAnswerBytes = 4000;
 
 // Lists each rollout/* metric at its first, highest and last step.
@@ -29,22 +30,22 @@ std::string rollout_figures(const RunFiles& run) {
     if (!series.name.starts_with(kPrefix) || series.values.empty()) continue;
     std::string name = series.name.substr(kPrefix.size());
     if (name.starts_with("pass_at_")) name = "pass@" + name.substr(8);
-    // The highest, not the best: whether a high length is good is for the reader to decide.
-    table.add({html_escape(name), axis_number(series.values.front()),
-               axis_number(*std::max_element(series.values.begin(), series.values.end())),
+    // The highest, not the best: only the reader knows if a high length is good.
+    double highest = NAN;
+    for (const double value : series.values) highest = std::fmax(highest, value);  // ignores NaN
+    table.add({html_escape(name), axis_number(series.values.front()), axis_number(highest),
                axis_number(series.values.back())});
   }
   return table.html();
 }
 
-// Lists the ways in which answers ended, as shares of each step.
+// Lists how answers ended, as shares of each step.
 std::string finish_shares(const std::vector<RecordedRollouts>& steps) {
   std::map<std::string, std::vector<double>> shares;  // by finish, one for each step
   for (size_t s = 0; s < steps.size(); ++s) {
     for (const RecordedRollout& one : steps[s].answers) {
       std::vector<double>& of = shares[one.finish];
-      // A finish that a step lacks counts 0.
-      of.resize(steps.size());
+      of.resize(steps.size());  // 0 for steps without this finish
       of[s] += 1 / static_cast<double>(steps[s].answers.size());
     }
   }
@@ -66,7 +67,7 @@ std::string number_or_blank(const std::optional<double>& value) {
 std::string parts_text(const RecordedRollout& one) {
   std::string text;
   for (const auto& [name, value] : one.parts) {
-    text += (text.empty() ? "" : ", ") + name + " " + axis_number(value);
+    add_item(text, name + " " + axis_number(value));
   }
   return text;
 }
@@ -78,7 +79,7 @@ std::string box_of(const std::string& text, size_t bytes, const char* classes) {
 std::string answers_table(const RecordedRollouts& step, bool highest) {
   using A = Align;
   std::vector<size_t> order = ordered_by(step.answers, "reward", highest);
-  // The two tables share no answer.
+  // Halves, so that the two tables share no answer.
   const size_t half = highest ? (order.size() + 1) / 2 : order.size() / 2;
   order.resize(std::min(half, kShownRollouts));
   HtmlTable table({"reward", "advantage", "parts", "tokens", "finish", "prompt", "answer"},
@@ -93,7 +94,7 @@ std::string answers_table(const RecordedRollouts& step, bool highest) {
   return table.html();
 }
 
-// Answers of the last step only; the figures and finishes cover the run.
+// Shows answers of the last step only, below figures of the whole run.
 std::string rollouts_of_run(const RunFiles& run) {
   std::string out = rollout_figures(run) + finish_shares(run.rollouts);
   const RecordedRollouts& last = run.rollouts.back();

@@ -23,14 +23,13 @@ struct SettingRow {
 
 bool differs(const SettingRow& row) {
   for (const Setting* setting : row.values) {
-    // One of the runs lacks the key.
     if ((setting == nullptr) != (row.values[0] == nullptr)) return true;
     if (setting != nullptr && !(setting->value == row.values[0]->value)) return true;
   }
   return false;
 }
 
-// Lists keys in the order of the first run that has them.
+// Returns the keys in the order of the first run that has them.
 std::vector<SettingRow> rows_of(const std::vector<std::vector<Setting>>& settings) {
   std::vector<SettingRow> rows;
   std::map<std::string_view, size_t> index;
@@ -47,7 +46,7 @@ std::vector<SettingRow> rows_of(const std::vector<std::vector<Setting>>& setting
   return rows;
 }
 
-// `steps` decides the length of a run that has both.
+// Marks `epochs` if `steps` is set too, which then decides the length of the run.
 void mark_unused_epochs(std::vector<Setting>& settings) {
   const bool by_steps = std::any_of(settings.begin(), settings.end(), [](const Setting& one) {
     return one.key == "steps" && one.value.is_number();
@@ -85,7 +84,7 @@ std::string settings_table(Runs runs, const std::vector<SettingRow>& rows) {
     for (const Setting* setting : row.values) {
       if (several) cells.push_back(value_cell(setting) + " " + origin_cell(setting));
     }
-    // The classes by which the page hides equal rows.
+    // The page hides rows by these classes.
     table.add(cells, several && differs(row) ? "differs" : "same");
   }
   return table.html();
@@ -97,7 +96,6 @@ std::string recipes(Runs runs) {
     if (runs[i].recipe.empty()) continue;
     std::string name =
         runs.size() > 1 ? "recipe.lua of " + html_escape(runs[i].name) : "recipe.lua";
-    // The same recipe is shown once.
     if (i > 0 && runs[i].recipe == runs[0].recipe) {
       out += fmt::format("<p class=\"dim\">{}: identical</p>\n", name);
       continue;

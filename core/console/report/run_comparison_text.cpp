@@ -1,4 +1,4 @@
-// One section per subject; a section without a difference is one dim line.
+// A section per subject; a section without a difference is one dim line.
 
 #include <fmt/core.h>
 
@@ -19,9 +19,9 @@ namespace {
 constexpr size_t kTextValueBytes = 200;
 constexpr size_t kListedNames = 8;
 constexpr size_t kDigestDigits = 12;
-constexpr int kExactWidth = 80;         // columns from which numbers have all digits
-constexpr int kTableWidth = 60;         // and from which two values are side by side
-constexpr int kUnlimited = 1 << 30;     // without a terminal
+constexpr int kExactWidth = 80;         // least columns for numbers with all digits
+constexpr int kTableWidth = 60;         // least columns for two values side by side
+constexpr int kUnlimited = 1 << 30;     // columns without a terminal
 constexpr std::string_view kIn = "  ";  // before text under a section's name
 
 std::string shown(const std::string& text) {
@@ -76,18 +76,18 @@ class ComparisonText {
     out_ += console_.bold(name) + "\n";
     if (!same.empty()) prose(same);
   }
-  // Text under a section's name, broken at blanks.
+  // Writes text under a section's name, broken at blanks.
   void prose(const std::string& text) {
     for (const std::string& line : broken_lines(text, width_ - text_width(kIn))) {
       out_ += fmt::format("{}{}\n", kIn, line);
     }
   }
-  // A line under a section's name, cut at the width.
+  // Returns a line under a section's name, cut at the width.
   std::string cut(const std::string& line) const {
     return cut_to_width(std::string(kIn) + line, width_);
   }
 
-  // Writes the values side by side, or on a narrow terminal below each other with diff signs.
+  // Writes the values side by side, or on a narrow terminal one below the other with diff signs.
   void values(const std::string& first, const std::vector<TextRow>& rows,
               Align align = Align::kLeft) {
     if (rows.empty()) return;
@@ -100,7 +100,7 @@ class ComparisonText {
     out_ += indented(table.text(width));
   }
   void values_below(const std::vector<TextRow>& rows) {
-    // Signs need a legend; with columns the header names the runs.
+    // Signs need a legend; columns have the runs' names in their header.
     legend_ = console_.red(cut_to_width("- " + shown(one_.name_a), width_)) + "\n" +
               console_.bold(cut_to_width("+ " + shown(one_.name_b), width_)) + "\n";
     for (const TextRow& row : rows) {
@@ -155,9 +155,10 @@ class ComparisonText {
     values("", rows);
   }
 
-  // Recipes are compared by their files: their settings decide what becomes of them.
+  // For recipes and bundles only the files are compared, and the settings that decide how they are
+  // read are named.
   std::string same_data() const {
-    if (!one_.data_known) return "of the files not compared";
+    if (!one_.data_known) return "not compared: the files of one of them are unknown";
     if (one_.rows_known) return "the same rows, tokens and order";
     std::vector<std::string> keys;
     for (const std::string& key : one_.data_settings()) keys.push_back(shown(key));
@@ -203,7 +204,6 @@ class ComparisonText {
     for (const FinalDifference& last : one_.finals) {
       rows.push_back({"last " + shown(last.metric), number(last.a), number(last.b), ""});
     }
-    // Weights are shown by the first digits of their digests.
     for (const FactDifference& file : one_.weights) {
       rows.push_back({shown(file.name), shown(file.a.substr(0, kDigestDigits)),
                       shown(file.b.substr(0, kDigestDigits)), ""});
@@ -242,7 +242,7 @@ class ComparisonText {
   const RunComparison& one_;
   const Console& console_;
   const int width_;
-  std::string legend_;  // the run of each sign, if signs are used
+  std::string legend_;  // names the run of each sign, if signs are used
   std::string out_;
 };
 

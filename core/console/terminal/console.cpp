@@ -28,20 +28,21 @@ std::string environment(const char* name) {
 }
 
 int width_of(int fd) {
-  // COLUMNS, which a user or a test may set, takes precedence over the terminal's own answer.
+  // COLUMNS comes first: a user or a test set it on purpose.
   const std::string columns = environment("COLUMNS");
   int width = 0;
   std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  const auto plausible = [](int value) { return value > 0 && value <= kWidest; };
   winsize size{};
-  if (width <= 0 && ::ioctl(fd, TIOCGWINSZ, &size) == 0) width = size.ws_col;
-  return width > 0 && width <= kWidest ? width : kUsualWidth;
+  if (!plausible(width) && ::ioctl(fd, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+  return plausible(width) ? width : kUsualWidth;
 }
 
 }  // namespace
 
 ConsoleTraits console_traits(int fd) {
   ConsoleTraits traits;
-  // Emacs' shell and CI logs set TERM=dumb and obey no escape sequences.
+  // Emacs' shell and CI logs set TERM=dumb; they do not understand escape sequences.
   const bool dumb = environment("TERM") == "dumb";
   traits.terminal = ::isatty(fd) != 0 && !dumb;
   if (traits.terminal && environment("NO_COLOR").empty()) traits.colors = terminal_colors();
@@ -49,7 +50,7 @@ ConsoleTraits console_traits(int fd) {
   return traits;
 }
 
-// Terminals with 256 colours say so in TERM; newer ones set COLORTERM.
+// Terminals with 256 colours name them in TERM; newer ones set COLORTERM.
 ColorDepth terminal_colors() {
   const std::string term = environment("TERM");
   const bool many = term.find("256color") != std::string::npos ||
@@ -58,14 +59,14 @@ ColorDepth terminal_colors() {
 }
 
 void write_through(std::FILE* stream, std::string_view text) {
-  // The descriptor is written directly below, so the stream's buffer goes first.
+  // The loop below bypasses the stream's buffer, whose bytes come first.
   std::fflush(stream);
   while (!text.empty()) {
     const ssize_t written = ::write(fileno(stream), text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<size_t>(written));
     } else if (errno != EINTR) {
-      std::fwrite(text.data(), 1, text.size(), stream);  // fails in the same way, with the flag
+      std::fwrite(text.data(), 1, text.size(), stream);  // fails likewise and sets the flag
       std::fflush(stream);
       return;
     }
@@ -73,9 +74,9 @@ void write_through(std::FILE* stream, std::string_view text) {
 }
 
 void Console::print_raw(std::string_view text) {
+  // One write erases the status line and draws it again, so that it does not flicker.
   std::string out;
   if (!status_.empty()) out += kEraseLine;
-  // The status line is erased and drawn again by one write, so that it does not flicker.
   out += text;
   if (out.empty() || out.back() != '\n') out += '\n';
   out += status_;
@@ -86,7 +87,7 @@ void Console::print_escaped(std::string_view text) { print_raw(shown_text(text))
 
 void Console::set_status(std::string_view text) {
   if (!traits_.terminal) return;
-  // A full last column would wrap and leave a line behind.
+  // A character in the last column would wrap, and the wrapped row would never be erased.
   std::string next = cut_to_width(text, traits_.width - 1);
   if (next == status_) return;
   status_ = std::move(next);

@@ -1,5 +1,5 @@
 // Offsets are bytes; every motion goes by whole characters, combining marks included. An undo
-// restores the text from before the last edit, or from before a run of typed characters.
+// restores the text before the last edit, or before a run of typed characters.
 
 #include "core/console/terminal/edit_buffer.h"
 
@@ -13,7 +13,7 @@ namespace xrun {
 
 namespace {
 
-// A snapshot is a copy of the whole input, which is short.
+// Each is a copy of the whole input, which is short.
 constexpr size_t kMostSnapshots = 200;
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
@@ -33,7 +33,7 @@ void EditBuffer::set(std::string text) {
 void EditBuffer::set(std::string text, size_t cursor) {
   text_ = std::move(text);
   cursor_ = std::min(cursor, text_.size());
-  // Text loaded from the history has no undo snapshots.
+  // The snapshots belong to the replaced text.
   past_.clear();
   typing_ = false;
 }
@@ -57,7 +57,7 @@ void EditBuffer::undo() {
 
 void EditBuffer::insert(std::string_view piece) {
   if (piece.empty()) return;
-  // Typed characters, of at most 4 bytes each, share an undo up to the next blank.
+  // Characters that are typed one by one, of at most 4 bytes, share an undo up to the next blank.
   remember(piece.size() <= 4 && !blank(piece[0]));
   text_.insert(cursor_, piece);
   cursor_ += piece.size();
@@ -82,7 +82,7 @@ size_t EditBuffer::next(size_t at) const {
   return at >= text_.size() ? at : at + text_character(text_, at).size;
 }
 
-// A character cannot be found from its end, so the line is read from its beginning.
+// Joined characters can only be told apart from the left, so the line is read from its beginning.
 size_t EditBuffer::previous(size_t at) const {
   if (at == 0) return 0;
   size_t before = line_begin(at);
@@ -93,7 +93,7 @@ size_t EditBuffer::previous(size_t at) const {
 
 size_t EditBuffer::word_begin() const {
   size_t at = cursor_;
-  // Blanks and signs before the word are passed over first, as in Emacs.
+  // Skips blanks and signs before the word first, as Emacs does.
   while (at > 0 && !is_word_char(text_[at - 1])) --at;
   while (at > 0 && is_word_char(text_[at - 1])) --at;
   return at;
@@ -118,14 +118,14 @@ void EditBuffer::right() {
 
 void EditBuffer::move_to_line(size_t begin, int column) {
   const size_t end = line_end_at(begin);
-  // The column is kept in display columns, not bytes; in a shorter line the cursor goes to the end.
+  // In display columns, not bytes; in a shorter line the cursor goes to the end.
   cursor_ = begin + fitting_size(std::string_view(text_).substr(begin, end - begin), column);
   typing_ = false;
 }
 
 bool EditBuffer::up() {
   const size_t begin = line_begin(cursor_);
-  // In the first line, the caller goes to an older input.
+  // In the first line the caller shows an older input instead.
   if (begin == 0) return false;
   const int column = text_width(std::string_view(text_).substr(begin, cursor_ - begin));
   move_to_line(line_begin(begin - 1), column);
@@ -134,7 +134,7 @@ bool EditBuffer::up() {
 
 bool EditBuffer::down() {
   const size_t end = line_end_at(cursor_);
-  // In the last line, the caller goes to a newer input.
+  // In the last line the caller shows a newer input instead.
   if (end == text_.size()) return false;
   const size_t begin = line_begin(cursor_);
   const int column = text_width(std::string_view(text_).substr(begin, cursor_ - begin));
@@ -166,15 +166,13 @@ void EditBuffer::kill(size_t begin, size_t end) {
 
 void EditBuffer::kill_to_line_end() {
   const size_t end = line_end_at(cursor_);
-  // At the end of a line the newline goes, as in Emacs.
+  // At the end of a line, removes the newline, as Emacs does.
   kill(cursor_, end == cursor_ && end < text_.size() ? end + 1 : end);
 }
 
 void EditBuffer::kill_to_line_begin() { kill(line_begin(cursor_), cursor_); }
 
 void EditBuffer::kill_word_left() {
-  // Deletes back to the blank before the word, as Ctrl-W in shells; Alt-Backspace also stops at
-  // signs.
   size_t at = cursor_;
   while (at > 0 && blank(text_[at - 1])) --at;
   while (at > 0 && !blank(text_[at - 1])) --at;
@@ -187,7 +185,7 @@ void EditBuffer::kill_word_right() { kill(cursor_, word_end()); }
 
 void EditBuffer::swap_characters() {
   const size_t begin = line_begin(cursor_), end = line_end_at(cursor_);
-  // At the end of a line the two characters before the cursor are swapped, as in Emacs.
+  // At the end of a line, swaps the two characters before the cursor, as Emacs does.
   const size_t middle = cursor_ == end ? previous(cursor_) : cursor_;
   if (middle <= begin || middle == end) return;
   remember(false);

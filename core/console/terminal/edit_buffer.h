@@ -7,13 +7,14 @@
 
 namespace xrun {
 
-// The cursor is a byte offset between two characters (see text_width.h). Motions and
-// deletions at an end do nothing.
+// The cursor is a byte offset; motions and deletions go by characters (text_width.h) and do nothing
+// at an end of the text.
 class EditBuffer {
  public:
   const std::string& text() const { return text_; }
   size_t cursor() const { return cursor_; }
-  void set(std::string text);  // cursor at the end; not undone
+  // Replaces the text and forgets the undo history; without `cursor` the cursor goes to the end.
+  void set(std::string text);
   void set(std::string text, size_t cursor);
 
   void insert(std::string_view piece);
@@ -25,7 +26,7 @@ class EditBuffer {
   void word_right() { cursor_ = word_end(); }
   void line_home() { cursor_ = line_begin(cursor_); }
   void line_end() { cursor_ = line_end_at(cursor_); }
-  // Moves to the line above or below, to the nearest column; false if there is none.
+  // Moves to the nearest column of the line above or below; returns false if there is none.
   bool up();
   bool down();
 
@@ -33,11 +34,11 @@ class EditBuffer {
   void erase();  // the character after the cursor
   void kill_to_line_end();
   void kill_to_line_begin();
-  void kill_word_left();  // up to a blank, as Ctrl-W does
-  void kill_part_left();  // letters and digits
+  void kill_word_left();  // back to a blank, as Ctrl-W does
+  void kill_part_left();  // back to the beginning of a word, as Alt-Backspace does
   void kill_word_right();
   void yank() { insert(killed_); }
-  void swap_characters();  // the two around the cursor
+  void swap_characters();  // the two beside the cursor
   void undo();
 
   size_t line_begin(size_t at) const;

@@ -16,10 +16,10 @@ namespace xrun {
 namespace {
 
 constexpr int kVerdictColumns = 9;
-constexpr int kNarrowestText = 24;  // columns of text that wrapping leaves at least
+constexpr int kNarrowestText = 24;  // with fewer columns, the text goes below its subject
 
-// Returns the lines of `text`, broken at spaces to at most `columns`, except paths that are wider;
-// 0: not broken.
+// Returns the lines of `text`, broken at blanks to at most `columns`, except for wider paths; 0:
+// not broken.
 std::vector<std::string> wrapped(const std::string& text, int columns) {
   std::vector<std::string> lines;
   for (size_t from = 0; from <= text.size();) {
@@ -67,7 +67,7 @@ std::string finding_text(const Finding& finding, const Console& console, int sub
   const std::string text =
       shown_text(finding.location.empty() ? finding.text : finding.location + ": " + finding.text);
   std::string out = painted(finding.verdict, console);
-  // A subject is one line, so its line ends are spelled.
+  // A subject must stay one line.
   const std::string subject = shown_text(finding.subject, Blanks::kBreaksMarked);
   out += below ? subject + "\n" : pad_to_width(subject, subject_columns + 2);
   bool first = !below;
@@ -93,7 +93,7 @@ Json finding_json(const Finding& finding) {
                         {"needed", finding.needed}});
   if (!finding.fix.empty()) out.set("remedy", finding.fix);
   if (finding.location.empty()) return out;
-  // "FILE:LINE"; a colon in the name of the file is not followed by a number.
+  // "FILE:LINE", or only a file, whose name may have a colon but no number after it.
   const size_t colon = finding.location.rfind(':');
   int64_t line = 0;
   const char* end = finding.location.data() + finding.location.size();

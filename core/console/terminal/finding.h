@@ -11,8 +11,8 @@ namespace xrun {
 
 enum class Verdict {
   kOk,
-  kNote,     // worth knowing; nothing is wrong
-  kMissing,  // not there
+  kNote,  // worth knowing; nothing is wrong
+  kMissing,
   kWrong,
 };
 
@@ -22,22 +22,22 @@ struct Finding {
   std::string text;
   std::string fix = {};       // "" if no action is needed
   std::string location = {};  // "dpo.lua:24", or ""
-  bool needed = true;         // false: everything else works without it
+  bool needed = true;         // false: it is optional
 };
 
 // "ok", "note", "missing", "wrong".
 const char* verdict_name(Verdict verdict);
 
 // Returns lines, each with its newline: verdict, subject, location and text, then the fix after an
-// arrow. All text passes shown_text. On a terminal lines wrap at its width. `subject_columns`
-// aligns the text of several findings.
+// arrow. All text passes shown_text. On a terminal, lines wrap at its width. `subject_columns`, the
+// width of the widest subject, aligns the text of several findings.
 std::string finding_text(const Finding& finding, const Console& console, int subject_columns);
 
-// {"verdict", "subject", "text", "needed"} and, where they are not empty, "remedy", "file", "line".
-// "remedy" is the fix: fields of JSON output are never renamed.
+// Returns {"verdict", "subject", "text", "needed"}, with "remedy", "file" and "line" where they are
+// known. "remedy" is the fix: fields of JSON output are never renamed.
 Json finding_json(const Finding& finding);
 
-// Returns true if something needed is missing or wrong.
+// Returns true if anything that is needed is missing or wrong.
 bool any_trouble(const std::vector<Finding>& findings);
 
 }  // namespace xrun

@@ -1,6 +1,5 @@
 // Each input is appended with a single write of one line, so that lines of several processes do not
-// mix. A process that finds the file too long rewrites it under a lock that
-// appends take too.
+// mix. A process that finds the file too long rewrites it, under the lock that appends take too.
 
 #include "core/console/terminal/history.h"
 
@@ -22,8 +21,8 @@ namespace xrun {
 namespace {
 
 constexpr size_t kMostInputs = 5000;
-constexpr int64_t kMostBytes = 4 << 20;   // read from the file's end
-constexpr size_t kLongestLine = 1 << 16;  // longer ones were not typed
+constexpr int64_t kMostBytes = 4 << 20;   // read from the end of the file
+constexpr size_t kLongestLine = 1 << 16;  // nobody typed a longer one; it is skipped
 
 std::string encode(std::string_view input) {
   std::string line;
@@ -44,13 +43,14 @@ std::string encode(std::string_view input) {
 std::string decode(std::string_view line) {
   std::string text;
   for (size_t at = 0; at < line.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(line[at]);
-    if (line[at] == '\\' && at + 1 < line.size()) {
-      ++at;
-      text += line[at] == 'n' ? '\n' : line[at];
-    } else if ((byte >= 0x20 && byte != 0x7f) || byte == '\t') {
-      text += line[at];
+    char c = line[at];
+    if (c == '\\' && at + 1 < line.size()) {
+      c = line[++at];
+      if (c == 'n') c = '\n';
     }
+    // After the escapes, so that a backslash does not shield a control.
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte >= 0x20 && byte != 0x7f) || c == '\n' || c == '\t') text += c;
   }
   return repair_utf8(text);
 }
@@ -64,7 +64,7 @@ bool fits(const std::string& input, std::string_view text, bool at_beginning) {
 // Owns an open descriptor and the file's lock.
 class FlockedFile {
  public:
-  // Callers pass O_NONBLOCK: a FIFO in the file's place must not block.
+  // Callers pass O_NONBLOCK, so that opening a FIFO of that name does not block.
   FlockedFile(const std::filesystem::path& file, int flags)
       : fd_(::open(file.c_str(), flags, 0600)) {
     struct stat about {};
@@ -90,7 +90,7 @@ class FlockedFile {
 };
 
 bool write_whole(int fd, std::string_view text) {
-  // A short write is an error: a rest written later could land after another process's line.
+  // A short write is an error: the remainder could land after another process's line.
   return ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
@@ -129,7 +129,7 @@ void History::load() {
   std::string bytes(static_cast<size_t>(size - begin), '\0');
   const ssize_t got = ::pread(opened.fd(), bytes.data(), bytes.size(), begin);
   bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  size_t at = begin == 0 ? 0 : bytes.find('\n') + 1;  // a line cut by the limit
+  size_t at = begin == 0 ? 0 : bytes.find('\n') + 1;  // skips the line that the limit cuts
   while (at < bytes.size()) {
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     const std::string_view line = std::string_view(bytes).substr(at, end - at);
@@ -139,7 +139,7 @@ void History::load() {
     }
     at = end + 1;
   }
-  // Rewritten rarely: at twice the limit, or when the file was not read from its beginning.
+  // Rewrites rarely: at twice the limit, or if the file was not read from its beginning.
   if (inputs_.size() <= kMostInputs * 2 && begin == 0) return;
   if (inputs_.size() > kMostInputs) inputs_.erase(inputs_.begin(), inputs_.end() - kMostInputs);
   rewrite(opened.fd());
@@ -148,17 +148,16 @@ void History::load() {
 void History::rewrite(int fd) const {
   std::string text;
   for (const std::string& input : inputs_) text += encode(input);
-  // Rewritten in place, so that processes that hold the file open keep appending to it; the new
-  // text is shorter, so this works on a full disk.
+  // Overwrites the file instead of renaming a new one over it: processes that hold it open go on
+  // appending to it, and the new text is shorter, so a full disk does not matter.
   ::lseek(fd, 0, SEEK_SET);
   if (!write_whole(fd, text)) return;
-  // If the file stays too long, its old end only follows the new text: the next start reads both
-  // and tries again.
+  // If this fails, the old end follows the new text, and the next start tries again.
   if (::ftruncate(fd, static_cast<off_t>(text.size())) != 0) return;
 }
 
 void History::append(const std::string& line) {
-  // Opened for each input, so that a file replaced meanwhile is found.
+  // Opens the file for each input, because it may have been replaced meanwhile.
   const FlockedFile opened(file_,
                            O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened.fd() >= 0 && write_whole(opened.fd(), line)) return;
@@ -167,9 +166,8 @@ void History::append(const std::string& line) {
 
 void History::add(std::string_view input) {
   while (!input.empty() && input.back() == '\n') input.remove_suffix(1);
-  // An input that begins with a space is not kept, as in shells.
+  // As in shells, a leading space keeps an input out of the history.
   if (is_blank(input) || input[0] == ' ') return;
-  // The same input again.
   if (!inputs_.empty() && inputs_.back() == input) return;
   inputs_.emplace_back(input);
   if (!file_.empty() && problem_.empty()) append(encode(input));

@@ -1,5 +1,5 @@
-// A signal may arrive on another thread and not end the wait here, so reads poll and check the
-// interrupt flag in between.
+// Another thread may receive a signal, which then does not end the wait here. EditedLines is woken
+// by a pipe; PlainLines polls in short waits and checks the interrupt flag between them.
 
 #include "core/console/terminal/input_lines.h"
 
@@ -20,16 +20,16 @@ namespace {
 
 constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
-// Returns true if standard input and output are a terminal that obeys cursor movements.
+// Returns true if standard input and output are a terminal that can move its cursor.
 bool can_edit() {
   const char* term = std::getenv("TERM");
   return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && term != nullptr &&
          *term != '\0' && std::string_view(term) != "dumb";
 }
 
-// Returns true if a signal that ends the process is pending; a Ctrl-C is cleared and ignored.
+// Returns true if a signal that ends the process is pending. At the prompt Ctrl-C does not: it only
+// clears the line.
 bool stopped() {
-  // At the prompt Ctrl-C only clears the line.
   clear_interrupt(SIGINT);
   return interrupt_requested();
 }
@@ -50,7 +50,7 @@ bool EditedLines::apply(EditorRequest request, Outcome* outcome) {
     case EditorRequest::kAccept: *outcome = Outcome::kInput; return true;
     case EditorRequest::kEnd: *outcome = Outcome::kEnd; return true;
     case EditorRequest::kCancel: {
-      // The cancelled text stays on the screen, as in shells.
+      // As in shells, the cancelled text stays on the screen.
       draw(true);
       terminal_.write("^C" + painter_.finish());
       editor_.reset();
@@ -62,7 +62,7 @@ bool EditedLines::apply(EditorRequest request, Outcome* outcome) {
       return false;
     case EditorRequest::kClear:
       terminal_.write(kClearScreen);
-      // The rows that the painter would return to are gone.
+      // The rows to which the painter would return are gone.
       painter_.forget();
       return false;
     case EditorRequest::kNone: return false;
@@ -70,8 +70,8 @@ bool EditedLines::apply(EditorRequest request, Outcome* outcome) {
   return false;
 }
 
-// Reads keys pressed while an input was computed. The terminal was in line mode, which turns Ctrl-D
-// into a zero.
+// Reads the keys that were pressed while an input ran. The terminal was in line mode then, which
+// turns Ctrl-D into a zero byte.
 void EditedLines::read_typed_ahead() {
   std::string bytes;
   TerminalInput::Event got;
@@ -90,8 +90,7 @@ bool EditedLines::wait_for_keys() {
     case TerminalInput::Event::kTimeout: keys_.give_up(); break;
     case TerminalInput::Event::kResized: break;
     case TerminalInput::Event::kContinued:
-      // An input that ran meanwhile may have changed the terminal's mode and written to it.
-      // Once more: the mode that leave() restores must be the one set now.
+      // The shell has used the terminal meanwhile: sets raw mode again and starts on a new line.
       terminal_.leave();
       terminal_.enter();
       terminal_.write(painter_.begin_line(terminal_.size()));
@@ -104,7 +103,7 @@ bool EditedLines::wait_for_keys() {
 
 InputLines::Outcome EditedLines::next(std::string& input) {
   editor_.reset();
-  // Raw mode lasts only while a line is read: recipes run with the terminal as they found it.
+  // Raw mode ends with the input: recipes run in the terminal's own mode.
   terminal_.enter();
   terminal_.write(painter_.begin_line(terminal_.size()));
   read_typed_ahead();
@@ -116,7 +115,7 @@ InputLines::Outcome EditedLines::next(std::string& input) {
     if (key) {
       over = apply(editor_.press(*key), &outcome);
     } else {
-      // Drawn when no key is waiting, so a pasted text is drawn once.
+      // Draws only when no key is waiting: once after a paste, not once per character.
       draw();
       over = wait_for_keys();
       if (over && interrupt_requested()) outcome = Outcome::kStopped;
@@ -148,7 +147,6 @@ PlainLines::Line PlainLines::read_line(std::string& line) {
     }
     if (ended_) return Line::kEnd;
     if (interrupt_requested()) return Line::kInterrupted;
-    // A signal may be delivered to another thread and not end this wait.
     pollfd waits{in_, POLLIN, 0};
     if (::poll(&waits, 1, 100) <= 0) continue;
     char bytes[1 << 14];
@@ -176,7 +174,7 @@ InputLines::Outcome PlainLines::next(std::string& input) {
       continue;
     }
     if (got == Line::kEnd) {
-      if (ask_) write_through(stdout, "\n");  // the cursor is after the prompt
+      if (ask_) write_through(stdout, "\n");  // ends the line of the prompt
       return begun ? Outcome::kInput : Outcome::kEnd;
     }
     if (!begun) first_line_ = lines_;

@@ -1,5 +1,5 @@
 #pragma once
-// Reads inputs one by one: edited on a terminal, line by line from anything else.
+// Reads inputs one by one, with an editor on a terminal and line by line from anything else.
 
 #include <cstdio>
 #include <functional>
@@ -16,7 +16,7 @@ class InputLines {
   enum class Outcome {
     kInput,
     kEnd,      // Ctrl-D, or the end of a file
-    kStopped,  // a signal that ends the process (interrupt_signal() is its number)
+    kStopped,  // by a signal that ends the process; interrupt_signal() is its number
   };
   virtual ~InputLines() = default;
   // Waits for the next input, of one or more lines without the last line end.
@@ -25,7 +25,7 @@ class InputLines {
   virtual int first_line() const { return 0; }
 };
 
-// An editor on a terminal, which is in raw mode only within next(). Ctrl-C discards the input.
+// Inputs edited on a terminal, which is in raw mode only within next(). Ctrl-C discards the input.
 class EditedLines : public InputLines {
  public:
   // `history` outlives this.
@@ -44,11 +44,11 @@ class EditedLines : public InputLines {
   ScreenPainter painter_;
 };
 
-// Reads a pipe, a file, or a terminal that cannot move its cursor. An input takes lines until
-// `wants_more` is false, or until the end.
+// Inputs from a pipe, a file, or a terminal that cannot move its cursor. An input takes lines until
+// `wants_more` returns false, or to the end.
 class PlainLines : public InputLines {
  public:
-  // `ask` prompts for each line; `more`: the line continues an input. Empty: no prompt.
+  // `ask` prints the prompt of each line, `more` if the line continues an input; empty: no prompt.
   PlainLines(int in, std::function<bool(std::string_view)> wants_more,
              std::function<void(bool more)> ask = {});
   Outcome next(std::string& input) override;
@@ -66,8 +66,8 @@ class PlainLines : public InputLines {
   int lines_ = 0, first_line_ = 0;
 };
 
-// Returns the inputs of standard input, a terminal: edited if it can move its cursor, else plain
-// with `settings`' prompts. `history` outlives them.
+// Returns the inputs of standard input, which is a terminal: EditedLines if it can move its cursor,
+// else PlainLines with the prompts of `settings`. `history` outlives them.
 std::unique_ptr<InputLines> terminal_lines(EditorSettings settings, History& history);
 
 }  // namespace xrun

@@ -15,11 +15,11 @@ namespace {
 
 constexpr char kEscape = '\x1b', kCtrlC = '\x03';
 constexpr std::string_view kPasteBegin = "\x1b[200~", kPasteEnd = "\x1b[201~";
-constexpr size_t kLongestSequence = 32;  // longer ones are noise
-// Long enough for the rest of a sequence to arrive, too short to be noticed after Esc.
+constexpr size_t kLongestSequence = 32;  // no terminal sends longer ones
+// 50 ms suffice for the rest of a sequence to arrive and go unnoticed after Esc.
 constexpr int kEscapeMs = 50, kPasteMs = 1000;
 
-// 1~ and 4~ are VT220's; 7~, 8~, c and d are rxvt's; M is Enter on the keypad.
+// VT220 sends 1~ and 4~; rxvt sends 7~, 8~, c and d; M is Enter on the keypad.
 constexpr std::array<std::pair<std::string_view, KeyKind>, 30> kSequences = {{
     {"A", KeyKind::kUp},           {"B", KeyKind::kDown},        {"C", KeyKind::kRight},
     {"D", KeyKind::kLeft},         {"H", KeyKind::kHome},        {"F", KeyKind::kEnd},
@@ -40,7 +40,7 @@ KeyKind meaning(std::string_view sequence) {
   return KeyKind::kUnknown;
 }
 
-// Returns true for the byte that makes a C1 control, U+0080 to U+009F, of a C2 before it.
+// Returns true for a byte that forms a C1 control, U+0080 to U+009F, with a byte C2 before it.
 bool is_c1_end(char c) {
   return static_cast<unsigned char>(c) >= 0x80 && static_cast<unsigned char>(c) < 0xA0;
 }
@@ -62,8 +62,7 @@ std::string plain_text(std::string_view pasted) {
   return repair_utf8(out);
 }
 
-// Returns the size of the character that begins with this byte.
-// Invalid first bytes count as one.
+// Returns the size of the character that begins with this byte; 1 for an invalid one.
 size_t announced_size(unsigned char first) {
   if (first < 0xC0) return 1;
   return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 1;
@@ -73,7 +72,7 @@ size_t announced_size(unsigned char first) {
 
 void KeyReader::feed(std::string_view bytes) {
   if (pasting_ && given_up_) {
-    // The paste's end was lost; Ctrl-C drops the rest and ends it.
+    // The paste has stalled; Ctrl-C drops it, any other byte continues it.
     if (bytes.starts_with(kCtrlC)) {
       bytes_.clear();
       pasting_ = false;
@@ -96,8 +95,10 @@ std::optional<Key> KeyReader::take(size_t size, Key key) {
 
 std::optional<Key> KeyReader::next() {
   if (pasting_) return read_paste();
-  // No bytes are left to give up.
-  if (bytes_.empty()) return given_up_ = false, std::nullopt;
+  if (bytes_.empty()) {
+    given_up_ = false;  // so that it does not apply to later bytes
+    return std::nullopt;
+  }
   const char c = bytes_[0];
   if (c == kEscape) return read_escape();
   if (c == '\r' || c == '\n') return take(1, {KeyKind::kEnter});
@@ -113,12 +114,12 @@ std::optional<Key> KeyReader::next() {
 
 std::optional<Key> KeyReader::read_character() {
   const size_t size = announced_size(static_cast<unsigned char>(bytes_[0]));
-  // The bytes that are there, up to the first that does not continue the character.
+  // Finds the first byte that does not continue the character.
   const auto broken = std::find_if_not(
       bytes_.begin() + 1, bytes_.begin() + static_cast<long>(std::min(size, bytes_.size())),
       is_continuation);
   const auto have = static_cast<size_t>(broken - bytes_.begin());
-  // The rest of the character may come with the next read.
+  // The next read may bring the rest of the character.
   if (have == bytes_.size() && have < size && !given_up_) return std::nullopt;
   const CodePoint point = read_utf8(bytes_, 0);
   if (!point.valid) return take(std::max<size_t>(1, have), {KeyKind::kText, "\xEF\xBF\xBD"});
@@ -170,8 +171,7 @@ std::optional<Key> KeyReader::read_control_sequence() {
     if (!given_up_) return std::nullopt;
     return take(bytes_.size(), {KeyKind::kUnknown});
   }
-  // A byte that is invalid in a sequence ends it and stands for itself.
-  // 0x40 to 0x7e end a sequence.
+  // 0x40 to 0x7e are the final bytes. Any other byte ends the sequence too and stands for itself.
   const bool whole = bytes_[end] >= 0x40 && bytes_[end] < 0x7f;
   const size_t size = whole ? end + 1 : end;
   const std::string_view sequence = std::string_view(bytes_).substr(0, size);
@@ -184,9 +184,8 @@ std::optional<Key> KeyReader::read_control_sequence() {
 }
 
 std::optional<Key> KeyReader::read_paste() {
-  // The end has not come yet; a paste may take several reads.
   const size_t end = bytes_.find(kPasteEnd);
-  if (end == std::string::npos) return std::nullopt;
+  if (end == std::string::npos) return std::nullopt;  // a paste may take several reads
   pasting_ = false;
   Key key{KeyKind::kPaste, plain_text(std::string_view(bytes_).substr(0, end))};
   return take(end + kPasteEnd.size(), std::move(key));

@@ -1,5 +1,5 @@
 #pragma once
-// Decodes the bytes of a terminal into keys: characters, named keys, controls, pasted text.
+// Decodes the bytes from a terminal into keys: characters, named keys, controls, pasted text.
 
 #include <optional>
 #include <string>
@@ -26,7 +26,7 @@ enum class KeyKind {
   kControl,  // text: the letter pressed with it, "c"
   kAlt,      // text: the character after the escape
   kEscape,
-  kUnknown,  // a sequence without a meaning here
+  kUnknown,  // a sequence that the editor does not use
 };
 
 struct Key {
@@ -34,18 +34,18 @@ struct Key {
   std::string text = {};  // valid UTF-8
 };
 
-// Reads any bytes, in any pieces. A paste (between ESC [200~ and ESC [201~) is one key: its line
-// ends become '\n', its other controls except tabs are removed. The reader waits for its end,
-// however slow the line; Ctrl-C discards a stalled paste. Invalid UTF-8 becomes U+FFFD.
+// Accepts any bytes, in any pieces; invalid UTF-8 becomes U+FFFD. A paste (between ESC [200~ and
+// ESC [201~) is one key: its line ends become '\n', its other controls except tabs are removed. The
+// reader waits for the end of a paste, however slow the connection; Ctrl-C discards a stalled one.
 class KeyReader {
  public:
   void feed(std::string_view bytes);
   // Returns the next complete key; nothing if more bytes are needed.
   std::optional<Key> next();
-  // Returns the milliseconds after which pending bytes stand for themselves (a lone escape) or a
-  // paste has stalled; -1 if none are pending.
+  // Returns the milliseconds to wait for more bytes, after which pending ones stand for themselves
+  // (a lone escape) or a paste has stalled; -1 if none are pending.
   int patience_ms() const;
-  // No more bytes came within that time.
+  // Call if no more bytes came within that time.
   void give_up() { given_up_ = true; }
 
  private:

@@ -1,5 +1,5 @@
-// The completion of a LineEditor: Tab completes as far as all candidates agree and lists them;
-// further Tabs choose one after another.
+// The completion of a LineEditor. Tab completes as far as all candidates agree and lists them;
+// further Tabs choose one after the other.
 
 #include <fmt/core.h>
 
@@ -14,7 +14,7 @@ namespace xrun {
 namespace {
 
 constexpr int kMostRows = 8;
-constexpr int kWidestCell = 28;  // longer candidates are cut in columns
+constexpr int kWidestCell = 28;  // wider candidates are cut, if listed in columns
 
 std::string common_completion_prefix(const std::vector<Completion>& candidates) {
   std::string beginning = candidates.front().text;
@@ -23,7 +23,7 @@ std::string common_completion_prefix(const std::vector<Completion>& candidates) 
                                                  candidate.text.begin(), candidate.text.end());
     beginning.erase(differs, beginning.end());
   }
-  // Candidates may differ within a character.
+  // Candidates may differ inside a character, which must not be cut.
   const auto cuts = [&](const Completion& candidate) {
     return beginning.size() < candidate.text.size() &&
            is_continuation(candidate.text[beginning.size()]);
@@ -45,14 +45,13 @@ void LineEditor::choose(size_t candidate) {
 void LineEditor::complete(bool backward) {
   if (completing_) {
     const size_t count = completions_.candidates.size();
-    // The candidates are listed, but none is chosen yet.
     if (chosen_ >= count) return choose(backward ? count - 1 : 0);
     return choose((chosen_ + (backward ? count - 1 : 1)) % count);
   }
   const size_t begin = buffer_.line_begin(buffer_.cursor());
   const std::string_view before =
       std::string_view(buffer_.text()).substr(begin, buffer_.cursor() - begin);
-  // Only blanks precede the cursor, so Tab indents.
+  // Tab indents if only blanks precede the cursor.
   if (before.find_first_not_of(" \t") == before.npos && !buffer_.text().empty()) {
     return buffer_.insert("  ");
   }
@@ -60,13 +59,12 @@ void LineEditor::complete(bool backward) {
   completions_ = settings_.complete(buffer_.text(), buffer_.cursor());
   if (completions_.candidates.empty()) return;
   const std::string agreed = common_completion_prefix(completions_.candidates);
-  // A single candidate is inserted even if it adds nothing: its letters may differ from the typed
-  // ones.
+  // A single candidate replaces the word even if it is not longer: its letters may differ from the
+  // typed ones.
   if (agreed.size() > buffer_.cursor() - completions_.begin ||
       completions_.candidates.size() == 1) {
     buffer_.replace_before(completions_.begin, agreed);
   }
-  // An index of size() means that no candidate is chosen yet.
   chosen_ = completions_.candidates.size();
   completing_ = completions_.candidates.size() > 1;
 }
@@ -77,14 +75,14 @@ std::string LineEditor::candidate_cell(int candidate, int width) const {
   return static_cast<size_t>(candidate) == chosen_ ? "\x1b[7m" + cell + "\x1b[0m" : cell;
 }
 
-// Lists candidates in columns, read downwards; a few are listed with their hints.
+// Lists a few candidates with their hints, more of them in columns that are read downwards.
 std::vector<std::string> LineEditor::candidate_rows(const ScreenSize& size) const {
   const auto& candidates = completions_.candidates;
   const int count = static_cast<int>(candidates.size());
   int widest = 0;
   for (const Completion& candidate : candidates)
     widest = std::max(widest, text_width(candidate.text));
-  // At least 4 rows are left for the input.
+  // Leaves at least 4 rows for the input.
   const int most_rows = std::max(1, std::min(kMostRows, size.rows - 4));
   std::vector<std::string> rows;
   if (count <= most_rows) {
@@ -98,14 +96,13 @@ std::vector<std::string> LineEditor::candidate_rows(const ScreenSize& size) cons
   const int columns = std::max(1, (size.columns + 2) / (widest + 2));
   const int all_rows = (count + columns - 1) / columns;
   const int shown_rows = std::min(all_rows, most_rows);
-  // Shows the page of rows that holds the chosen candidate.
+  // Shows the page that contains the chosen candidate.
   const int page =
       chosen_ < candidates.size() ? static_cast<int>(chosen_) / (shown_rows * columns) : 0;
   const int first = page * shown_rows * columns;
   for (int row = 0; row < shown_rows; ++row) {
     std::string line;
     for (int column = 0; column < columns; ++column) {
-      // Candidates run downwards, then to the next column.
       const int candidate = first + column * shown_rows + row;
       if (candidate >= count) continue;
       line += (column > 0 ? "  " : "") + candidate_cell(candidate, widest);

@@ -1,5 +1,5 @@
-// A key goes to the history search, then to completion, then to editing. A mode that does not use
-// the key ends and passes it on.
+// A key goes to the history search, then to completion, then to editing. A search or completion
+// that does not use the key ends and passes it on.
 
 #include "core/console/terminal/line_editor.h"
 
@@ -16,7 +16,7 @@ namespace xrun {
 namespace {
 
 constexpr std::string_view kIndent = "  ";
-constexpr size_t kBeforeOldest = SIZE_MAX;  // for find_newer, which begins at the index after it
+constexpr size_t kBeforeOldest = SIZE_MAX;  // find_newer begins at the next index, which is 0
 
 std::string_view indent_of(std::string_view line) {
   return line.substr(0, std::min(line.find_first_not_of(" \t"), line.size()));
@@ -49,14 +49,14 @@ EditorRequest LineEditor::press(const Key& key) {
     complete(key.kind == KeyKind::kBackTab);
     return EditorRequest::kNone;
   }
-  // Any other key ends the completion, with the chosen candidate in the line.
+  // Any other key ends the completion; the chosen candidate stays in the line.
   const bool chosen = completing_;
   end_completion();
   switch (key.kind) {
     case KeyKind::kText: type(key.text); break;
     case KeyKind::kPaste: buffer_.insert(key.text); break;
     case KeyKind::kEnter:
-      // The first Enter takes the chosen candidate, the next one ends the input.
+      // The first Enter takes the chosen candidate, the next one ends the line.
       return chosen && chosen_ != completions_.candidates.size() ? EditorRequest::kNone : enter();
     case KeyKind::kBackspace: buffer_.backspace(); break;
     case KeyKind::kDelete: buffer_.erase(); break;
@@ -75,7 +75,7 @@ EditorRequest LineEditor::press(const Key& key) {
   return EditorRequest::kNone;
 }
 
-// The keys of Emacs and readline.
+// The keys are those of Emacs and readline.
 EditorRequest LineEditor::press_control(char letter) {
   switch (letter) {
     case 'a': buffer_.line_home(); break;
@@ -120,7 +120,7 @@ void LineEditor::type(std::string_view text) {
   dedent_closing_word();
 }
 
-// Starts a line with this line's indent, and more after a line that opens a block.
+// Starts a line with the indent of the current one, or a deeper one if that opens a block.
 void LineEditor::begin_line() {
   const size_t begin = buffer_.line_begin(buffer_.cursor());
   const std::string_view line =
@@ -130,11 +130,12 @@ void LineEditor::begin_line() {
   buffer_.insert(next);
 }
 
-// Moves an `end` typed at the indent of its block's lines one level to the left.
+// Moves a closing word, such as `end`, that was typed at the indent of its block one level to the
+// left.
 void LineEditor::dedent_closing_word() {
   const std::string& text = buffer_.text();
   const size_t begin = buffer_.line_begin(buffer_.cursor());
-  // Applies only if the word is the whole line.
+  // The word must be the whole line, and not the first one.
   if (begin == 0 || buffer_.cursor() != buffer_.line_end_at(begin)) return;
   const std::string_view line = std::string_view(text).substr(begin);
   const std::string_view word = trimmed(line.substr(0, buffer_.cursor() - begin));
@@ -142,7 +143,7 @@ void LineEditor::dedent_closing_word() {
   const size_t above = buffer_.line_begin(begin - 1);
   const std::string_view line_above = std::string_view(text).substr(above, begin - 1 - above);
   const std::string_view indent = indent_of(line);
-  // An indent that the user has changed stays.
+  // Leaves an indent that the user has changed.
   const size_t expected =
       indent_of(line_above).size() + (opens_block(line_above) ? kIndent.size() : 0);
   if (indent.size() != expected || indent.size() < kIndent.size()) return;
@@ -155,7 +156,7 @@ bool LineEditor::is_unfinished() const {
          settings_.wants_more(buffer_.text());
 }
 
-// A user who sees no way out of an unfinished input presses Enter again and again.
+// Blank lines end an unfinished input, because a user who cannot leave it keeps pressing Enter.
 bool LineEditor::ends_with_blank_lines() const {
   const std::string& text = buffer_.text();
   const size_t begin = buffer_.line_begin(text.size());
@@ -173,7 +174,7 @@ EditorRequest LineEditor::enter() {
 }
 
 ScreenText LineEditor::shown(const ScreenSize& size, bool last) const {
-  // After the last draw the cursor is after the text.
+  // After the last draw the cursor stays at the end of the text.
   ScreenText shown{buffer_.text(),
                    last ? buffer_.text().size() : buffer_.cursor(),
                    settings_.prompt,
@@ -188,21 +189,20 @@ ScreenText LineEditor::shown(const ScreenSize& size, bool last) const {
   return shown;
 }
 
-// Up shows only inputs that begin with the text typed so far.
 void LineEditor::show_input(size_t index) {
   index_ = index;
-  // The end of the history is the input that is being typed.
+  // The index after the last stands for the input that was being typed.
   buffer_.set(index == history_.inputs().size() ? left_ : history_.inputs()[index]);
 }
 
+// Shows only inputs that begin with the text typed so far.
 void LineEditor::go_older(bool by_line) {
-  // Moves within an input of several lines first.
   if (by_line && buffer_.up()) return;
-  // The text that was typed is kept, to come back after the newest input.
+  // Saves the typed text, which comes back after the newest input.
   if (index_ == history_.inputs().size()) {
     left_ = buffer_.text();
     const bool at_end = buffer_.cursor() == buffer_.text().size();
-    // An input of several lines, or a cursor inside, searches nothing.
+    // With several lines, or the cursor inside the text, any input matches.
     beginning_ = at_end && left_.find('\n') == std::string::npos ? left_ : "";
   }
   if (const auto found = history_.find_older(index_, beginning_, true)) show_input(*found);
@@ -222,7 +222,7 @@ void LineEditor::begin_search(HistorySearch direction) {
   before_search_ = buffer_.text();
   cursor_before_search_ = buffer_.cursor();
   index_before_search_ = index_;
-  // A search leaves the input that is being typed, as Up does; Down comes back to it.
+  // As with Up, Down comes back to the input that is being typed.
   if (index_ == history_.inputs().size()) {
     left_ = buffer_.text();
     beginning_.clear();
@@ -231,7 +231,6 @@ void LineEditor::begin_search(HistorySearch direction) {
 
 void LineEditor::end_search(bool keep) {
   search_ = HistorySearch::kNone;
-  // The search was given up: restores the input from before it.
   if (!keep) {
     buffer_.set(before_search_, cursor_before_search_);
     index_ = index_before_search_;
@@ -244,7 +243,7 @@ void LineEditor::search_from(size_t index) {
   found_ = found.has_value();
   if (!found) return;
   show_input(*found);
-  // The cursor goes to the match.
+  // Moves the cursor to the match.
   const size_t at = buffer_.text().find(query_);
   buffer_.set(buffer_.text(), at);
 }
@@ -254,7 +253,7 @@ bool LineEditor::press_in_search(const Key& key) {
   switch (key.kind) {
     case KeyKind::kText:
       query_ += key.text;
-      // The input that is shown may contain the longer text as well.
+      // Begins with the input that is shown, which may contain the longer text too.
       search_from(search_ == HistorySearch::kOlder ? std::min(index_ + 1, newest)
                   : index_ > 0                     ? index_ - 1
                                                    : kBeforeOldest);
@@ -269,12 +268,11 @@ bool LineEditor::press_in_search(const Key& key) {
     case KeyKind::kControl:
       if (key.text == "r" || key.text == "s") {
         search_ = key.text == "r" ? HistorySearch::kOlder : HistorySearch::kNewer;
-        // Goes to the next match after the one shown.
         search_from(index_);
         return true;
       }
-      // Ctrl-G and Ctrl-C give the search up; any other control takes the found input and is
-      // handled as usual.
+      // Ctrl-G and Ctrl-C restore the input from before the search; any other control takes the
+      // found input and has its usual effect.
       end_search(key.text != "g" && key.text != "c");
       return key.text == "g" || key.text == "c";
     case KeyKind::kEscape: end_search(true); return true;

@@ -1,8 +1,8 @@
 #pragma once
 // A line editor as a state machine from keys to screen contents, independent of any terminal.
 //
-// Enter ends a complete input and begins another line of an incomplete one, which ends after two
-// blank lines or with Ctrl-D. Tab completes; Up and Down walk the lines of an input, then the
+// Enter ends a complete input and begins another line of an incomplete one; two blank lines or
+// Ctrl-D end that too. Tab completes; Up and Down go through the lines of an input, then the
 // history; Ctrl-R searches the history.
 
 #include <functional>
@@ -16,13 +16,13 @@
 
 namespace xrun {
 
-// A candidate: `text` replaces the word before the cursor; `hint` is shown beside it, a signature
-// or a type.
+// A candidate: `text` replaces the word before the cursor; `hint`, a signature or a type, is shown
+// beside it.
 struct Completion {
   std::string text, hint;
 };
 
-// Sorted candidates, and the offset of the word that each of them replaces.
+// Sorted candidates, and the byte offset of the word before the cursor.
 struct Completions {
   size_t begin = 0;
   std::vector<Completion> candidates;
@@ -34,12 +34,12 @@ struct EditorSettings {
   std::function<Completions(std::string_view, size_t)> complete = {};  // empty: none
 };
 
-// Requests from a key to the owner of the editor.
+// A request to the owner of the editor after a key.
 enum class EditorRequest {
   kNone,     // go on; the screen may have changed
-  kAccept,   // the input has ended: take it
-  kCancel,   // Ctrl-C: forget it
-  kEnd,      // Ctrl-D on an empty input
+  kAccept,   // take the input, which has ended
+  kCancel,   // Ctrl-C: discard the input
+  kEnd,      // Ctrl-D on an empty input: end the prompt
   kSuspend,  // Ctrl-Z
   kClear,    // Ctrl-L: clear the screen, then draw
 };
@@ -86,7 +86,8 @@ class LineEditor {
   History& history_;
   EditBuffer buffer_;
 
-  // Walking the history: the position, the prefix that inputs must have, and the unfinished input.
+  // In the history: the index of the input shown, the prefix that inputs must have, and the input
+  // that was being typed.
   size_t index_ = 0;
   std::string beginning_, left_;
 
@@ -98,7 +99,7 @@ class LineEditor {
 
   bool completing_ = false;
   Completions completions_;
-  size_t chosen_ = 0;  // candidates.size(): none yet
+  size_t chosen_ = 0;  // index of a candidate; candidates.size(): none yet
 };
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
-// Terminal shades are backgrounds with their own text colour, so that they read on light and on
-// dark terminals; masked text has the terminal's background. The page's pairs of text and
-// background have a contrast of at least 7 (WCAG AAA), which palette_test.cpp computes.
+// Terminal shades are backgrounds with their own text colour, so that they are readable on light
+// and on dark terminals; masked text has the terminal's background. On a page, text and background
+// have a contrast of at least 7 (WCAG AAA), which palette_test.cpp computes.
 
 #include "core/console/terminal/palette.h"
 
@@ -30,7 +30,7 @@ constexpr std::array<WeightColor, kWeightSteps> kColors = {{
 
 WeightStep weight_step(double weight) {
   if (weight == 0) return WeightStep::kMasked;
-  // NaN too: it is not above -1.
+  // Negated, so that it holds for NaN.
   if (!(weight > -1)) return WeightStep::kVeryNegative;
   if (weight < 0) return WeightStep::kNegative;
   if (weight <= 0.25) return WeightStep::kQuarter;

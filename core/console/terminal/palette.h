@@ -1,6 +1,6 @@
 #pragma once
-// The colour scale of loss weights: masked dim, trained bright, fractions between, negative weights
-// in another hue. Terminals, plain text and pages use the same steps.
+// The colour scale of loss weights, for terminals, plain text and pages: masked tokens are dim,
+// trained ones bright, fractions lie between, and negative weights have another hue.
 
 #include <string>
 #include <string_view>
@@ -9,28 +9,26 @@
 
 namespace xrun {
 
-// Steps of the scale. Most trained tokens have weight 1.
+// Steps of the scale. kOne is a step of its own because most trained tokens have weight 1.
 enum class WeightStep {
-  kMasked,
-  kQuarter,
-  kHalf,
-  kBelowOne,
-  kOne,
-  kMore,
-  kNegative,
-  kVeryNegative
+  kMasked,       // 0
+  kQuarter,      // up to 1/4
+  kHalf,         // up to 1/2
+  kBelowOne,     // below 1
+  kOne,          // 1
+  kMore,         // above 1
+  kNegative,     // below 0, above -1
+  kVeryNegative  // -1 and below, and NaN, so that it is noticed
 };
 constexpr int kWeightSteps = 8;
 
-// 0 is masked; up to 1/4, up to 1/2, below 1, 1, above 1; negative above and from -1 down. NaN
-// counts as very negative, so that it is noticed.
 WeightStep weight_step(double weight);
 
 // Appearance of a step.
 struct WeightColor {
-  std::string_view name;  // "masked", "up to 1/4", ...; a page's class is "w" and the number
+  std::string_view name;  // "masked", "up to 1/4", ...
   char mark;              // below a token if there are no colours; ' ' for masked
-  const char* sgr16[2];   // parameters of ESC [ ... m; two alternating shades
+  const char* sgr16[2];   // parameters of ESC [ ... m, in two shades
   const char* sgr256[2];
   const char* light;  // background on a light page, text #1a1a1a
   const char* dark;   // background on a dark page, text #f2f2f2
@@ -39,12 +37,12 @@ const WeightColor& weight_color(WeightStep step);
 
 // Further attributes of a token.
 struct TokenStyle {
-  bool odd = false;      // takes the second shade, to separate neighbours
-  bool special = false;  // underlined
-  bool own = false;      // the template's own text: italics
+  bool odd = false;      // takes the second shade; neighbours alternate
+  bool special = false;  // is underlined
+  bool own = false;      // is the template's own text, in italics
 };
 
-// Paints a token of the step; ColorDepth::kNone returns the text unchanged.
+// Returns a token's text in the colour of its step; ColorDepth::kNone returns it unchanged.
 std::string paint_weight(std::string_view text, WeightStep step, const TokenStyle& style,
                          ColorDepth colors);
 

@@ -1,6 +1,4 @@
-// Rates are exponential means of the last steps. A terminal is redrawn at most ten times a second;
-// other outputs get a line every 30 s. Printing a line clears the status line; the next step that
-// prints no line draws it again.
+// A line that stays clears the status line; the next step that prints no such line draws it again.
 
 #include "core/console/terminal/progress.h"
 
@@ -24,9 +22,9 @@ constexpr double kPlainLineS = 30;   // between lines elsewhere
 constexpr double kShowTaskAfterS = 2;
 constexpr double kRedrawS = 0.1;
 
-// A plain mean until the newest value would weigh less than kMeanWeight, then an exponential one.
+// Adds the `count`-th value to a mean: a plain mean, in which the newest value weighs 1 / count,
+// until that is less than kMeanWeight, then an exponential one.
 void move_mean(double& mean, double value, int64_t count) {
-  // 1 / count is the weight of the newest value in a plain mean.
   mean += std::max(kMeanWeight, 1 / static_cast<double>(count)) * (value - mean);
 }
 
@@ -37,7 +35,7 @@ double steady_seconds() {
 }
 
 std::string format_duration(double seconds) {
-  // Rounded up: "0s" is shown only when nothing is left.
+  // Rounds up, so that "0s" means that nothing is left.
   const auto whole = static_cast<int64_t>(std::ceil(std::max(seconds, 0.0)));
   if (whole < 60) return fmt::format("{}s", whole);
   if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
@@ -79,7 +77,8 @@ void RunProgress::skip_wait() {
 }
 
 // Bodies `done` to `total` - 1 are to come; those whose number is a multiple of measure_every
-// evaluate. If it is unknown, as many do as did after the first one, which often evaluates alone.
+// evaluate. If that is unknown, assumes the share of evaluating bodies so far, without the first
+// body, which may be the only one.
 double RunProgress::seconds_left(const StepProgress& progress) const {
   const auto left = static_cast<double>(progress.total - progress.done);
   double evaluations = 0;
@@ -94,7 +93,6 @@ double RunProgress::seconds_left(const StepProgress& progress) const {
 std::string RunProgress::line(const StepProgress& progress) const {
   std::string text = progress.total > 0 ? fmt::format("step {}/{}", progress.done, progress.total)
                                         : fmt::format("step {}", progress.done);
-  // One epoch needs no mention.
   if (format_epochs(progress.epochs) != "1" && progress.epochs > 1) {
     text +=
         fmt::format("  epoch {}/{}", format_epochs(progress.epoch), format_epochs(progress.epochs));
@@ -111,7 +109,7 @@ std::string RunProgress::line(const StepProgress& progress) const {
   }
   if (progress.reward) text += "  reward " + format_metric(*progress.reward);
   if (update_s_ > 0 && tokens_ > 0) {
-    // The ratio of two means: a mean of rates would give short steps too much weight.
+    // A ratio of means, because a mean of rates would give short steps too much weight.
     text += fmt::format("  {} tokens/s", count_text(std::llround(tokens_ / update_s_)));
     if (progress.peak_flops > 0 && flops_ > 0) {
       const double percent = 100 * flops_ / update_s_ / progress.peak_flops;
@@ -133,7 +131,7 @@ std::string RunProgress::step(const StepProgress& progress) {
     measured_later_ += first ? 0 : 1;
     measuring_s_ = 0;
   }
-  // The second step replaces the first one's time, which includes loading the weights.
+  // The second body replaces the first one's time, which includes loading the weights.
   move_mean(body_s_, body_s, std::max<int64_t>(steps_ - 1, 1));
   move_mean(update_s_, progress.update_s > 0 ? progress.update_s : body_s, steps_);
   move_mean(tokens_, static_cast<double>(progress.tokens), steps_);
@@ -141,14 +139,13 @@ std::string RunProgress::step(const StepProgress& progress) {
   last_ = now;
   const bool terminal = console_.traits().terminal;
   const bool last = progress.total > 0 && progress.done >= progress.total;
-  // A tenth of the run since the last line that stayed.
+  // True if a tenth of the run has passed since the last line that stayed.
   const bool tenth = progress.total > 0 &&
                      (progress.done - printed_done_) * 10 >= std::max<int64_t>(progress.total, 10);
   const bool late = now - last_printed_ >= (terminal ? kLineS : kPlainLineS);
   std::string text = line(progress);
-  // The first step shows that the run works; the last and every tenth stay in the scrollback.
   if (!first && !last && !tenth && !late) {
-    console_.set_status(text);  // nothing unless on a terminal
+    console_.set_status(text);  // does nothing without a terminal
     return "";
   }
   last_printed_ = now;
@@ -174,14 +171,12 @@ TaskProgress::~TaskProgress() { console_.set_status(""); }
 void TaskProgress::update(int64_t done, int64_t total) {
   const double now = clock_();
   const bool terminal = console_.traits().terminal;
-  // A short task shows nothing.
   if (now - began_ < kShowTaskAfterS) return;
   if (now - shown_ < (terminal ? kRedrawS : kPlainLineS)) return;
   shown_ = now;
   std::string text = what_ + "  " + count_text(done);
   if (total > 0) text += "/" + count_text(total);
   text += " " + unit_;
-  // The estimate uses the mean rate since the beginning.
   if (done > 0 && total > done) {
     const double left =
         (now - began_) / static_cast<double>(done) * static_cast<double>(total - done);

@@ -1,5 +1,5 @@
-// A terminal that is made narrower wraps each row separately, because each ended with a line end;
-// that determines how far up the drawn image begins.
+// A terminal that is made narrower wraps each drawn row by itself, because each ended with a line
+// end. This determines how far above the cursor the drawn image begins.
 
 #include "core/console/terminal/screen_image.h"
 
@@ -15,8 +15,8 @@ namespace xrun {
 namespace {
 
 constexpr int kFewestColumns = 4;  // smallest width that is laid out
-constexpr int kTextBeside = 8;     // columns of text that a full prompt must leave
-// A tab's stops depend on its column, so it is drawn as blanks.
+constexpr int kTextBeside = 8;     // columns that a full prompt must leave for text
+// The width of a tab depends on its column, so it is drawn as blanks.
 constexpr std::string_view kTab = "    ";
 
 // Returns the visible form of the character at text[at].
@@ -27,7 +27,7 @@ std::string shown(std::string_view text, size_t at, size_t size) {
   if (byte < 0x20) return fmt::format("^{}", static_cast<char>(byte + 0x40));
   if (byte < 0x80 && size == 1) return std::string(1, text[at]);
   const CodePoint point = read_utf8(text, at);
-  // Bidirectional controls could reorder what the user believes to have typed.
+  // Bidirectional controls could show the input in another order than it runs.
   const bool turns = (point.value >= 0x202A && point.value <= 0x202E) ||
                      (point.value >= 0x2066 && point.value <= 0x2069);
   if (!point.valid) return fmt::format("<{:02X}>", byte);
@@ -42,7 +42,7 @@ class RowFiller {
   explicit RowFiller(int columns) : columns_(columns) { image_.rows.emplace_back(); }
 
   void put(std::string_view piece, int width) {
-    // A wide character does not straddle two rows.
+    // No character straddles two rows.
     if (column_ + width > columns_ && column_ > 0) end();
     image_.rows.back() += piece;
     column_ += width;
@@ -66,7 +66,6 @@ class RowFiller {
 };
 
 std::string fitted_prompt(const std::string& prompt, int columns) {
-  // A narrow terminal has the short prompt.
   return text_width(prompt) + kTextBeside <= columns ? prompt : "> ";
 }
 
@@ -90,14 +89,15 @@ ScreenImage lay_out(const ScreenText& text, const ScreenSize& size) {
   rows.put(prompt, text_width(prompt));
   const std::string_view all = text.text;
   for (size_t at = 0; at < all.size();) {
-    if (at == text.cursor) rows.mark_cursor();
+    const size_t bytes = text_character(all, at).size;
+    // An edit may have joined the text at the cursor to one character: a letter and its accent.
+    if (text.cursor >= at && text.cursor < at + bytes) rows.mark_cursor();
     if (all[at] == '\n') {
       rows.end();
       rows.put(more, text_width(more));
       ++at;
       continue;
     }
-    const size_t bytes = text_character(all, at).size;
     const std::string piece = shown(all, at, bytes);
     // A spelled-out character may be wider than the screen; it is put letter by letter.
     if (text_width(piece) <= columns) {
@@ -115,10 +115,9 @@ ScreenImage lay_out(const ScreenText& text, const ScreenSize& size) {
 }
 
 std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& size) {
-  // The rows that the old image now takes, at the terminal's present width.
+  // Counts the rows from the start of the old image to the cursor, at the present width.
   const int columns = std::max(size.columns, 1);
-  // The cursor's own row may have wrapped too.
-  int up = drawn_.cursor_column / columns;
+  int up = drawn_.cursor_column / columns;  // the cursor's own row may have wrapped too
   for (int row = 0; row < drawn_.cursor_row; ++row) {
     const int width = text_width(drawn_.rows[static_cast<size_t>(row)]);
     up += std::max(1, (width + columns - 1) / columns);
@@ -133,7 +132,7 @@ std::string ScreenPainter::paint(const ScreenImage& image, const ScreenSize& siz
   }
   const int below = static_cast<int>(image.rows.size()) - 1 - image.cursor_row;
   if (below > 0) out += fmt::format("\x1b[{}A", below);
-  // Back to column 0, then right: the cursor's column may be beyond a full row.
+  // A relative move left would be off by one after a full row, where the cursor waits to wrap.
   out += '\r';
   if (image.cursor_column > 0) out += fmt::format("\x1b[{}C", image.cursor_column);
   drawn_ = image;

@@ -11,25 +11,25 @@ struct ScreenSize {
   int columns = 80, rows = 24;
 };
 
-// Rows, none wider than the screen, and the position of the cursor (from 0).
+// Rows, none wider than the screen, and the cursor's position, from 0.
 struct ScreenImage {
   std::vector<std::string> rows;
   int cursor_row = 0, cursor_column = 0;
 };
 
-// Text to lay out: lines with their prompts, a cursor, and rows below.
+// Text to lay out: lines with their prompts, a cursor, and rows below the text.
 struct ScreenText {
   std::string text;
   size_t cursor = 0;               // a byte offset in text
-  std::string prompt, more;        // before the first line, before the others; may hold escapes
-  std::vector<std::string> below;  // whole rows; cut to the width
+  std::string prompt, more;        // of the first line and the others; may hold escape sequences
+  std::vector<std::string> below;  // one row each, cut to the width
 };
 
-// Wraps lines at the width. Controls are spelled ^C, direction changes <U+202E>; tabs are four
-// columns. A narrow screen shortens the prompts; a low one shows the rows around the cursor.
+// Wraps lines at the width. Controls are shown as ^C, direction changes as <U+202E>; a tab takes
+// four columns. A narrow screen shortens the prompts; a low one shows the rows around the cursor.
 ScreenImage lay_out(const ScreenText& text, const ScreenSize& size);
 
-// Draws images over each other, below the terminal's existing contents.
+// Draws each image over the previous one, below the terminal's other contents.
 class ScreenPainter {
  public:
   // Returns the bytes that replace the previous image with this one.
@@ -37,9 +37,9 @@ class ScreenPainter {
   // Returns the bytes that leave the image and go to a new line below it.
   std::string finish();
   // Returns the bytes that start a new line if other output left the cursor within one: a mark and
-  // one row of blanks, which wrap unless the cursor was at the beginning of a line.
+  // a row of blanks, which wrap unless the cursor was at the beginning of a line.
   std::string begin_line(const ScreenSize& size);
-  // The screen was cleared or written by others: the next image begins at the cursor.
+  // Call after the screen was cleared or others wrote to it: the next image begins at the cursor.
   void forget() { drawn_ = {}; }
 
  private:

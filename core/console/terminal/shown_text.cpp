@@ -19,8 +19,8 @@ struct UnseenRange {
 };
 
 // Unicode's Default_Ignorable_Code_Point without marks, other characters that turn the direction
-// (UAX #9), controls, separators, and the non-characters of the basic plane; is_shown computes
-// those at the ends of planes.
+// (UAX #9), controls, separators, and the non-characters of the basic plane. is_shown computes the
+// non-characters at the end of each plane.
 constexpr std::array<UnseenRange, 19> kUnseen = {{{0x7F, 0x9F},
                                                   {0xAD, 0xAD},
                                                   {0x34F, 0x34F},
@@ -67,10 +67,9 @@ std::string shown_text(std::string_view bytes, Blanks blanks) {
   for (size_t at = 0; at < bytes.size();) {
     const CodePoint point = read_utf8(bytes, at);
     const std::string_view character = bytes.substr(at, point.size);
-    // A combining mark at the start would join the text before it, or a blank.
+    // A combining mark here would join the text printed before, or a blank.
     const bool first = at == 0 || bytes[at - 1] == '\n' || bytes[at - 1] == '\t';
     at += point.size;
-    // Bytes are shown as <XX>, code points as <U+XXXX>.
     if (!point.valid || (point.value < 0x80 && !is_shown(point.value) && !is_blank(point.value))) {
       out += fmt::format("<{:02X}>", static_cast<unsigned char>(character[0]));
     } else if (is_blank(point.value)) {

@@ -1,6 +1,6 @@
 #pragma once
-// Untrusted bytes as text that is safe for a terminal or a page: nothing in it moves the cursor,
-// changes a colour, turns the reading direction or is invisible.
+// Turns untrusted bytes into text that is safe on a terminal or a page: nothing in it moves the
+// cursor, changes a colour, turns the reading direction or is invisible.
 
 #include <cstdint>
 #include <string>
@@ -10,18 +10,18 @@ namespace xrun {
 
 // The display of newlines, tabs and spaces.
 enum class Blanks {
-  kUnchanged,     // newline and tab stay
-  kBreaksMarked,  // newline as ⏎, tab as →
-  kMarked,        // the same, and a space as ·
+  kUnchanged,     // all stay
+  kBreaksMarked,  // a newline becomes ⏎, a tab →
+  kMarked,        // likewise, and a space becomes ·
 };
 
-// Returns valid UTF-8 of printable characters. A control below U+0080 and an invalid byte become
-// <1B>, <E4>; other controls, bidirectional and invisible format characters, line separators and
-// non-characters become <U+202E>. The joiners U+200C and U+200D and marks stay unless they come
-// first, where they would join the text printed before.
+// Returns valid UTF-8 of printable characters. ASCII controls and invalid bytes become <1B>, <E4>;
+// other controls, bidirectional and invisible format characters, line separators and non-characters
+// become <U+202E>. Marks and the joiners U+200C and U+200D stay, except at the beginning and after
+// a newline or tab, where they would join what was printed before.
 std::string shown_text(std::string_view bytes, Blanks blanks = Blanks::kUnchanged);
 
-// Returns true if a code point is shown as itself, blanks aside.
+// Returns true if shown_text leaves a code point unchanged; false for newline and tab too.
 bool is_shown(uint32_t code_point);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// The text before and after a run: dim names in one column, values wrapped beside them.
+// The reports before and after a run: dim names in one column, values wrapped beside them.
 
 #include "core/console/terminal/summary.h"
 
@@ -22,13 +22,13 @@ namespace xrun {
 
 namespace {
 
-// Breaks `text` at blanks beside `indent` columns on a terminal; elsewhere returns one line. A path
-// stays whole, so that it can be copied.
+// On a terminal, breaks `text` at blanks to fit beside `indent` columns. A path stays whole, so
+// that it can be copied, and so does redirected output, so that it can be searched.
 std::vector<std::string> lines_for(const Console& console, const std::string& text, int indent) {
   constexpr int kNarrowest = 10;
-  // Redirected output is not wrapped, so that it can be searched.
   if (!console.traits().terminal || text.find(' ') == std::string::npos) return {text};
-  return broken_lines(text, std::max(console.traits().width - indent, kNarrowest));
+  return broken_lines(text, std::max(console.traits().width - indent, kNarrowest),
+                      WideWord::kPathOverflows);
 }
 
 // "name    text" lines, the names dim and padded to one width.
@@ -36,20 +36,21 @@ class Facts {
  public:
   explicit Facts(const Console& console) : console_(console) {}
 
-  void add(const std::string& name, const std::string& text) {
+  // `whole`: the text is never broken, so that a path or command with blanks can be copied.
+  void add(const std::string& name, const std::string& text, bool whole = false) {
     if (text.empty()) return;
-    facts_.emplace_back(shown_text(name, Blanks::kBreaksMarked), shown_text(text));
+    facts_.push_back({shown_text(name, Blanks::kBreaksMarked), shown_text(text), whole});
   }
 
   std::string text() const {
     int width = 0;
-    for (const auto& fact : facts_) width = std::max(width, text_width(fact.first));
+    for (const Fact& fact : facts_) width = std::max(width, text_width(fact.name));
     std::string out;
-    for (const auto& [name, text] : facts_) {
-      // Padded by width: the escape codes of dim have none.
+    for (const auto& [name, text, whole] : facts_) {
       std::string before =
           console_.dim(name) + std::string(static_cast<size_t>(width - text_width(name) + 2), ' ');
-      for (const std::string& line : lines_for(console_, text, width + 2)) {
+      for (const std::string& line :
+           whole ? std::vector{text} : lines_for(console_, text, width + 2)) {
         out += before + line + "\n";
         before = std::string(static_cast<size_t>(width) + 2, ' ');
       }
@@ -58,8 +59,12 @@ class Facts {
   }
 
  private:
+  struct Fact {
+    std::string name, text;
+    bool whole;
+  };
   const Console& console_;
-  std::vector<std::pair<std::string, std::string>> facts_;
+  std::vector<Fact> facts_;
 };
 
 std::string parameter_text(const OpeningReport& report) {
@@ -92,15 +97,15 @@ std::string score_text(const ScoreRange& score) {
   return text;
 }
 
-// One line per validation set: "valid", "valid/other". A value of an earlier state than the last of
-// `steps` says so.
+// Adds one line per validation set: "valid", "valid/other". A value from before the last of `steps`
+// names its step.
 void add_valid(Facts& facts, const Json& object, int64_t steps) {
   if (!object.is_object()) return;
   const Json* const step = object.find("step");
   const bool earlier = step != nullptr && step->is_int() && step->as_int() < steps;
   constexpr std::string_view kEnd = "/loss";
   for (const auto& [key, value] : object.as_object()) {
-    // A set's loss names it; its other metrics follow by name.
+    // Every set has a loss, whose key names the set.
     if (!key.starts_with("valid/") || !key.ends_with(kEnd)) continue;
     const std::string set = key.substr(0, key.size() - kEnd.size());
     facts.add(set, metric_text(object, set + "/") +
@@ -117,7 +122,7 @@ std::string step_text(const RunSummary& summary) {
   return text;
 }
 
-// Returns the peak of the process, and of its tensors next to the plan.
+// Returns the peak memory of the process, and that of its tensors with what was planned.
 std::string memory_text(const RunSummary& summary) {
   std::string text = format_bytes(summary.peak_rss_mb * 1024 * 1024);
   if (summary.tensor_bytes > 0) {
@@ -133,7 +138,7 @@ std::string memory_text(const RunSummary& summary) {
 std::string nonfinite_text(const std::map<std::string, int64_t>& metrics) {
   std::vector<std::string> values;
   for (const auto& [name, count] : metrics) {
-    // The name comes from a recipe, and must not begin a line.
+    // A recipe chose the name, which must not begin a line.
     const std::string shown = shown_text(name, Blanks::kBreaksMarked);
     values.push_back(fmt::format("{} of {}", count_text(count), shown));
   }
@@ -150,7 +155,7 @@ std::string opening_report(const OpeningReport& report, const Console& console) 
   facts.add("tokens", count_or_nothing(report.tokens));
   facts.add("steps", count_or_nothing(report.steps));
   for (const auto& [name, text] : report.facts) facts.add(name, text);
-  facts.add("output", report.output);
+  facts.add("output", report.output, true);
   std::string out = shown_text(report.ledger) + facts.text();
   for (const std::string& notice : report.notices) {
     std::string rest = shown_text(notice);
@@ -189,8 +194,8 @@ std::string stopping_line(double step_seconds) {
                      slow ? ", in up to " + format_duration(step_seconds) : "");
 }
 
-// A bundle runs with limits, and from another cache, unless the command says otherwise again; it
-// must also name again what the bundle may read and where its inputs are searched.
+// A bundle runs with limits and with a cache of its own unless the command names --trusted again.
+// The command must also repeat what the bundle may read and where its inputs are searched.
 std::string resume_command(const std::string& recipe, const std::string& dir) {
   const bool bundle = is_bundle_name(recipe), limited = file_access_limited();
   std::string command =
@@ -229,14 +234,14 @@ std::string closing_summary(const RunSummary& summary, const Console& console) {
   if (summary.never_updated) {
     facts.add("note", "no step updated the weights: the loop never calls adamw:step");
   }
-  facts.add("run", summary.dir.string());
+  facts.add("run", summary.dir.string(), true);
   for (const auto& [path, dtype] : summary.exported) {
-    // hf/ is the trained model; other exports go by the name of their folder.
+    // hf/ is the trained model; other exports are named by their folders.
     const std::string name = path.filename() == "hf" ? "model" : path.filename().string();
     facts.add(name, fmt::format("{} ({})", path.string(), dtype));
   }
   if (summary.total_steps > summary.steps && summary.stopped.starts_with("--steps")) {
-    facts.add("to continue", resume_command(summary.recipe, summary.dir.string()));
+    facts.add("to continue", resume_command(summary.recipe, summary.dir.string()), true);
   }
   return facts.text();
 }

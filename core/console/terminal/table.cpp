@@ -15,12 +15,12 @@ namespace {
 
 constexpr int kGap = 2;  // columns between cells
 
-// Least columns that a cut leaves: text is cut first, numbers last.
+// A stage of cutting: the columns that it leaves, and whether it also cuts numbers.
 struct Floor {
   int columns;
   bool numbers;
 };
-// Texts down to 8 columns, then to 3, then every cell down to 1.
+// Cuts text down to 8 columns, then to 3, then every cell down to 1.
 constexpr Floor kFloors[] = {{8, false}, {3, false}, {1, true}};
 
 // Returns the columns of a line; a column without text has no gap.
@@ -30,13 +30,12 @@ int line_columns(const std::vector<int>& widths) {
   return std::max(0, total - kGap);
 }
 
-// Takes columns from the widest until a line fits, or nothing can be taken.
+// Narrows the widest column by one until a line fits or no column can be narrowed.
 void narrow(std::vector<int>& widths, const std::vector<Align>& align, int width) {
   int over = line_columns(widths) - width;
   for (const Floor& floor : kFloors) {
     while (over > 0) {
-      // The index of the widest that may be cut; widths.size() if there is none.
-      size_t widest = widths.size();
+      size_t widest = widths.size();  // that may be cut; widths.size(): none
       for (size_t c = 0; c < widths.size(); ++c) {
         if (widths[c] <= floor.columns || (align[c] == Align::kRight && !floor.numbers)) continue;
         if (widest == widths.size() || widths[c] > widths[widest]) widest = c;
@@ -59,7 +58,6 @@ TextTable::TextTable(std::vector<std::string> header, std::vector<Align> align)
 void TextTable::add(std::vector<std::string> cells) {
   XRUN_CHECK(cells.size() <= align_.size(), "a row of {} cells in a table of {} columns",
              cells.size(), align_.size());
-  // Cells that are not given are blank.
   cells.resize(align_.size());
   rows_.push_back(std::move(cells));
 }
@@ -81,7 +79,6 @@ std::string TextTable::text(int width) const {
       if (!line.empty()) line.append(kGap, ' ');
       line += align_[c] == Align::kLeft ? cell + blanks : blanks + cell;
     }
-    // Trailing blanks of the last column are not printed.
     line.erase(line.find_last_not_of(' ') + 1);
     out += (width > 0 ? cut_to_width(line, width) : line) + '\n';
   }
@@ -93,12 +90,12 @@ namespace {
 constexpr int kWordGap = 2;
 constexpr int kNarrowestMeaning = 30;  // columns of meaning beside a name
 
-// Returns the bytes of a too wide word that fit `columns`; a path is split after a folder.
+// Returns the bytes of a too wide word that go on this line; a path is split after a folder.
 size_t piece_size(std::string_view word, int columns) {
-  // At least one character, or a wide one would never end.
+  // At least one character, or the caller would never end.
   const size_t most = std::max(fitting_size(word, columns), text_character(word, 0).size);
   const size_t slash = word.substr(0, most).rfind('/');
-  // Splits only after a slash in the second half, so that pieces do not get short.
+  // Splits only after a slash in the second half, so that no piece is short.
   return slash != word.npos && 2 * slash > most ? slash + 1 : most;
 }
 
@@ -108,7 +105,7 @@ std::vector<std::string> broken_lines(std::string_view text, int width, WideWord
   width = std::max(1, width);
   std::vector<std::string> lines(1);
   int used = 0;        // columns of the last line
-  bool begun = false;  // it has a word
+  bool begun = false;  // the last line has a word
   const auto next_line = [&] {
     lines.back().erase(lines.back().find_last_not_of(' ') + 1);
     lines.emplace_back();
@@ -143,7 +140,6 @@ std::vector<std::string> broken_lines(std::string_view text, int width, WideWord
 std::string word_list(const std::vector<std::pair<std::string, std::string>>& words, int width) {
   int widest = 0;
   for (const auto& [name, meaning] : words) widest = std::max(widest, text_width(name));
-  // On a narrow terminal the meaning goes below its name.
   const bool beside = widest + kWordGap + kNarrowestMeaning <= width;
   const int indent = beside ? widest + kWordGap : kWordGap;
   std::string out;
@@ -160,8 +156,7 @@ std::string word_list(const std::vector<std::pair<std::string, std::string>>& wo
 
 std::string bar_line(std::span<const int64_t> counts) {
   constexpr std::array kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  // At least 1, so that counts of 0 do not divide by 0.
-  int64_t most = 1;
+  int64_t most = 1;  // not 0, which divides below
   for (const int64_t count : counts) most = std::max(most, count);
   std::string out;
   for (const int64_t count : counts) {
@@ -176,7 +171,7 @@ std::string bar_line(std::span<const int64_t> counts) {
 double quantile(std::vector<double> values, double share) {
   std::erase_if(values, [](double value) { return !std::isfinite(value); });
   if (values.empty()) return NAN;
-  // The lower of two neighbours: no interpolation between values.
+  // Rounds down, to the lower of two neighbours.
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[static_cast<size_t>(at)];

@@ -22,14 +22,14 @@ namespace {
 constexpr const char* kBracketPastes = "\x1b[?2004h";
 constexpr const char* kPlainPastes = "\x1b[?2004l";
 
-// Process-wide, since signal handlers have no other state; never closed.
+// A global, because signal handlers have no other state; never closed.
 int wake_pipe[2] = {-1, -1};
 
 void say(char what) noexcept {
   // A handler must leave errno as it was.
   const int saved_errno = errno;
   if (wake_pipe[1] >= 0 && ::write(wake_pipe[1], &what, 1) < 0) {
-    // full: a byte to wake up by is there already
+    // The pipe is full, so read() will wake up anyway.
   }
   errno = saved_errno;
 }
@@ -47,14 +47,14 @@ void handle(int signal_number, void (*function)(int)) {
   struct sigaction action {};
   action.sa_handler = function;
   sigemptyset(&action.sa_mask);
-  // Reads and writes that are in progress continue after the handler, which runs on the stack of
-  // core/run/signals.cpp where there is one.
+  // Interrupted reads and writes continue after the handler. It runs on the signal stack of
+  // core/run/signals.cpp if there is one.
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(signal_number, &action, nullptr);
 }
 
-// Empties the pipe; returns the most important byte, or 0. A process that continues must set raw
-// mode again, and reads the size of the screen too.
+// Empties the pipe; returns the most important byte, or 0. "c" covers "r": the response to it reads
+// the size of the screen too.
 char drain() {
   constexpr std::string_view kRising = "rcw";
   char bytes[64], what = 0;
@@ -82,13 +82,13 @@ void TerminalInput::enter() {
   XRUN_CHECK(::tcgetattr(in_, &before_) == 0, "cannot read the terminal mode: {}",
              std::strerror(errno));
   termios raw = before_;
-  // Bytes come unchanged: no line discipline, no flow control, no signals from keys.
+  // No line editing, no conversion of bytes, no flow control, no signals from keys.
   raw.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
   raw.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | IEXTEN | ISIG);
   raw.c_cflag |= CS8;
   raw.c_cc[VMIN] = 1;
   raw.c_cc[VTIME] = 0;
-  // TCSADRAIN: keys that were pressed before stay.
+  // TCSADRAIN keeps keys that were pressed before; TCSAFLUSH would discard them.
   XRUN_CHECK(::tcsetattr(in_, TCSADRAIN, &raw) == 0, "cannot set the terminal to raw mode: {}",
              std::strerror(errno));
   raw_ = true;
@@ -99,15 +99,13 @@ void TerminalInput::leave() noexcept {
   if (!raw_) return;
   raw_ = false;
   if (::write(out_, kPlainPastes, std::strlen(kPlainPastes)) < 0) {
-    // the terminal is gone
+    // The terminal is gone; there is nobody to tell.
   }
-  // Restores the mode that was found, whatever it is.
   ::tcsetattr(in_, TCSADRAIN, &before_);
 }
 
 TerminalInput::Event TerminalInput::read(std::string& bytes, int timeout_ms) {
   while (true) {
-    // The pipe is polled together with the terminal, so that a signal ends the wait.
     pollfd waits[2] = {{in_, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}};
     const int ready = ::poll(waits, 2, timeout_ms);
     if (ready < 0 && errno == EINTR) continue;
@@ -135,10 +133,9 @@ void TerminalInput::write(const std::string& bytes) {
       at += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {
       pollfd out{out_, POLLOUT, 0};
-      // The terminal is slow: waits until it takes more.
-      ::poll(&out, 1, -1);
+      ::poll(&out, 1, -1);  // until a slow terminal accepts more
     } else if (errno != EINTR) {
-      return;  // the terminal is gone; read() will say so
+      return;  // the terminal is gone; read() reports it
     }
   }
 }
@@ -155,8 +152,9 @@ ScreenSize TerminalInput::size() const {
 
 void TerminalInput::suspend() {
   leave();
-  ::kill(0, SIGTSTP);  // the whole group, as the terminal itself would
-  // The process continues here when the shell resumes it.
+  // Signals the whole group, as the terminal itself would. The process goes on here when the shell
+  // continues it.
+  ::kill(0, SIGTSTP);
   enter();
 }
 

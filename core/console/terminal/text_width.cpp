@@ -1,5 +1,5 @@
 // A character is a code point and the zero-width code points after it. Joined emoji count once, as
-// in terminals that join them; variation selectors do not change the width.
+// terminals that join them draw them; variation selectors do not change the width.
 
 #include "core/console/terminal/text_width.h"
 
@@ -16,7 +16,7 @@ constexpr uint32_t kJoiner = 0x200D;
 
 int columns_of(uint32_t code_point) {
   if (code_point < 0x80) return 1;
-  // The range that could hold the code point is the first whose end is not below it.
+  // Only the first range that does not end below the code point can contain it.
   const WidthRange* end = kWidthRanges + kWidthRangeCount;
   const WidthRange* range = std::upper_bound(
       kWidthRanges, end, code_point,
@@ -24,12 +24,13 @@ int columns_of(uint32_t code_point) {
   return range != end && code_point >= range->first ? range->columns : 1;
 }
 
-// The blocks that hold emoji; no other character in them follows a joiner.
+// True for the blocks of emoji; their other characters do not follow a joiner.
 bool is_symbol(uint32_t c) { return (c >= 0x2190 && c < 0x2C00) || (c >= 0x1F000 && c < 0x20000); }
 bool is_skin_tone(uint32_t c) { return c >= 0x1F3FB && c <= 0x1F3FF; }
 bool is_regional(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
 
-// Bytes of the escape sequence at text[at], or 0: ESC [ parameters letter.
+// Returns the bytes of the escape sequence at text[at], ESC [ parameters letter; 0 if there is
+// none.
 size_t escape_size(std::string_view text, size_t at) {
   if (text[at] != '\x1b' || at + 1 >= text.size() || text[at + 1] != '[') return 0;
   size_t end = at + 2;
@@ -44,13 +45,13 @@ TextCharacter text_character(std::string_view text, size_t at) {
   if (const size_t escape = escape_size(text, at)) return {escape, 0};
   const CodePoint first = read_utf8(text, at);
   TextCharacter character{first.size, first.valid ? columns_of(first.value) : 1};
-  // Controls join nothing.
+  // Nothing joins a control.
   if (!first.valid || first.value < 0x20) return character;
   uint32_t last = first.value;
   for (size_t next = at + first.size; next < text.size();) {
     if (static_cast<unsigned char>(text[next]) < 0x80) break;
     const CodePoint point = read_utf8(text, next);
-    // An emoji after a joiner, or a skin tone after an emoji, draws in the same cell.
+    // An emoji after a joiner and a skin tone after an emoji are drawn in the same cell.
     const bool joined = (last == kJoiner && is_symbol(point.value)) ||
                         (is_skin_tone(point.value) && is_symbol(first.value));
     // Two regional indicators are one flag.
@@ -89,9 +90,9 @@ size_t fitting_size(std::string_view text, int columns) {
 std::string cut_to_width(std::string_view text, int columns) {
   if (fitting_size(text, columns) == text.size()) return std::string(text);
   if (columns <= 0) return "";
-  // One column is for the ellipsis.
+  // - 1 leaves a column for the ellipsis.
   std::string out(text.substr(0, fitting_size(text, columns - 1)));
-  // After a cut between a colour and its reset, the colour would run on.
+  // A colour whose reset was cut off would run on.
   const size_t escape = out.rfind("\x1b[");
   const bool painted = escape != std::string::npos && out.compare(escape, 4, "\x1b[0m") != 0;
   out += "…";

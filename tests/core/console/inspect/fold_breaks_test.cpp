@@ -217,7 +217,7 @@ TEST_F(FoldBreaks, APackNamesTheSettingThatKeepsItUnfolded) {
   fold.mode = FoldMode::kAuto;
   fold.min_ratio = 4;
   EXPECT_TRUE(has(inspected(rows, kThinking, RowKind::kPreference).packs.at(0).unfolded,
-                  ", and \"auto\" folds from 4 tokens for each computed one"));
+                  "; \"auto\" folds only from 4 tokens per computed token"));
 }
 
 TEST_F(FoldBreaks, TextJsonAndPageNameThem) {

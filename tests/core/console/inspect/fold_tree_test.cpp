@@ -62,6 +62,14 @@ TEST_F(FoldTree, TextDrawsANodeALineWithinTheWidth) {
   EXPECT_TRUE(has(step_text(step, {}), "computed of 400")) << step_text(step, {});
 }
 
+TEST_F(FoldTree, ANameOfAFileCannotActOnTheTerminal) {
+  InspectedFold fold;
+  fold.tree.parent = {-1};
+  fold.nodes = {{4, 2, "text", {"chosen a\x1b[2J\nb.jsonl:1"}}};
+  EXPECT_EQ(fold_tree_lines(fold, 80),
+            std::vector<std::string>{"└─ 4 tokens x2 (chosen a<1B>[2J⏎b.jsonl:1): text"});
+}
+
 TEST_F(FoldTree, PageDrawsTheTree) {
   const std::string page = pack_page({folded()});
   EXPECT_TRUE(has(page, "class=\"node shared\""));

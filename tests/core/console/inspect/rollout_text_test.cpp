@@ -88,6 +88,17 @@ TEST(RolloutText, DrawsTheBeginningsThatAnswersShare) {
             std::string::npos);
 }
 
+TEST(RolloutText, NamesBeginNoLine) {
+  RecordedRollouts step = two_groups();
+  for (RecordedRollout& one : step.answers) {
+    one.location = "a\nxrun: error: x";
+    one.finish = "b\nxrun: error: x";
+  }
+  EXPECT_EQ(rollout_groups_text(step, -1, 200).find("\nxrun: error"), std::string::npos);
+  EXPECT_NE(rollout_text(step.answers[0], 200).find("b⏎xrun: error: x · group 0, sample 0, a⏎xrun"),
+            std::string::npos);
+}
+
 TEST(RolloutText, OfOneAnswerNamesItsGroupAndRow) {
   EXPECT_EQ(rollout_text(two_groups().answers[0], 80),
             "\nreward 0 · advantage -0.75 · 1 token · stop · group 0, sample 0, row 7"

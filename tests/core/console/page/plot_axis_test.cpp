@@ -29,6 +29,12 @@ TEST(PlotAxis, TicksAreRoundNumbersInside) {
   EXPECT_EQ(texts(plot_axis(0, 1e-5, 2)), (Texts{"0", "5e-06", "1e-05"}));
 }
 
+TEST(PlotAxis, NeighbouringTicksOfLargeValuesReadDifferently) {
+  EXPECT_EQ(texts(plot_axis(2e7, 2e7 + 5, 5)),
+            (Texts{"20000000", "20000001", "20000002", "20000003", "20000004", "20000005"}));
+  EXPECT_EQ(texts(plot_axis(0, 2e7, 2)), (Texts{"0", "1e+07", "2e+07"}));
+}
+
 TEST(PlotAxis, PlacesItsEndsAtZeroAndOne) {
   const PlotAxis axis = plot_axis(-2, 6, 5);
   EXPECT_EQ(axis.position(-2), 0);

@@ -62,8 +62,23 @@ TEST(Plot, ALegendOfManyLinesNamesTheSolidOnes) {
   const std::string figure = plot_figure(plot);
   EXPECT_NE(figure.find(">run 5</span>"), std::string::npos) << figure;
   EXPECT_EQ(figure.find(">run 5 valid</span>"), std::string::npos);
-  for (PlotLine& line : plot.lines) line.dashed = false;
-  EXPECT_NE(plot_figure(plot).find(" and 4 more</span>"), std::string::npos);
+  for (const bool dashed : {false, true}) {
+    for (PlotLine& line : plot.lines) line.dashed = dashed;
+    EXPECT_NE(plot_figure(plot).find(" and 4 more</span>"), std::string::npos) << dashed;
+  }
+}
+
+TEST(Plot, OnlyALineAloneIsNamedByTheTitle) {
+  const auto named = [](const std::string& figure) {
+    return count_of(figure, ">reward</span>") + count_of(figure, ">train</span>");
+  };
+  PlotLine own = falling(3), other = falling(3);
+  own.name = "reward";
+  other.name = "train";
+  EXPECT_EQ(named(plot_figure({"reward", {own}})), 0u);
+  EXPECT_EQ(named(plot_figure({"reward", {own, other}})), 2u);
+  EXPECT_EQ(named(histogram_figure("reward", {{"reward", {1, 2}, 0, ""}})), 0u);
+  EXPECT_EQ(named(histogram_figure("reward", {{"reward", {1, 2}}, {"train", {1, 2}}})), 2u);
 }
 
 TEST(Plot, UsesALabelledLogarithmicAxisOverManyDecades) {

@@ -73,6 +73,7 @@ TEST(Report, HasEverySectionOfARun) {
 
 TEST(Report, ShowsTheBestAndWorstAnswersEscaped) {
   RunFiles run = run_of("a", {"rollout/reward", "rollout/pass_at_4", "rollout/length"}, 20);
+  run.metrics.series.push_back({"rollout/kl", {0, 1, 2}, {NAN, 2.5, 0.5}});
   RecordedRollouts last{.step = 19};
   for (int i = 0; i < 4; ++i) {
     last.answers.push_back({.row = i,
@@ -90,7 +91,8 @@ TEST(Report, ShowsTheBestAndWorstAnswersEscaped) {
   const std::string page = report_page({&run, 1});
   for (const char* part :
        {"<h3>highest rewards of step 19</h3>", "<h3>lowest rewards of step 19</h3>", "pass@4",
-        "what &lt;is&gt; it?", "&lt;b&gt;it is 3", "format 0.125", "75 %", "step 19"}) {
+        "what &lt;is&gt; it?", "&lt;b&gt;it is 3", "format 0.125", "75 %", "step 19",
+        "<td>kl</td><td class=\"n\">none</td><td class=\"n\">2.5</td><td class=\"n\">0.5</td>"}) {
     EXPECT_TRUE(has(page, part)) << part;
   }
   EXPECT_FALSE(has(page, "<b>it is"));
@@ -177,6 +179,18 @@ TEST(Report, SamplesAreGroupedByStep) {
   EXPECT_TRUE(has(page, "&lt;after&gt;<span class=\"dim\">⏎·⏎</span>"));
 }
 
+TEST(Report, SamplesCountThePromptsThatAreNotShown) {
+  RunFiles run = run_of("a", {"x"}, 2);
+  run.samples = {{0, {}}, {16, {}}};
+  for (int row = 0; row < 10; ++row) {
+    for (auto& step : run.samples) step.answers.push_back(Json(Json::Object{{"row", row}}));
+  }
+  EXPECT_TRUE(
+      has(report_samples({&run, 1}), "the run's folder has the answers to 2 more prompts<"));
+  for (auto& step : run.samples) step.answers.resize(8);
+  EXPECT_FALSE(has(report_samples({&run, 1}), "more prompt"));
+}
+
 TEST(Report, RowsShowWhatIsTrained) {
   RunFiles runs[] = {run_of("a", {"x"}, 2), run_of("b", {"x"}, 2)};
   const SourceSample source = {"pairs",
@@ -203,6 +217,15 @@ TEST(Report, AProfileGivesTimeByLine) {
   EXPECT_TRUE(has(page, "x &lt; y"));
   EXPECT_TRUE(has(page, "1.500 s"));
   EXPECT_TRUE(has(page, "width:75.0%"));
+}
+
+TEST(Report, ALongProfileCountsTheLinesThatAreNotShown) {
+  RunFiles run = run_of("a", {"x"}, 2);
+  Json::Array lines(502, Json(Json::Object{{"own_s", 0.5}}));
+  run.profile = Json(Json::Object{{"seconds", 300}, {"lines", Json(std::move(lines))}});
+  const std::string html = report_time({&run, 1});
+  EXPECT_TRUE(has(html, "profile.json has 2 more lines<"));
+  EXPECT_TRUE(has(html, ">251.000 s of 300.000 s in calls of the engine"));
 }
 
 TEST(Report, ReportsWhatAnEmptyRunLacks) {

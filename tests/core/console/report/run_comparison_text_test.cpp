@@ -73,6 +73,14 @@ TEST(RunComparisonText, RecipesAreComparedByTheirFilesAndSettings) {
       << text_of(comparison);
 }
 
+TEST(RunComparisonText, SaysThatUnknownFilesAreNotCompared) {
+  RunComparison comparison;
+  comparison.data_known = comparison.rows_known = false;
+  EXPECT_NE(
+      text_of(comparison).find("data      not compared: the files of one of them are unknown\n"),
+      std::string::npos);
+}
+
 TEST(RunComparisonText, ShowsWhatDiffers) {
   RunComparison comparison;
   comparison.name_a = "a";

@@ -101,7 +101,7 @@ TEST(ConsoleTraits, AnImplausibleWidthBecomesEighty) {
   EXPECT_EQ(console_traits(Terminal(0).fd).width, 80);
   EXPECT_EQ(console_traits(Terminal(60000).fd).width, 80);
   const Terminal terminal(20);
-  for (const char* columns : {"0", "-3", "x", ""}) {
+  for (const char* columns : {"0", "-3", "x", "", "60000"}) {
     const ScopedVariable given("COLUMNS", columns);
     EXPECT_EQ(console_traits(terminal.fd).width, 20) << columns;
   }

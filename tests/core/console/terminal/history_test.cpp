@@ -55,6 +55,11 @@ TEST_F(HistoryTest, HostileBytesBecomeHarmlessText) {
             (std::vector<std::string>{"ok", "]0;evil x", "bad\uFFFD\uFFFD", "last q \\"}));
 }
 
+TEST_F(HistoryTest, ABackslashShieldsNoControl) {
+  write("a\\\x1b[31mb\\\ac\n");
+  EXPECT_EQ(History(file_).inputs(), std::vector<std::string>{"a[31mbc"});
+}
+
 TEST_F(HistoryTest, AnUnusableFileIsReportedAndHistoryStaysInMemory) {
   std::filesystem::create_directories(file_);
   History history(file_);

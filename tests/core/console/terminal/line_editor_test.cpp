@@ -273,6 +273,13 @@ TEST_F(LineEditorTest, ControlsInAnInputAreSpelledOut) {
   EXPECT_EQ(rows(60)[0], "> a    b^A<U+202E>");
 }
 
+TEST_F(LineEditorTest, ACursorInsideACharacterIsDrawnBeforeIt) {
+  feed("\x1b[200~ab\n\xCC\x81\x1b[201~\x1b[D\x7f");  // the accent joins the b
+  EXPECT_EQ(text(), "ab|\xCC\x81");
+  const ScreenSize size{20, 24};
+  EXPECT_EQ(lay_out(editor_->shown(size), size).cursor_column, 3);
+}
+
 TEST_F(LineEditorTest, AShortScreenShowsTheRowsAroundTheCursor) {
   feed("\x1b[200~1\n2\n3\n4\n5\n6\n7\n8\x1b[201~");
   EXPECT_EQ(rows(20, 3), (std::vector<std::string>{". 6", ". 7", ". 8"}));

@@ -69,6 +69,23 @@ TEST(ClosingSummary, HasTheCommandThatContinuesARunEndedBySteps) {
             "to continue  xrun dpo.lua --run r --resume\n");
 }
 
+TEST(ClosingSummary, CommandsAndPathsStayWholeOnANarrowTerminal) {
+  const Console narrow([](std::string_view) {}, {true, ColorDepth::kNone, 40});
+  RunSummary summary;
+  summary.recipe = "recipes/dpo.lua";
+  summary.dir = "runs/my first run of many";
+  summary.exported = {{"runs/a-folder-whose-name-is-wide/hf", "bfloat16"}};
+  summary.total_steps = 34;
+  summary.stopped = "--steps 0";
+  const std::string text = closing_summary(summary, narrow);
+  for (const char* line :
+       {"run          runs/my first run of many\n",
+        "model        runs/a-folder-whose-name-is-wide/hf\n",
+        "to continue  xrun recipes/dpo.lua --run 'runs/my first run of many' --resume\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
+}
+
 TEST(ClosingSummary, ARunWhoseLoopNeverUpdatesSaysSo) {
   RunSummary summary;
   summary.steps = summary.total_steps = 4;
