@@ -85,7 +85,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void mix_sha(Sha256Words& words,
     __m128i sum = _mm_add_epi32(
         now, _mm_load_si128(reinterpret_cast<const __m128i*>(kRoundConstants.data()) + group));
     cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
-    sum = _mm_shuffle_epi32(sum, 0x0e);
+    sum = _mm_shuffle_epi32(sum, 0x0e);  // an instruction does two rounds, with the lower words
     abef = _mm_sha256rnds2_epu32(abef, cdgh, sum);
   }
   abef = _mm_add_epi32(abef, abef_before);
@@ -141,6 +141,7 @@ std::string Sha256::hex() const {
   const size_t held = size_ % kBlock;
   std::copy_n(block_.begin(), held, end.begin());
   end[held] = 0x80;
+  // The bit 1 and the size take 9 bytes; without room for them the padding fills another block.
   const size_t padded = held + 9 <= kBlock ? kBlock : 2 * kBlock;
   for (size_t i = 0; i < 8; ++i) {
     end[padded - 1 - i] = static_cast<unsigned char>(size_ * 8 >> 8 * i);

@@ -13,7 +13,7 @@ namespace xrun {
 
 class Sha256 {
  public:
-  // `portable`: without the SHA instructions of x86, as on machines that have none.
+  // `portable` leaves the SHA instructions of x86 unused, as on machines without them.
   explicit Sha256(bool portable = false) : portable_(portable) {}
   Sha256& bytes(std::string_view data);
   // Returns 64 lower-case hexadecimal digits; more bytes may follow.

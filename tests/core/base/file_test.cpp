@@ -103,6 +103,19 @@ TEST_F(File, WriterKeepsTheOrderOfSmallAndLargePieces) {
   EXPECT_EQ(hash_file(dir_ / "big"), hash_hex(expected));
 }
 
+TEST_F(File, AFlushAfterAFailureRepeatsNoBytes) {
+  const fs::path path = dir_ / "log";
+  const std::string text = std::string(FileWriter::kWriteBytes, 'a') + "b\n";
+  FileWriter writer(path);
+  writer.write(text);
+  set_file_fault("write", 2);  // after the first kWriteBytes
+  EXPECT_THROW(writer.flush(), FileError);
+  set_file_fault("", 0);
+  writer.write("c\n");
+  writer.close();
+  EXPECT_EQ(read_file(path), text + "c\n");
+}
+
 TEST_F(File, AnAtomicWriteThatFailsNamesTheFileItself) {
   const std::string path = (dir_ / "none" / "a").string();
   try {
