@@ -129,7 +129,7 @@ TEST(RecipeConfig, StringsTakeTheEscapesOfLuaJIT) {
           .text("name"),
       "pa\u20acAAb\\");
   for (const char* wrong :
-       {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
+       {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\x-1", "\\x 1", "\\256"}) {
     EXPECT_NE(resolve_error(config_text(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
                   .find("which is not an escape"),
               std::string::npos)
