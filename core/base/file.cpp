@@ -193,6 +193,7 @@ void rename_durable(const std::filesystem::path& from, const std::filesystem::pa
 }
 
 void set_file_size(const std::filesystem::path& path, uint64_t bytes) {
+  check_write(path);
   std::error_code code;
   std::filesystem::resize_file(path, bytes, code);
   if (!code) return;

@@ -111,7 +111,7 @@ class RecipeScanner {
   // `"beta": 0.1` or `"beta" = 0.1`; else "".
   std::string key_hint() const {
     const bool text = now().kind == LuaTokenKind::kString;
-    const bool colon = sign(":", 1), equals = text && sign("=", 1) && !sign("=", 2);
+    const bool colon = sign(":", 1), equals = text && sign("=", 1);
     if (!(text && (colon || equals)) && !(now().kind == LuaTokenKind::kName && colon)) return "";
     const std::string& key = now().text;
     const std::string quote = text ? "\"" : "";
@@ -226,8 +226,7 @@ bool record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
       break;
     }
   }
-  // Signs are single bytes: `==` is two of them.
-  read.assigned = reader.sign("=") && !reader.sign("=", 1);
+  read.assigned = reader.sign("=");
   // The config as a whole, such as an argument, reads no key.
   if (read.path.empty()) return false;
   recipe.reads.push_back(std::move(read));
@@ -277,12 +276,12 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
       continue;
     }
     // `run.cfg` is a field of run, not the config.
-    const bool field =
-        reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
+    const bool field = reader.at > 0 &&
+                       (is_sign(tokens[reader.at - 1], ".") || is_sign(tokens[reader.at - 1], ":"));
     if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
       // xrun.run(cfg, ...)
       const bool to_run = reader.at >= 3 && is_sign(tokens[reader.at - 1], "(") &&
-                          tokens[reader.at - 2].text == "run" &&
+                          is_name(tokens[reader.at - 2], "run") &&
                           is_sign(tokens[reader.at - 3], ".");
       if (!record_read(reader, recipe) && !to_run) recipe.passed_on = true;
     } else {

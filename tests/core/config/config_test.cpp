@@ -108,6 +108,9 @@ TEST(RecipeConfig, AssigningToAKeyIsAnErrorAtItsLine) {
             "dpo.lua:4: `cfg.optim.lr` is assigned, but the config is read-only: change the value "
             "in xrun.config or with --set optim.lr=VALUE, or use a local variable");
   EXPECT_EQ(resolve_error(config_text("beta = 1", "print(cfg.beta == 1)")), "no error");
+  // A string "." before the name does not make it a field of something else.
+  EXPECT_EQ(resolve_error(config_text("beta = 1", "local s = '.'\ncfg.beta = 5")).substr(0, 37),
+            "dpo.lua:5: `cfg.beta` is assigned, bu");
 }
 
 TEST(RecipeConfig, NumbersOfLuaJITAreRejectedOnlyInsideTheConfig) {

@@ -94,6 +94,8 @@ TEST_F(SandboxTest, XrunRefusesPathsOutsideByItself) {
   write_file_atomic(folder.path() / "run/file", "x");
   fs::create_symlink(folder.path() / "out/new", folder.path() / "run/dangling");
   EXPECT_NE(error_of([&] { FileWriter writer(folder.path() / "run/dangling"); }), "");
+  fs::create_symlink(out, folder.path() / "run/link");
+  EXPECT_NE(error_of([&] { set_file_size(folder.path() / "run/link", 0); }), "");
   limit_file_access(nullptr);
   EXPECT_EQ(read_file(out), "out");
 }
