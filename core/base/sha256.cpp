@@ -38,12 +38,14 @@ uint32_t big_endian_word(const unsigned char* at) {
 void mix_plain(Sha256Words& words, const unsigned char* block) {
   std::array<uint32_t, 64> w;
   for (size_t t = 0; t < 16; ++t) w[t] = big_endian_word(block + 4 * t);
+  // The message schedule, FIPS 180-4, section 6.2.2, step 1.
   for (size_t t = 16; t < 64; ++t) {
     const uint32_t a = w[t - 15], b = w[t - 2];
     w[t] = w[t - 16] + w[t - 7] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) +
            (std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10);
   }
   auto [a, b, c, d, e, f, g, h] = words;
+  // `first` and `second` are T1 and T2 of step 3.
   for (size_t t = 0; t < 64; ++t) {
     const uint32_t first = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
                            ((e & f) ^ (~e & g)) + kRoundConstants[t] + w[t];

@@ -13,6 +13,7 @@ namespace xrun {
 
 namespace {
 
+// Signatures and sizes of the records; their fields are at the offsets of PKWARE's APPNOTE, 4.3.
 constexpr uint32_t kEndRecord = 0x06054b50, kEnd64Record = 0x06064b50, kEnd64Locator = 0x07064b50;
 constexpr uint32_t kDirectoryEntry = 0x02014b50, kLocalHeader = 0x04034b50;
 constexpr uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56;

@@ -86,13 +86,10 @@ LuaToken open_bracket_before(std::string_view text, int line) {
     if (token.line >= line || token.kind == LuaTokenKind::kEnd) break;
     const bool opens = is_sign(token, "(") || is_sign(token, "{") || is_sign(token, "[");
     const bool closes = is_sign(token, ")") || is_sign(token, "}") || is_sign(token, "]");
-    const bool name = token.kind == LuaTokenKind::kName;
-    const bool begins = name && (token.text == "function" || token.text == "do" ||
-                                 token.text == "if" || token.text == "repeat");
-    const bool ends = name && (token.text == "end" || token.text == "until");
-    if (opens || begins) {
+    const int change = depth_change(token);
+    if (opens || change > 0) {
       open.push_back(std::move(token));
-    } else if ((closes || ends) && !open.empty()) {
+    } else if ((closes || change < 0) && !open.empty()) {
       open.pop_back();
     }
   }

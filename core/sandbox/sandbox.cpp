@@ -62,7 +62,7 @@ rlim_t memory_bytes(const SandboxLimits& limits) {
 std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
                                        const SandboxLimits& limits, int64_t parent) {
   XRUN_CHECK(list_folder("/proc/self/task").size() <= 1,
-             "a process with threads cannot be limited: only its own thread would be");
+             "a process with several threads cannot be limited: only the calling one would be");
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // No signal comes for a parent that ended before that call.
   XRUN_CHECK(parent == 0 || ::getppid() == parent,

@@ -77,7 +77,7 @@ TEST_F(File, ATreeIsRemovedWithItsFilesAndAMissingOneIsFine) {
   remove_tree(dir_ / "a");
 }
 
-TEST_F(File, WhatTheSystemRefusesIsAnErrorThatNamesThePathAndTheReason) {
+TEST_F(File, ARefusalOfTheSystemNamesThePathAndTheReason) {
   const std::string name(300, 'n');  // longer than a file system allows
   EXPECT_EQ(message_of<FileError>([&] { remove_tree(dir_ / name); }),
             (dir_ / name).string() + ": cannot be removed: File name too long");

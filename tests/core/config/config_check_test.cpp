@@ -8,6 +8,7 @@
 #include "core/config/config.h"
 #include "core/config/config_field.h"
 #include "tests/core/config/recipe_config.h"
+#include "tests/error_of.h"
 
 namespace xrun::config_check_test {
 
@@ -199,7 +200,7 @@ TEST(ConfigCheck, ANumberInPlaceOfATableNamesTheMemberThatWasMeant) {
             "updates.groups");
 }
 
-TEST(ConfigCheck, ATextInPlaceOfAListNamesTheListThatWasMeant) {
+TEST(ConfigCheck, TextInPlaceOfAListNamesTheListThatWasMeant) {
   const std::string wanted = "wanted a list of text, { \"...\" }; did you mean ";
   const std::string lora = config_text("lora = { rank = 8 }");
   EXPECT_EQ(resolve_error(lora, {"lora.targets=all"}),

@@ -158,7 +158,7 @@ TEST_F(SandboxTest, AProcessWhoseParentHasEndedDoesNotBegin) {
       ::testing::ExitedWithCode(0), "");
 }
 
-TEST_F(SandboxTest, ManyFilesDoNotPutOffTheNextLookAtThem) {
+TEST_F(SandboxTest, ManyFilesDoNotDelayTheNextCheck) {
   using namespace std::chrono_literals;
   EXPECT_EQ(pause_after_check(1ms), 500ms);
   EXPECT_EQ(pause_after_check(10ms), 990ms);
