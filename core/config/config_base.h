@@ -15,7 +15,8 @@ constexpr const char* kExtends = "extends";
 // Returns the path on disk of a file, for a recipe whose files have other names in messages.
 using LocalPath = std::function<std::string(const std::string& file)>;
 
-// Returns the path of `base`, which is relative to the folder of `file`, the config that names it.
+// Returns the path of `base`, relative to the folder of `file`, the config that names it; an
+// absolute `base` stays as it is.
 std::string base_path(const std::string& file, const std::string& base);
 
 // Scans a recipe as scan_recipe does and merges its config over those that it extends, which may

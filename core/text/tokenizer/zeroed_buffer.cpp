@@ -62,6 +62,8 @@ ZeroedBuffer::~ZeroedBuffer() {
 }
 
 PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
+  // A folder opens, and its end is beyond any limit.
+  XRUN_CHECK(!is_folder(path), "{}: is a folder, wanted a file", path);
   const int fd = open_to_read(path);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
                                                              std::fclose);

@@ -172,6 +172,11 @@ TEST_F(TokenizerLoad, AGitLfsPointerHasItsOwnMessage) {
   }
 }
 
+TEST_F(TokenizerLoad, AFolderInPlaceOfAFileIsAnErrorThatSaysSo) {
+  make_dirs(folder_.path() / "tokenizer.json");
+  EXPECT_EQ(failure(), "DIR/tokenizer.json: is a folder, wanted a file");
+}
+
 // Files of sysfs state a size of one page and end after a few bytes, like a file that shrinks while
 // it is read.
 TEST_F(TokenizerLoad, AFileThatShrankIsAnErrorThatSaysSo) {
