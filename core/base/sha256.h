@@ -1,6 +1,6 @@
 #pragma once
 // SHA-256 (FIPS 180-4): the digest of everything that leaves this machine, such as the members of a
-// bundle. hash.h has the faster digest of caches, which withstands damage but no forger.
+// bundle. hash.h has a faster digest for caches, which detects damage but not forgery.
 
 #include <array>
 #include <cstdint>

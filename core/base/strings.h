@@ -72,7 +72,8 @@ int edit_distance(std::string_view a, std::string_view b);
 // the earlier entry.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
-// "; did you mean `optim.lr`?" with the nearest of `known` after `prefix`, "" if none is near.
+// Returns "; did you mean `optim.lr`?" with `prefix` before the nearest of `known`; "" if none is
+// near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
                          std::string_view prefix = "");
 
