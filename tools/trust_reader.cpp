@@ -94,10 +94,11 @@ std::string foreign_text(const std::string& recipe) {
 }
 
 int64_t read_limit(const std::string& option, const std::string& text) {
-  constexpr int64_t kMost = int64_t{1} << 40;
+  constexpr int64_t kMost = int64_t{1} << 40;  // MB are later shifted to bytes within 64 bits
   const auto number = whole_number_of(text);
   if (number && *number >= 1 && *number <= kMost) return *number;
-  throw UsageError(fmt::format("{}: got {}, wanted a whole number of at least 1", option, text));
+  throw UsageError(fmt::format("{}: got {}, wanted a whole number from 1 to {}", option, text,
+                               count_text(kMost)));
 }
 
 // Walks over the arguments; `rest` gets those that the command sees.

@@ -1,6 +1,6 @@
 #pragma once
-// Signs of life for a watchdog: a count that grows while the process works, and whether its main
-// thread runs the engine's code or Lua code.
+// Signs of life for a watchdog: a count that grows while the process works, and a flag that is set
+// while its main thread runs Lua code.
 
 #include <cstdint>
 
@@ -11,11 +11,11 @@ namespace xrun {
 uint64_t activity_count();
 void note_activity();
 
-// True while the main thread runs Lua code, outside of the engine's functions.
+// Returns true while the main thread runs Lua code and no function of the engine.
 bool in_lua();
 
-// The two scopes mark the main thread's code until they end; on other threads they only raise the
-// count.
+// The two scopes mark the code of the main thread as the engine's or Lua's until they end. On other
+// threads they only raise the count.
 class EngineScope {
  public:
   EngineScope();

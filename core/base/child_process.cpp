@@ -44,14 +44,14 @@ class SpawnFiles {
   posix_spawn_file_actions_t actions_;
 };
 
-// Reaps the child after a kill. A signal may interrupt the wait; it is then repeated, or the child
-// would stay a zombie.
+// Reaps the child after a kill. Repeats a wait that a signal interrupts, or the child would stay a
+// zombie.
 void wait_to_end(pid_t child, int* status) {
   while (::waitpid(child, status, 0) < 0 && errno == EINTR) {
   }
 }
 
-// Returns a shell's exit status.
+// Returns the child's exit status, in the form of ChildResult.
 int wait_for(pid_t child, const KillWhen& kill_when) {
   int status = 0;
   while (true) {
@@ -75,7 +75,7 @@ int wait_for(pid_t child, const KillWhen& kill_when) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The end of the output, where a command says why it failed.
+// Returns the end of the output, where a command says why it failed.
 std::string last_lines(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (text.size() <= kLastBytes) return text;

@@ -18,8 +18,8 @@ struct ChildResult {
 using KillWhen = std::function<bool()>;
 
 // Runs `arguments[0]`, looked up in PATH, with this process's environment and no input; standard
-// output and error go to the file `output`, which is replaced. Waits for its end. If the interrupt
-// flag is raised meanwhile, ends the child with SIGTERM and throws Interrupted.
+// output and error go to the file `output`, which is replaced. Waits until it exits. If the
+// interrupt flag is raised meanwhile, ends the child with SIGTERM and throws Interrupted.
 ChildResult run_child(const std::vector<std::string>& arguments,
                       const std::filesystem::path& output, const KillWhen& kill_when = {});
 

@@ -19,7 +19,7 @@ inline std::string show_zero_bytes(std::string message) {
 }
 
 // A failure in the user's terms: what, got, wanted and the fix, after the user's own file and line.
-// A string of the user's may hold a zero byte; the message shows it as "\0".
+// A zero byte in a string of the user's is shown as "\0".
 class Error : public std::runtime_error {
  public:
   explicit Error(std::string message) : std::runtime_error(show_zero_bytes(std::move(message))) {}
@@ -31,7 +31,7 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-// A value that nothing has set yet: a field that the recipe assigns to a batch. Carries its name.
+// A read of a batch's field that the recipe has not set yet. Carries the field's name.
 class MissingField : public Error {
  public:
   MissingField(std::string name, const std::string& message)

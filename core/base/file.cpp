@@ -25,7 +25,7 @@ namespace xrun {
 namespace {
 
 constexpr uint64_t kBufferBytes = 1 << 20;
-constexpr uint64_t kFirstReadBytes = 64 << 20;  // a stated size that is not true costs no more
+constexpr uint64_t kFirstReadBytes = 64 << 20;  // bounds the cost of a wrong st_size
 
 bool is_in_cache(const std::filesystem::path& path) {
   try {
@@ -40,7 +40,7 @@ bool is_in_cache(const std::filesystem::path& path) {
 void throw_file_error(const std::filesystem::path& path, const char* what) {
   const int code = errno;
   std::string hint = code == ENOSPC ? "; free some space" : "";
-  // A recipe that is not trusted is not told where it is.
+  // An untrusted recipe must not learn the path of the current folder.
   if (code == ENOENT && path.is_relative() && !file_access_limited()) {
     std::error_code removed;
     hint =
@@ -53,7 +53,7 @@ void throw_file_error(const std::filesystem::path& path, const char* what) {
       code, fmt::format("{}: cannot {}: {}{}", path.string(), what, std::strerror(code), hint));
 }
 
-// Without waiting: only a signal would end the open of a pipe that nobody writes to.
+// O_NONBLOCK, since opening a pipe that nobody writes to would block until a signal.
 int open_to_read(const std::filesystem::path& path) {
   check_read(path);
   const bool limited = file_access_limited();
@@ -87,13 +87,12 @@ int64_t read_open_file(int fd, char* to, size_t size) {
   return static_cast<int64_t>(total);
 }
 
-// Its few lines would otherwise fail much later, as a model or a data set without sense.
+// A pointer is a small text file: it would fail much later, as a model or data set of nonsense.
 void refuse_lfs_pointer(std::string_view bytes, const std::string& path) {
   XRUN_CHECK(!bytes.starts_with("version https://git-lfs"),
              "{}: is a Git LFS pointer, not the file itself; fetch it with git lfs pull", path);
 }
 
-// False for whatever cannot be examined: a question, not a check.
 bool is_file(const std::filesystem::path& path) {
   std::error_code code;
   return std::filesystem::is_regular_file(path, code);
@@ -165,10 +164,11 @@ void read_file_pieces(const std::filesystem::path& path,
 
 namespace {
 
-// An error names `what`: the user may not know the folder of a file that is named without one.
+// An error of fsync names `what`, since a file named without a folder has an empty `dir`.
 void sync_folder(const std::filesystem::path& dir, const std::filesystem::path& what) {
-  const int fd = ::open(dir.empty() ? "." : dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw_file_error(dir, "be opened");
+  const std::filesystem::path folder = dir.empty() ? "." : dir;
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw_file_error(folder, "be opened");
   const bool failed = injected_fault("fsync") || ::fsync(fd) != 0;
   const int code = errno;
   // close() may change errno, which throw_file_error() reports.
@@ -193,6 +193,7 @@ void rename_durable(const std::filesystem::path& from, const std::filesystem::pa
 }
 
 void set_file_size(const std::filesystem::path& path, uint64_t bytes) {
+  check_write(path);
   std::error_code code;
   std::filesystem::resize_file(path, bytes, code);
   if (!code) return;
@@ -243,7 +244,6 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
   }
 }
 
-// Modes for a whole new file and for a log that grows.
 FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(path) {
   check_write(path);
   buffer_.reserve(kBufferBytes);  // before there is a descriptor that nobody would close
@@ -271,28 +271,34 @@ void FileWriter::write(std::string_view bytes) {
   flush();
   // A large piece bypasses the buffer: a copy would gain nothing.
   if (bytes.size() >= kBufferBytes) {
-    write_through(bytes.data(), bytes.size());
+    write_through(bytes);
   } else {
     buffer_.append(bytes);
   }
 }
 
-void FileWriter::write_through(const char* data, uint64_t size) {
-  while (size > 0) {
+// Removes from `bytes` those that the system has taken, also if it throws.
+void FileWriter::write_through(std::string_view& bytes) {
+  while (!bytes.empty()) {
     if (injected_fault("write")) throw_file_error(path_, "be written");
     // write may take fewer bytes than asked, so the rest is offered again.
-    const ssize_t n = ::write(fd_, data, std::min(size, kWriteBytes));
+    const ssize_t n = ::write(fd_, bytes.data(), std::min<uint64_t>(bytes.size(), kWriteBytes));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw_file_error(path_, "be written");
-    data += n;
-    size -= static_cast<uint64_t>(n);
+    bytes.remove_prefix(static_cast<size_t>(n));
   }
 }
 
 // Hands the bytes to the kernel; only sync() makes them durable.
 void FileWriter::flush() {
-  if (buffer_.empty()) return;
-  write_through(buffer_.data(), buffer_.size());
+  std::string_view left = buffer_;
+  try {
+    write_through(left);
+  } catch (...) {
+    // A log continues once its disk has space again; it must not repeat bytes that are in the file.
+    buffer_.erase(0, buffer_.size() - left.size());
+    throw;
+  }
   buffer_.clear();
 }
 

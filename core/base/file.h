@@ -26,8 +26,8 @@ class FileError : public Error {
 // first call after the failure.
 [[noreturn]] void throw_file_error(const std::filesystem::path& path, const char* what);
 
-// Returns true if the path exists. Throws Error with the reason if the system cannot tell: a folder
-// that may not be entered, a name that is too long.
+// Returns true if the path exists. Throws FileError if the system cannot tell: a folder that may
+// not be entered, a name that is too long.
 bool path_exists(const std::filesystem::path& path);
 
 // True for a regular file; false if there is none or it cannot be examined.
@@ -47,17 +47,17 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UI
 void read_file_pieces(const std::filesystem::path& path,
                       const std::function<void(std::string_view piece, uint64_t total)>& each);
 
-// Throws Error that names the file and the fix if `bytes`, a file or its beginning, are the pointer
-// that a Git clone without Git LFS has in place of a large file. read_file calls it.
+// Throws Error with the fix if `bytes`, the start of a file, are a Git LFS pointer: a clone without
+// Git LFS has one instead of each large file. read_file calls it.
 void refuse_lfs_pointer(std::string_view bytes, const std::string& path);
 
-// Throws `error`, about a file that was written under a temporary name, with the name that the user
-// knows in its place.
+// Rethrows an error about `temporary`, the name under which a file was written, as one about
+// `path`, the name that the user knows.
 [[noreturn]] void throw_named(const FileError& error, const std::filesystem::path& temporary,
                               const std::filesystem::path& path);
 
 // Replaces `path` by `bytes`: temporary name, fsync, rename, fsync of the folder. After a failure
-// or a kill at any moment `path` holds the old bytes or the new ones. Throws Error.
+// or a kill at any time `path` holds the old bytes or the new ones. Throws Error.
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);
 
 // Makes renames and new files inside `dir` durable. Throws Error.
@@ -91,13 +91,13 @@ class FileWriter {
 
   void write(std::string_view bytes);
   void write(const void* data, uint64_t size);
-  void flush();  // buffer to the system
+  void flush();  // buffer to the system; after a failure it may be called again
   void sync();   // flush and fsync
   void close();  // flush, and close; throws if the system reports a late failure
   uint64_t size() const { return size_; }  // bytes written through this object
 
  private:
-  void write_through(const char* data, uint64_t size);
+  void write_through(std::string_view& bytes);
 
   std::filesystem::path path_;
   std::string buffer_;
@@ -105,8 +105,8 @@ class FileWriter {
   int fd_ = -1;
 };
 
-// Reads up to `size` bytes of an open file, and returns their number: fewer only at the file's end;
-// -1, with errno, if the system cannot read.
+// Reads up to `size` bytes of an open file and returns their number, which is smaller only at the
+// end of the file; -1, with errno set, if the system cannot read.
 int64_t read_open_file(int fd, char* to, size_t size);
 
 }  // namespace xrun

@@ -23,7 +23,7 @@ fs::path resolved(const fs::path& path) {
   std::error_code code;
   const fs::path real = fs::weakly_canonical(path, code);
   if (code) return {};
-  // weakly_canonical leaves links among components that do not exist yet.
+  // weakly_canonical does not resolve a link whose target is missing.
   fs::path walked;
   for (const fs::path& part : real) {
     walked /= part;

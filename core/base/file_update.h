@@ -7,8 +7,8 @@
 
 namespace xrun {
 
-// Open from construction until close() or destruction. Every function throws an Error that names
-// the path and the system's reason; so does the constructor if the file does not exist.
+// Open from construction until close() or destruction. Every function throws FileError, and so does
+// the constructor if the file does not exist.
 class FileUpdate {
  public:
   explicit FileUpdate(const std::filesystem::path& path);

@@ -71,7 +71,7 @@ std::vector<StepFile> step_files(const fs::path& dir, std::string_view ending) {
     const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
     if (error == std::errc() && stop == end && step >= 0) files.push_back({step, path});
   }
-  // A number of more than seven digits is not in the order of names.
+  // Names are padded to seven digits only, so the order of names is not that of larger numbers.
   std::sort(files.begin(), files.end(),
             [](const StepFile& a, const StepFile& b) { return a.step < b.step; });
   return files;
@@ -102,7 +102,7 @@ std::string tilde_fix(std::string_view path) {
       path.substr(1));
 }
 
-// In the order in which programs of the XDG specification look.
+// xrun's own variable first, then those of the XDG base directory specification.
 fs::path cache_root() {
   if (const char* own = variable("XRUN_CACHE")) return own;
   if (const char* shared = variable("XDG_CACHE_HOME")) return fs::path(shared) / "xrun";

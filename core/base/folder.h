@@ -14,8 +14,7 @@ namespace xrun {
 // FileError if the system does not list it to the end.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir);
 
-// Returns the entries as above without throwing: sets `code`, and returns the entries listed until
-// then.
+// Sets `code` instead of throwing, and returns the entries listed before the failure.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& dir,
                                                std::error_code& code);
 
@@ -43,13 +42,13 @@ std::filesystem::path nearest_existing(const std::filesystem::path& dir);
 // core/model/weights exports it, and neither may include the other.
 inline constexpr const char* kNamedTemplateFolder = "additional_chat_templates";
 
-// Returns the names of the files in that folder of `dir`, in order: "tool_use.jinja"; none if there
+// Returns the sorted names of the files in that folder of `dir` ("tool_use.jinja"); none if there
 // is no such folder. Throws FileError if it cannot be listed: a model without its templates would
 // render differently.
 std::vector<std::string> named_template_files(const std::filesystem::path& dir);
 
-// Returns "write $HOME/a.jsonl: ..." for ~/a.jsonl, "" for a path without a leading ~. The shell
-// does not expand it inside --set data.1.path=~/a.jsonl.
+// Returns the fix for a path with a leading ~, "write $HOME/a.jsonl: ..." for ~/a.jsonl; "" for
+// another path. The shell does not expand it inside --set data.1.path=~/a.jsonl.
 std::string tilde_fix(std::string_view path);
 
 // Returns the user's folder for models, token caches and sidecars: $XRUN_CACHE, else

@@ -21,7 +21,7 @@ std::string to_hex(XXH128_hash_t value) {
 
 }  // namespace
 
-// Hidden here, so that no header needs xxHash.
+// In this file, so that no header needs xxHash.
 struct Hasher::State {
   XXH3_state_t xxh;
 };

@@ -10,8 +10,8 @@
 
 namespace xrun {
 
-// Streams bytes into one digest. Fields added through `field` carry their length, so that no two
-// different sequences of fields share a digest by concatenation.
+// Streams bytes into one digest. `field` hashes lengths too, so that different sequences of fields
+// never concatenate to the same bytes.
 class Hasher {
  public:
   Hasher();
@@ -39,8 +39,8 @@ uint64_t hash_u64(std::string_view data);
 // Returns the digest of a file's bytes, read in pieces. Throws Error if the file cannot be read.
 std::string hash_file(const std::filesystem::path& path);
 
-// Returns hash_file() of a large file: `each` gets the bytes read so far after each piece, and may
-// throw.
+// As hash_file, for a large file: calls `each`, which may throw, after each piece with the number
+// of bytes read so far.
 std::string hash_file_pieces(const std::filesystem::path& path,
                              const std::function<void(uint64_t bytes)>& each);
 

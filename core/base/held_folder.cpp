@@ -20,8 +20,9 @@ namespace {
 constexpr int kTries = 20;
 constexpr std::chrono::milliseconds kPause{50};
 
-// A holder that removes the folder locks out others only for an instant; another program, such as
-// flock(1), may lock it forever. Returns false then, and on a file system without locks.
+// Tries for a second: a holder that removes the folder locks it only for an instant, but another
+// program, such as flock(1), may never release it. Returns false then, and on a file system without
+// locks.
 bool lock_shared(int folder) {
   for (int i = 0; i < kTries; ++i) {
     if (::flock(folder, LOCK_SH | LOCK_NB) == 0) return true;
@@ -36,7 +37,7 @@ bool lock_shared(int folder) {
 HeldFolder::HeldFolder(const std::filesystem::path& path) : path_(path) {
   struct stat ours {};
   struct stat named {};
-  // Again if another holder removed the folder before the lock was taken.
+  // Repeated if another holder removed the folder before it was locked here.
   do {
     if (lock_ >= 0) ::close(lock_);
     made_ = !path_exists(path);

@@ -10,8 +10,9 @@ namespace xrun {
 // variable says where it is.
 std::filesystem::path hugging_face_hub();
 
-// Returns hub/models--ORG--NAME of every model, as they were at the first call: a process that is
-// then limited may read these and nothing else of the hub, which can have private data sets.
+// Returns the folder hub/models--ORG--NAME of every model, listed at the first call. A process that
+// is limited after that may read these and nothing else of the hub, which may hold private data
+// sets.
 const std::vector<std::filesystem::path>& hub_models();
 
 }  // namespace xrun

@@ -14,7 +14,7 @@ namespace {
 std::atomic<int> raised_by = 0;
 std::atomic<bool> pause_wanted = false;
 std::atomic<WorkPoll> work_poll = nullptr;
-static_assert(std::atomic<int>::is_always_lock_free);  // or a handler could not touch it
+static_assert(std::atomic<int>::is_always_lock_free);  // as a signal handler requires
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void clear_interrupt() { raised_by.store(0); }
 // The exchange writes the found value back into the parameter, which is ignored.
 void clear_interrupt(int signal_number) { raised_by.compare_exchange_strong(signal_number, 0); }
 
-// The prompt asks for it; a run takes the request between two steps.
+// A run takes the request between two steps.
 void request_pause() { pause_wanted.store(true); }
 
 bool take_pause_request() {

@@ -4,7 +4,7 @@
 
 namespace xrun {
 
-// Raises the flag. Async-signal-safe. The first number stays until clear_interrupt.
+// Raises the flag. Async-signal-safe. The first signal's number stays until clear_interrupt.
 void request_interrupt(int signal_number);
 
 bool interrupt_requested();
@@ -21,7 +21,8 @@ void clear_interrupt();
 // a SIGTERM that arrived meanwhile. Async-signal-safe.
 void clear_interrupt(int signal_number);
 
-// A second flag, raised by SIGUSR1: a loop pauses between two bodies. Async-signal-safe.
+// Raises a second flag, as SIGUSR1 does: a run's loop pauses before its next body.
+// Async-signal-safe.
 void request_pause();
 // Lowers the flag; returns true if it was raised.
 bool take_pause_request();

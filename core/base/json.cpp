@@ -18,10 +18,10 @@ namespace {
 const char* kKindNames[] = {"null",   "boolean", "integer", "number", "integer beyond 64 bits",
                             "string", "array",   "object"};
 
-// The start of the value is shown, since a message about a kind alone is hard to act on.
+// Shows the start of the value, since a message about a kind alone is hard to act on.
 [[noreturn]] void wrong_kind(const Json& value, const char* wanted) {
-  throw Error(fmt::format("is {} ({}), wanted {}", value.kind_name(),
-                          dump_json(value).substr(0, 60), wanted));
+  throw Error(fmt::format("is {} ({}), wanted {}", kind_text(value),
+                          shortened(dump_json(value), 60), wanted));
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::string kind_text(const Json& value) {
   return (name.find_first_of("aeiou") == 0 ? "an " : "a ") + name;
 }
 
-// JSON of other programs has counters above int64; they keep their digits.
+// Other programs write counters above int64; they keep their digits.
 Json::Json(uint64_t value) {
   if (value <= static_cast<uint64_t>(INT64_MAX)) {
     value_ = static_cast<int64_t>(value);
@@ -131,7 +131,7 @@ const Json& Json::at(std::string_view key) const {
   throw Error(fmt::format("has no key \"{}\"", key));
 }
 
-// A null becomes an object; a key that exists keeps its place.
+// A key that exists keeps its position.
 Json& Json::set(std::string_view key, Json value) {
   if (is_null()) value_ = Object{};
   if (Json* existing = find(key)) {
@@ -143,7 +143,6 @@ Json& Json::set(std::string_view key, Json value) {
   return object.back().second;
 }
 
-// A null becomes an array, as set() makes it an object.
 void Json::push_back(Json value) {
   if (is_null()) value_ = Array{};
   as_array().push_back(std::move(value));

@@ -50,7 +50,7 @@ class Json {
   bool is_array() const { return kind() == Kind::kArray; }
   bool is_object() const { return kind() == Kind::kObject; }
 
-  // Reads of one kind; each throws Error that names both kinds if the value is of another.
+  // Each throws Error that names both kinds if the value is of another kind.
   bool as_bool() const;
   int64_t as_int() const;             // an integral double is accepted
   double as_double() const;           // an integer is accepted; beyond int64 the nearest double
@@ -82,16 +82,16 @@ class Json {
   std::variant<std::monostate, bool, int64_t, double, BigInt, std::string, Array, Object> value_;
 };
 
-// Parses one document. Throws Error "name:line:column: message" (1-based, in bytes) otherwise;
-// `text` begins on line `first_line` after `column` bytes; a byte order mark before line 1 is
-// skipped. Nesting deeper than 512 and numbers beyond a double's range are errors.
+// Parses one document, which begins on line `first_line` after `column` bytes; a byte order mark
+// before line 1 is skipped. Throws Error "name:line:column: message" (1-based, in bytes) for
+// invalid JSON, nesting deeper than 512 and numbers beyond a double's range.
 Json parse_json(std::string_view text, std::string_view name, int64_t first_line = 1,
                 uint64_t column = 0);
 
 // Reads and parses a file of at most 1 GiB.
 Json read_json(const std::string& path);
 
-// Returns the string under `key`; "" if there is no object, no such key or no string.
+// Returns the string under `key`; "" if it is absent or no string, or `object` is not an object.
 std::string text_member(const Json* object, std::string_view key);
 inline std::string text_member(const Json& object, std::string_view key) {
   return text_member(&object, key);

@@ -59,7 +59,7 @@ class JsonGrammar {
     // Bounds the recursion, and so the stack.
     if (depth > kMaxJsonDepth) fail(fmt::format("nested deeper than {}", kMaxJsonDepth));
     const char c = peek();
-    // As Python and JavaScript write them.
+    // Python and JavaScript write these.
     for (std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
       if (text_.substr(at_).starts_with(word))
         fail(fmt::format("{} is not JSON; write null", word));

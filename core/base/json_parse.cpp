@@ -70,8 +70,8 @@ std::string spell_large_integers(std::string_view text, std::vector<std::string>
   return out;
 }
 
-// From simdjson's tree to ours. `digits` are those of the integers beyond int64 that are still to
-// come, in order; nullptr if simdjson has read the original text.
+// Converts simdjson's tree to ours. `digits` are those of the integers beyond int64 that are still
+// to come, in order; nullptr if simdjson has read the original text.
 Json convert(const simdjson::dom::element& element, const std::string*& digits) {
   using simdjson::dom::element_type;
   switch (element.type()) {
@@ -102,11 +102,9 @@ Json convert(const simdjson::dom::element& element, const std::string*& digits) 
   }
 }
 
-// Duplicates are found by sorting indices: a search per key would be quadratic in the size of an
-// object, and vocabularies have 10^5 keys.
-void keep_last_of_repeated_keys(Json& value);
-
-// Python, jq and browsers all take the last value; a silent first one would train on other data.
+// Keeps the last value of a repeated key, as Python, jq and browsers do: the first one would train
+// on other data. Duplicates are found by sorting indices, since a search per key would be quadratic
+// in the size of an object, and vocabularies have 10^5 keys.
 void drop_repeated(Json::Object& object) {
   std::vector<size_t> order(object.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -172,7 +170,7 @@ Json parse_json(std::string_view text, std::string_view name, int64_t first_line
   return value;
 }
 
-// For files of ours and of models, which are never larger.
+// The limit is far above any file of ours or of a model.
 Json read_json(const std::string& path) { return parse_json(read_file(path, kMaxFileBytes), path); }
 
 }  // namespace xrun

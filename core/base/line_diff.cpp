@@ -15,7 +15,7 @@ constexpr size_t kMostCells = size_t{4} << 20;  // 16 MiB of lengths
 
 using Lines = std::vector<std::string_view>;
 
-// A last line feed gives no empty line.
+// A line feed at the end adds no empty line.
 Lines lines_of(std::string_view text) {
   Lines out;
   while (!text.empty()) {
@@ -30,7 +30,7 @@ class Diff {
  public:
   Diff(const Lines& first, const Lines& second) : first_(first), second_(second) {}
 
-  // Mostly few lines differ: without their common beginning and end the table stays small.
+  // Usually few lines differ, so leaving out the common beginning and end keeps the table small.
   std::vector<DiffLine> run() {
     size_t begin = 0;
     while (begin < first_.size() && begin < second_.size() && first_[begin] == second_[begin]) {
@@ -60,7 +60,7 @@ class Diff {
     const size_t m = second_end - begin;
     size_t i = 0;
     size_t j = 0;
-    // Without a table: all lines of the first text, then all of the second.
+    // If the table would be too large: all lines of the first text, then all of the second.
     if ((n + 1) <= kMostCells / (m + 1)) {
       std::vector<uint32_t> table((n + 1) * (m + 1), 0);
       const auto at = [&](size_t a, size_t b) -> uint32_t& { return table[a * (m + 1) + b]; };

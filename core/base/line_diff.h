@@ -17,13 +17,13 @@ struct DiffLine {
   bool operator==(const DiffLine&) const = default;
 };
 
-// Returns every line of both in order, with the longest common subsequence of lines as
-// common. If they differ over more than some thousand lines, everything between their common
+// Returns every line of both strings in order; the common ones are the longest common subsequence.
+// If the strings differ over more than some thousand lines, everything between their common
 // beginning and end counts as different.
 std::vector<DiffLine> diff_lines(std::string_view first, std::string_view second);
 
-// The differing lines with `around` common ones beside them: "- 12  text", "+ 12  text",
-// "  13  text", a line "..." between far ones. Empty if nothing differs.
+// Returns the differing lines, each with up to `around` common ones on both sides: "- 12  text",
+// "+ 12  text", "  13  text", and "..." for lines left out between them. Empty if nothing differs.
 std::vector<std::string> diff_text(const std::vector<DiffLine>& lines, size_t around = 1);
 
 }  // namespace xrun

@@ -10,8 +10,8 @@ namespace xrun {
 // Returns four random words for a 128-bit counter under a key. A pure function: no state to save.
 std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_high, uint64_t counter_low);
 
-// Returns the 64 random bits of (seed, stream, a, b): of (run seed, kStreamShuffle, epoch, round),
-// for example. Any thread, machine or resumed run draws the same ones.
+// Returns the 64 random bits of (seed, stream, a, b), such as (run seed, kStreamShuffle, epoch,
+// round): the same on every thread and machine and in a resumed run.
 uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
 
 // Returns the uniform double in [0, 1) of (seed, stream, a, b), with 53 random bits.

@@ -11,7 +11,7 @@
 namespace xrun {
 
 // Returns the program's name as the user typed it: "./xrun" if the wrapper was called so, else
-// "xrun". `elsewhere`: spelled so that it works in another folder too.
+// "xrun". With `elsewhere` it is spelled so that it works in another folder too.
 inline std::string called_as(bool elsewhere = false) {
   const char* name = std::getenv("XRUN_CALLED_AS");
   if (name == nullptr || *name == '\0') return "xrun";

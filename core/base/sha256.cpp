@@ -38,12 +38,14 @@ uint32_t big_endian_word(const unsigned char* at) {
 void mix_plain(Sha256Words& words, const unsigned char* block) {
   std::array<uint32_t, 64> w;
   for (size_t t = 0; t < 16; ++t) w[t] = big_endian_word(block + 4 * t);
+  // The message schedule, FIPS 180-4, section 6.2.2, step 1.
   for (size_t t = 16; t < 64; ++t) {
     const uint32_t a = w[t - 15], b = w[t - 2];
     w[t] = w[t - 16] + w[t - 7] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) +
            (std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10);
   }
   auto [a, b, c, d, e, f, g, h] = words;
+  // `first` and `second` are T1 and T2 of step 3.
   for (size_t t = 0; t < 64; ++t) {
     const uint32_t first = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
                            ((e & f) ^ (~e & g)) + kRoundConstants[t] + w[t];
@@ -85,7 +87,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void mix_sha(Sha256Words& words,
     __m128i sum = _mm_add_epi32(
         now, _mm_load_si128(reinterpret_cast<const __m128i*>(kRoundConstants.data()) + group));
     cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
-    sum = _mm_shuffle_epi32(sum, 0x0e);
+    sum = _mm_shuffle_epi32(sum, 0x0e);  // an instruction does two rounds, with the lower words
     abef = _mm_sha256rnds2_epu32(abef, cdgh, sum);
   }
   abef = _mm_add_epi32(abef, abef_before);
@@ -141,6 +143,7 @@ std::string Sha256::hex() const {
   const size_t held = size_ % kBlock;
   std::copy_n(block_.begin(), held, end.begin());
   end[held] = 0x80;
+  // The bit 1 and the size take 9 bytes; without room for them the padding fills another block.
   const size_t padded = held + 9 <= kBlock ? kBlock : 2 * kBlock;
   for (size_t i = 0; i < 8; ++i) {
     end[padded - 1 - i] = static_cast<unsigned char>(size_ * 8 >> 8 * i);

@@ -1,6 +1,6 @@
 #pragma once
 // SHA-256 (FIPS 180-4): the digest of everything that leaves this machine, such as the members of a
-// bundle. hash.h has the faster digest of caches, which withstands damage but no forger.
+// bundle. hash.h has a faster digest for caches, which detects damage but not forgery.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace xrun {
 
 class Sha256 {
  public:
-  // `portable`: without the SHA instructions of x86, as on machines that have none.
+  // `portable` leaves the SHA instructions of x86 unused, as on machines without them.
   explicit Sha256(bool portable = false) : portable_(portable) {}
   Sha256& bytes(std::string_view data);
   // Returns 64 lower-case hexadecimal digits; more bytes may follow.

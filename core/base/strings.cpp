@@ -68,7 +68,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// For commands that users paste.
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";
@@ -79,7 +78,6 @@ std::string shell_word(std::string_view text) {
   return quoted + "'";
 }
 
-// The separator goes between, never before the first item.
 void add_item(std::string& list, std::string_view item, std::string_view separator) {
   if (!list.empty()) list += separator;
   list += item;
@@ -127,7 +125,7 @@ size_t common_beginning(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-// Three of four letters right is a slip, two of four another word ("gama" and "gemm").
+// Three of four letters right is a slip; two of four is another word ("gama" and "gemm").
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   // At two changes a short name resembles nearly any other.
   const int limit = std::min(2, std::max(1, static_cast<int>(name.size()) / 3));

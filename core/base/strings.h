@@ -28,8 +28,8 @@ std::string counted(int64_t count, std::string_view noun, std::string_view endin
 // "512 KB", "1.6 GB" (powers of 1000).
 std::string format_bytes(double bytes);
 
-// Returns the number if the whole text is one in decimal, with or without a minus sign; nullopt for
-// anything else, and beyond int64.
+// Returns the integer that the whole text spells in decimal, with or without a minus sign; nullopt
+// for any other text and beyond int64.
 std::optional<int64_t> whole_number_of(std::string_view text);
 
 // Returns the shortest decimal that reads back as the same double, in Python's spelling.
@@ -42,7 +42,7 @@ inline double plain_nan(double value) {
 
 // ---- pieces of text
 
-// Returns the view without blanks, tabs and line ends at both ends.
+// Returns the view without blanks, tabs and line ends at its start and end.
 constexpr std::string_view kBlanks = " \t\r\n";
 std::string_view trimmed(std::string_view text);
 
@@ -72,7 +72,8 @@ int edit_distance(std::string_view a, std::string_view b);
 // the earlier entry.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
-// "; did you mean `optim.lr`?" with the nearest of `known` after `prefix`, "" if none is near.
+// Returns "; did you mean `optim.lr`?" with `prefix` before the nearest of `known`; "" if none is
+// near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
                          std::string_view prefix = "");
 

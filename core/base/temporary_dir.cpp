@@ -29,7 +29,7 @@ namespace {
 
 constexpr size_t kLongestPath = 1024;
 constexpr int kDeepest = 16;  // a run's folders are three deep
-constexpr time_t kNewS = 10;  // another process may have made it and not locked it yet
+constexpr time_t kNewS = 10;  // its owner may not have locked it yet
 
 // A static table of plain buffers, since a signal handler may neither allocate nor take a lock.
 struct TemporarySlot {
@@ -81,11 +81,17 @@ void remove_folder(int parent, const char* name, int depth) noexcept {
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-// A lock on the folder itself, which ends with its owner.
-int lock_folder(const char* path) {
+// Returns a descriptor of the folder that holds an exclusive lock on it, which ends with the owner;
+// -1 if it cannot be locked. `flags` may be LOCK_NB.
+int lock_folder(const char* path, int flags) {
   const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
-  if (folder >= 0) close(folder);
+  if (folder < 0) return -1;
+  int failed = 0;
+  do {
+    failed = flock(folder, LOCK_EX | flags);
+  } while (failed != 0 && errno == EINTR);
+  if (failed == 0) return folder;
+  close(folder);
   return -1;
 }
 
@@ -94,7 +100,7 @@ void remove_stale_folders(const fs::path& home, const std::string& prefix) {
   std::error_code ignored;
   for (const fs::path& path : list_folder(home, ignored)) {
     if (!path.filename().string().starts_with(prefix)) continue;
-    const int folder = lock_folder(path.c_str());
+    const int folder = lock_folder(path.c_str(), LOCK_NB);
     if (folder < 0) continue;
     struct stat status {};
     // Between mkdtemp and lock_folder a new folder has no lock yet.
@@ -126,7 +132,9 @@ TemporaryDir::TemporaryDir(const std::string& name) {
              "can be written",
              path, strerror(errno));
   path_ = path;
-  lock_ = lock_folder(path.c_str());
+  // Waits: remove_stale_folders in another process holds the lock of a new folder for an instant.
+  // Without its own lock the folder would count as stale after kNewS.
+  lock_ = lock_folder(path.c_str(), 0);
   // A folder beyond the slots is removed by its destructor, or after a kill by the next process.
   for (TemporarySlot& slot : slots) {
     if (slot.taken.load() || path.size() >= kLongestPath) continue;

@@ -10,10 +10,10 @@ namespace xrun {
 std::filesystem::path temporary_root();
 
 // Made by the constructor, removed with all its contents by the destructor. A folder that a killed
-// process left behind is removed by the next process that makes one. Not copied.
+// process left behind is removed by the next process that makes one of the same name. Not copied.
 class TemporaryDir {
  public:
-  // `name` begins the folder's name. Throws Error if it cannot be made.
+  // Makes TMPDIR/xrun-NAME-XXXXXX. Throws Error if it cannot be made.
   explicit TemporaryDir(const std::string& name);
   ~TemporaryDir();
   TemporaryDir(const TemporaryDir&) = delete;

@@ -38,7 +38,7 @@ void for_each_on_threads(size_t count, int workers, const std::function<void(siz
   const size_t more = std::min(limit, count) - std::min<size_t>(1, count);
   try {
     while (threads.size() < more) threads.emplace_back(run);
-  } catch (const std::system_error&) {  // the system gives no more threads: fewer do it
+  } catch (const std::system_error&) {  // the system gives no more threads: fewer share the work
   }
   run();
   for (std::thread& thread : threads) thread.join();

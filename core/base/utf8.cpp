@@ -63,7 +63,8 @@ CodePoint read_utf8(std::string_view text, size_t at) {
   return {value, lead.size, true};
 }
 
-// For text that arrives in pieces: these bytes wait for the rest of their character.
+// For text that arrives in pieces: the caller holds these bytes back until their character is
+// whole.
 size_t open_utf8_bytes(std::string_view text) {
   // An open sequence has at most 3 of its 4 bytes.
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {

@@ -1,6 +1,6 @@
-// local header, data, ..., directory of (name, offset, size, CRC), zip64 record, end record.
-// Reading begins at the end record; every offset is compared with the file's size before it is
-// followed.
+// Layout: local header, data, ..., directory of (name, offset, size, CRC), zip64 record, end
+// record. Reading begins at the end record; every offset is compared with the file's size before it
+// is followed.
 
 #include "core/base/zip_archive.h"
 
@@ -13,6 +13,7 @@ namespace xrun {
 
 namespace {
 
+// Signatures and sizes of the records; their fields are at the offsets of PKWARE's APPNOTE, 4.3.
 constexpr uint32_t kEndRecord = 0x06054b50, kEnd64Record = 0x06064b50, kEnd64Locator = 0x07064b50;
 constexpr uint32_t kDirectoryEntry = 0x02014b50, kLocalHeader = 0x04034b50;
 constexpr uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56;
@@ -96,7 +97,7 @@ class ZipReader {
     return {entries, begin, begin + bytes};
   }
 
-  // Reads the entry at `at` and moves `at` behind it.
+  // Reads the directory entry at `at` and moves `at` past it.
   ZipMember member(uint64_t& at, uint64_t end) const {
     within(at, kEntryBytes, end, "its directory is too short");
     if (read<uint32_t>(at) != kDirectoryEntry) damaged("its directory has a damaged entry");
@@ -158,7 +159,8 @@ void append_value(std::string& out, T value) {
 // The least version of a reader: 2.0, or 4.5 for sizes of 64 bits.
 constexpr uint16_t kVersion = 20, kVersion64 = 45;
 constexpr uint16_t kNamesAreUtf8 = 1 << 11;
-constexpr uint32_t kMidnight1980 = 0x00210000;  // no time of writing, so that bytes are the same
+constexpr uint32_t kMidnight1980 =
+    0x00210000;  // a fixed time, so that equal members give equal bytes
 
 bool needs_zip64(uint64_t value) { return value >= kIn64; }
 
@@ -280,7 +282,7 @@ bool is_plain_zip(std::string_view bytes, const std::vector<ZipMember>& members)
     const ZipEntry& entry =
         entries.emplace_back(ZipEntry{member.name, member.data.size(), member.crc});
     if (!take(zip_header(entry))) return false;
-    // The directory may point elsewhere: the data must stand here.
+    // The directory may point elsewhere: the data must follow their header.
     if (member.data.size() > bytes.size() || member.data.data() != bytes.data()) return false;
     bytes.remove_prefix(member.data.size());
   }

@@ -16,8 +16,8 @@ struct ZipMember {
   uint32_t crc = 0;  // as the archive's directory has it
 };
 
-// Texts for errors of one kind of archive: the beginning of all of them, and the ends of three that
-// the maker of the archive explains.
+// Wording of the errors of one kind of archive: the beginning of every message, and endings of
+// three that depend on the program that made the archive.
 struct ZipReadText {
   std::string where;  // the file
   std::string no_archive = "";
@@ -26,8 +26,8 @@ struct ZipReadText {
 };
 
 // Reads the directory of an archive; the members view `bytes`. Throws Error if a record or a member
-// is not within the file, is compressed or is encrypted. The data are not read: check_zip_member
-// does that.
+// is not within the file, or a member is compressed or encrypted. Does not read the data:
+// check_zip_member does.
 std::vector<ZipMember> read_stored_zip(std::string_view bytes, const ZipReadText& text);
 
 // Throws Error unless the data have the checksum of the directory.
@@ -44,11 +44,11 @@ struct ZipEntry {
   uint32_t crc = 0;
 };
 
-// Returns what stands before the data of a member.
+// Returns the bytes before the data of a member.
 std::string zip_header(const ZipEntry& entry);
 
-// Returns what follows the data of the last member; the members stand one after the other from the
-// beginning of the file.
+// Returns the bytes after the data of the last member. Requires that the members follow each other
+// from the beginning of the file.
 std::string zip_directory(std::span<const ZipEntry> entries);
 
 // Returns true if the archive is exactly zip_header, data, zip_header, data, ..., zip_directory:

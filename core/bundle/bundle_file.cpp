@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A limit for archives from strangers: members are kept in one list.
+// Bounds the list of members of a stranger's archive.
 constexpr size_t kMostMembers = 100'000;
 // Ctrl-C is answered after each piece: large weights take seconds to hash.
 constexpr size_t kPieceBytes = size_t{1} << 20;
@@ -42,7 +42,7 @@ void check_names(const std::vector<ZipMember>& members, const std::string& where
                "{}: its member {} occurs twice", where, name);
     XRUN_CHECK(i == 1 || members[i - 1].name < name, "{}: its member {} is out of order", where,
                name);
-    // "a" and "a/b" cannot both be files. Between them in the order may stand "a-b".
+    // "a" and "a/b" cannot both be files. They need not be neighbours: "a-b" sorts between them.
     for (size_t slash = name.find('/'); slash != std::string::npos;
          slash = name.find('/', slash + 1)) {
       const std::string folder = name.substr(0, slash);
@@ -55,7 +55,7 @@ void check_names(const std::vector<ZipMember>& members, const std::string& where
   }
 }
 
-// Each member is in the lock with its size, and the other way round.
+// Every member is in the lock with its size, and every member of the lock is here.
 void check_against_lock(const std::vector<ZipMember>& members, const BundleLock& lock,
                         const std::string& where) {
   size_t i = 1;
@@ -72,7 +72,7 @@ void check_against_lock(const std::vector<ZipMember>& members, const BundleLock&
   XRUN_CHECK(i == members.size(), "{}: its member {} is not in the lock", where, members[i].name);
 }
 
-// The digest in pieces, so that a signal stops it.
+// Hashes in pieces, so that a signal stops it.
 std::string digest_of(std::string_view bytes) {
   Sha256 hash;
   for (; !bytes.empty(); bytes.remove_prefix(std::min(kPieceBytes, bytes.size()))) {
@@ -91,7 +91,7 @@ void check_digest(const LockedFile& locked, const std::string& digest, const std
 
 // ---- writing
 
-// Passes the bytes of a member in pieces.
+// Calls `piece` for the bytes of a member in order.
 void each_piece(const BundleMember& member, const std::function<void(std::string_view)>& piece) {
   if (member.file.empty()) return piece(member.text);
   const MappedFile file(member.file);
@@ -104,7 +104,7 @@ void each_piece(const BundleMember& member, const std::function<void(std::string
 }
 
 // The header of a stored member precedes its data and has its size and CRC, so every member is read
-// twice: to be measured and to be written.
+// twice: to measure it and to write it.
 struct MeasuredMember {
   ZipEntry entry;
   std::string sha256;
@@ -125,18 +125,18 @@ MeasuredMember measure(const BundleMember& member) {
 
 void put_bundle(BundleLock lock, std::vector<BundleMember> members,
                 const std::function<void(std::string_view)>& put) {
-  // In one order, so that two bundles of the same files have the same bytes.
+  // A fixed order, so that two bundles of the same files have the same bytes.
   std::sort(members.begin(), members.end(),
             [](const BundleMember& a, const BundleMember& b) { return a.name < b.name; });
   std::vector<MeasuredMember> measured;
   for (const BundleMember& member : members) measured.push_back(measure(member));
-  // Made from what is written here, whatever the caller had in it.
+  // Replaces whatever the caller had in it.
   lock.members.clear();
   for (const MeasuredMember& one : measured) {
     lock.members.push_back(
         {.name = one.entry.name, .bytes = one.entry.bytes, .sha256 = one.sha256});
   }
-  // Made last, since the lock has the digests of all other members.
+  // The lock comes first in the file but is made last: it has the digests of all other members.
   const BundleMember first{.name = kBundleLock, .file = {}, .text = lock_text(lock)};
   std::vector<ZipEntry> entries = {measure(first).entry};
   put(zip_header(entries[0]));
@@ -222,7 +222,7 @@ void Bundle::verify() const {
 }
 
 fs::path Bundle::extract(const fs::path& root) const {
-  // 128 bits: as unlikely to meet another one's as all other folders of the store.
+  // 128 bits, as in the names of all folders of the store: enough that no two bundles share one.
   const fs::path folder = root / digest_.substr(0, 32);
   std::error_code ignored;
   const auto same = [&](const LockedFile& locked) {
@@ -241,13 +241,13 @@ fs::path Bundle::extract(const fs::path& root) const {
   }
   verify();
   make_dirs(root);
-  // By process: two may extract one bundle at once.
+  // The process id, since two processes may extract one bundle at once.
   const fs::path made = folder.string() + fmt::format(".tmp{}", ::getpid());
   fs::remove_all(made, ignored);
   try {
     for (const auto& [name, bytes] : data_) {
       make_dirs((made / name).parent_path());
-      // Not synced: a file that a crash tears has another hash, and is extracted again.
+      // Not synced: the next run finds a file that a crash tore by its digest and extracts again.
       FileWriter writer(made / name);
       writer.write(bytes);
       writer.close();
@@ -259,7 +259,8 @@ fs::path Bundle::extract(const fs::path& root) const {
     fs::remove_all(made, ignored);
     throw;
   }
-  if (ignored) {  // another process was first, or the changed folder cannot be removed
+  // The rename fails if another process was first, or if the changed folder could not be removed.
+  if (ignored) {
     std::error_code none;
     fs::remove_all(made, none);
     XRUN_CHECK(path_exists(folder / kBundleLock) && is_whole(), "{}: cannot be made: {}",

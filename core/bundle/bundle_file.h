@@ -23,27 +23,28 @@ bool is_bundle_name(std::string_view name);
 // An opened bundle. Its members view the mapped file, or the caller's bytes.
 class Bundle {
  public:
-  // Opens a file and checks its structure: the layout of the archive, names of members, the lock,
-  // that the members are those of the lock with their sizes. Digests are compared when a member is
-  // read (text), by extract and by verify. Throws UsageError if there is no such file or a newer
-  // xrun made it, Error that names what is wrong.
+  // Opens a file and checks its structure: the layout of the archive, the names of its members, the
+  // lock, and that the members are those of the lock with their sizes. text, extract and verify
+  // compare digests. Throws
+  //   UsageError  there is no such file, or a newer xrun made it
+  //   Error       anything else that is wrong with it
   static Bundle open(const std::filesystem::path& path);
-  // The same for bytes that the caller keeps.
+  // As open, for bytes that outlive the bundle; `where` names them in messages.
   static Bundle of_bytes(std::string_view bytes, const std::string& where);
 
   const BundleLock& lock() const { return lock_; }
   const std::string& where() const { return where_; }
-  // SHA-256 of the lock, and so of everything that the bundle stands for.
+  // SHA-256 of the lock, which has the digests of all members.
   const std::string& digest() const { return digest_; }
 
-  // Returns a member's bytes, as long as the bundle lives. Throws Error if there is none of that
-  // name or its digest is another than the lock's.
+  // Returns a member's bytes, valid while the bundle lives. Throws Error if there is no such member
+  // or its digest differs from the lock's.
   std::string_view text(const std::string& member) const;
   // Compares the digest of every member. Throws Error that names the first damaged one.
   void verify() const;
-  // Returns the folder that has the members, made if it is missing: below `root`, named by
-  // digest(). A kill at any time leaves no incomplete folder. Members in it are compared with the
-  // lock again.
+  // Returns the folder below `root`, named by digest(), that has the members; makes it if it is
+  // missing or a member in it differs from the lock. A kill at any time leaves no incomplete
+  // folder.
   std::filesystem::path extract(const std::filesystem::path& root) const;
 
  private:
@@ -58,7 +59,7 @@ class Bundle {
 
 // ---- writing
 
-// A member and where its bytes come from.
+// A member to write: its name and the source of its bytes.
 struct BundleMember {
   std::string name;
   std::filesystem::path file;  // read when the bundle is written; "": the bytes are `text`
@@ -66,12 +67,12 @@ struct BundleMember {
 };
 
 // Sets lock.members from `members`, and writes the bundle. Equal members and locks give equal
-// bytes. `path` appears whole or not at all. Throws Error if a file cannot be read, changes
-// meanwhile, or `path` cannot be written.
+// bytes. `path` appears whole or not at all. Throws Error if a file cannot be read or changes
+// meanwhile, or if `path` cannot be written.
 void write_bundle(BundleLock lock, std::vector<BundleMember> members,
                   const std::filesystem::path& path);
 
-// The bytes of a small bundle, for tests.
+// Returns the bytes of a small bundle, for tests.
 std::string bundle_bytes(BundleLock lock, std::vector<BundleMember> members);
 
 }  // namespace xrun

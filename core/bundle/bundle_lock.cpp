@@ -49,8 +49,8 @@ Json run_json(const LockedRun& run) {
                            {"steps", Json(run.steps)}});
 }
 
-// Reads the fields of one object and reports them by their path in the lock.
-// A lock may come from anywhere, so every field is checked before it is used.
+// Reads the fields of one object; errors name them by their path in the lock. A lock may come from
+// anywhere, so every field is checked before it is used.
 class LockReader {
  public:
   LockReader(const Json& object, std::string path, const std::string& where)
@@ -58,7 +58,7 @@ class LockReader {
     check(object.is_object(), path_, "is not an object");
   }
 
-  // Every field but these is of a newer format.
+  // Rejects every other field.
   void only(std::initializer_list<const char*> known) const {
     for (const auto& [name, value] : object_.as_object()) {
       const bool found =
@@ -79,7 +79,7 @@ class LockReader {
     check(value.is_string(), full(name), "is not a string");
     return value.as_string();
   }
-  // "" if it is absent; present but no string is still an error.
+  // Returns "" if the field is absent; a value that is not a string is an error.
   std::string text_or(const char* name) const {
     return object_.find(name) == nullptr ? "" : text(name);
   }
@@ -110,7 +110,7 @@ class LockReader {
 LockedFile read_locked_file(const LockReader& reader) {
   reader.only({"name", "bytes", "sha256", "xxh3", "member"});
   LockedFile file{.name = reader.text("name"), .sha256 = reader.text("sha256")};
-  // Also of files that are not members: the name becomes a path when a missing file is looked for.
+  // Checked for files outside the bundle too: the name becomes a path when the file is looked up.
   const std::string wrong = bad_member_name(file.name);
   reader.check(wrong.empty(), reader.full("name"), wrong.c_str());
   const Json& bytes = reader.field("bytes");
@@ -123,15 +123,14 @@ LockedFile read_locked_file(const LockReader& reader) {
   return file;
 }
 
-// In ascending order of names, so that no name occurs twice.
 std::vector<LockedFile> read_locked_files(const LockReader& reader, const char* name) {
   std::vector<LockedFile> files;
   for (const Json& entry : reader.list(name)) {
     const std::string path = fmt::format("{}.{}", reader.full(name), files.size() + 1);
     files.push_back(read_locked_file(reader.inside(entry, path)));
-    // A strict order makes a name unique without a set.
+    // A strictly ascending order has no name twice.
     reader.check(files.size() < 2 || files[files.size() - 2].name < files.back().name,
-                 path + ".name", "is out of order, or there twice");
+                 path + ".name", "is out of order, or occurs twice");
   }
   return files;
 }
@@ -161,12 +160,13 @@ LockedRun read_locked_run(const LockReader& reader) {
                 .date = reader.text("date"),
                 .measured = reader.field("measured"),
                 .steps = reader.list("steps")};
-  // Steps rise, so that a resumed run finds its first step by one walk.
+  // Steps ascend, so that one walk finds the first step of a resumed run.
   int64_t before = -1;
   for (const Json& step : run.steps) {
     const Json* number = step.find("step");
     const bool rises = number != nullptr && number->is_int() && number->as_int() > before;
-    reader.check(rises, reader.full("steps"), "has an object without a step, or out of order");
+    reader.check(rises, reader.full("steps"),
+                 "has an object without a step number, or a step out of order");
     before = number->as_int();
     for (const auto& [name, value] : step.as_object()) {
       reader.check(value.is_number() || value.is_null(), reader.full("steps"),
@@ -176,25 +176,24 @@ LockedRun read_locked_run(const LockReader& reader) {
   return run;
 }
 
-// The members that inputs and the recipe name are there, with the same digests.
+// Checks that the members named by the recipe and the inputs exist and have the same digests.
 void check_members(const BundleLock& lock, const LockReader& reader) {
   const auto find = [&](const std::string& name) -> const LockedFile* {
+    // read_locked_files has checked the order.
     const auto at = std::lower_bound(
         lock.members.begin(), lock.members.end(), name,
         [](const LockedFile& member, const std::string& wanted) { return member.name < wanted; });
     return at != lock.members.end() && at->name == name ? &*at : nullptr;
   };
-  // The members are sorted, as read_locked_files has checked.
   reader.check(find(lock.recipe) != nullptr, "recipe", "is not a member of the bundle");
   std::set<std::pair<InputKind, std::string>> names;
   for (const LockedInput& input : lock.inputs) {
-    reader.check(names.emplace(input.kind, input.name).second, "inputs", "has one of them twice");
+    reader.check(names.emplace(input.kind, input.name).second, "inputs", "names an input twice");
     for (const LockedFile& file : input.files) {
       if (file.member.empty()) continue;
       const LockedFile* member = find(file.member);
+      // If they differed, the run would read data that the lock does not describe.
       reader.check(
-          // If an input and its member had different bytes, the run would read data that the lock
-          // does not describe.
           member != nullptr && member->sha256 == file.sha256 && member->bytes == file.bytes,
           fmt::format("inputs: {} {}", input.name, file.name), "is not the member that it names");
     }
@@ -298,7 +297,7 @@ BundleLock parse_lock(std::string_view text, const std::string& where) {
     lock.inputs.push_back(read_locked_input(reader.inside(input, path)));
   }
   lock.binary = reader.table("binary");
-  // Fixed fields; config, operators and environment are the run's own tables.
+  // Only this table has fixed fields: config, operators and environment have the run's own.
   reader.inside(lock.binary, "binary").only({"source", "torch", "compiler", "engine", "core"});
   lock.operators = reader.table("operators");
   if (const Json& run = reader.field("run"); !run.is_null()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/config_set.h"
@@ -16,7 +17,7 @@ std::string read_only_hint(const std::string& path, const std::string& value) {
                      path, value);
 }
 
-// Nothing is run: a recipe with a wrong config fails before any weights load.
+// Runs none of the recipe, so a wrong config fails before any weights load.
 Config Config::resolve(const ScannedRecipe& recipe, const std::vector<std::string>& sets) {
   const Literal root = checked_config(recipe, sets);
   Config config;
@@ -48,11 +49,13 @@ const Json* Config::find(std::string_view path) const {
   while (value != nullptr && !path.empty()) {
     const size_t dot = std::min(path.find('.'), path.size());
     const std::string key(path.substr(0, dot));
+    if (dot + 1 == path.size()) return nullptr;  // "data."
     path.remove_prefix(std::min(dot + 1, path.size()));
     if (value->is_array()) {
-      // Lists count from 1, as in Lua.
-      const size_t index = std::strtoul(key.c_str(), nullptr, 10);
-      value = index >= 1 && index <= value->size() ? &value->as_array()[index - 1] : nullptr;
+      // Lists count from 1, as in Lua. "01" is not a key: origins have each element by one path.
+      const auto index = static_cast<size_t>(whole_number_of(key).value_or(0));
+      const bool found = index >= 1 && index <= value->size() && key[0] != '0';
+      value = found ? &value->as_array()[index - 1] : nullptr;
     } else {
       value = value->find(key);
     }
@@ -60,7 +63,7 @@ const Json* Config::find(std::string_view path) const {
   return value;
 }
 
-// A key that is declared but absent has a doc, which says what to set.
+// The doc of a key that is declared but absent says what to set.
 const Json& Config::at(std::string_view path) const {
   const Json* value = find(path);
   if (value != nullptr) return *value;
@@ -74,7 +77,6 @@ std::string Config::origin(std::string_view path) const {
   return found == origins_.end() ? "" : found->second;
 }
 
-// Goes into run.json, so that a run tells where each of its values came from.
 Json Config::to_json() const {
   Json origins = Json::object();
   for (const auto& [path, from] : origins_) origins.set(path, from);

@@ -1,5 +1,6 @@
 #pragma once
-// The resolved config of a recipe: every value with its origin (a line, --set or the default).
+// The resolved config of a recipe: every value with its origin, which is a line, --set or
+// "default".
 
 #include <map>
 #include <string>
@@ -14,12 +15,12 @@ namespace xrun {
 
 class Config {
  public:
-  // Checks a recipe's text (unread keys, unknown keys, types, ranges) and merges `sets`, each
-  // "key=value" with the value a Lua literal or bare text. Throws UsageError that begins with
-  // "file:line:" or with "--set key=value:", with did-you-mean.
+  // Checks a recipe's config (unread keys, unknown keys, types, ranges) after applying `sets`, each
+  // "key=value" whose value is a Lua literal or bare text, and adds the defaults. Throws UsageError
+  // as checked_config (config_check.h) does.
   static Config resolve(const ScannedRecipe& recipe, const std::vector<std::string>& sets = {});
 
-  // All values: an object. Engine tables always have their defaults; keys without a value are
+  // All values, an object. The engine's tables have their defaults; keys without a value are
   // absent.
   const Json& values() const { return values_; }
   // A value by path ("optim.lr", "data.1.path"), or nullptr if it is absent.
@@ -31,7 +32,7 @@ class Config {
   int64_t whole(std::string_view path) const { return at(path).as_int(); }
   bool flag(std::string_view path) const { return at(path).as_bool(); }
 
-  // The origin of a scalar: "default", "dpo.lua:12", "--set"; by path. "" if it is absent.
+  // The origin of the scalar at a path: "default", "dpo.lua:12" or "--set"; "" if it is absent.
   std::string origin(std::string_view path) const;
   // {"values": {...}, "origins": {"beta": "dpo.lua:14", ...}}: config.json.
   Json to_json() const;
@@ -41,7 +42,8 @@ class Config {
   std::map<std::string, std::string> origins_;
 };
 
-// Returns the fix for a recipe that assigns to a key; the records of the run would lack the value.
+// Returns the fix for a recipe that assigns `value` to a key. Keys are read-only, since the records
+// of the run would lack the value.
 std::string read_only_hint(const std::string& path, const std::string& value);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// The bases are walked from the recipe downwards; each one's config fills what those above it left
-// out, so that the nearest value wins.
+// Walks the chain of bases from the recipe on; each base fills in the values that the configs
+// before it leave out, so the nearest value wins.
 
 #include "core/config/config_base.h"
 
@@ -45,7 +45,7 @@ bool same_type(const Literal& a, const Literal& b) {
   return type_of(a) == type_of(b);
 }
 
-// A literal of a bundle's settings.
+// Converts a bundle's settings to a literal.
 Literal literal_of(const Json& value, const std::string& path,
                    const std::function<std::string(const std::string&)>& origin) {
   Literal literal;
@@ -71,7 +71,7 @@ Literal literal_of(const Json& value, const std::string& path,
 // One config of the chain, and the line that extends the next one.
 struct ChainLink {
   std::string file;       // as messages name it
-  std::string canonical;  // "" of a bundle, which ends a chain
+  std::string canonical;  // "" for a bundle, which ends the chain
   int line = 0;
 };
 
@@ -135,7 +135,7 @@ class BaseMerge {
     }
     std::string text;
     try {
-      // Inside a bundle a base is a member, at the place where it was extracted.
+      // A base in a bundle is a member, so it is read from the folder of the extracted bundle.
       const std::string path = local_ ? local_(file) : file;
       if (is_bundle_name(file)) return of_bundle(file, path);
       text = read_file(path, kMostBaseBytes);
@@ -155,11 +155,11 @@ class BaseMerge {
     return base.config;
   }
 
-  // The bundle is read with the checks of hostile input; its code is not looked at.
+  // Opens the bundle with the checks for hostile input; ignores its code.
   Literal of_bundle(const std::string& file, const std::string& path) {
     const Bundle bundle = Bundle::open(path);
     const BundleLock& lock = bundle.lock();
-    // No text: its settings are resolved values without lines.
+    // No text, since the settings are resolved values without lines.
     recipe_.bases.push_back({file, ""});
     chain_.push_back({file, "", 0});
     return literal_of(lock.config, "", [&](const std::string& key) {
@@ -175,8 +175,8 @@ class BaseMerge {
     for (Literal::Entry& entry : literal.entries) set_source(entry.value, source);
   }
 
-  // Only one of the two decides the length of a run: the nearest one, and steps of a base that has
-  // both.
+  // Returns true for a base's `epochs` or `steps` that has no effect: only one of the two decides
+  // the length of a run, the nearest one, and in a base that has both `steps`.
   static bool is_settled(const Literal& over, const Literal& base, const std::string& path,
                          const std::string& key) {
     if (!path.empty()) return false;
@@ -196,11 +196,10 @@ class BaseMerge {
         }
         continue;
       }
-      // Before the merge: a table over a number is a slip that the fields' own checks would blame
-      // on the wrong file.
+      // Checked here, since the fields' own checks would report the wrong file.
       check_type(*own, entry.value, inner);
+      // Lists are replaced as a whole: nobody could tell which elements of the base remain.
       const bool tables =
-          // Lists are replaced as a whole: nobody could tell which elements of the base remain.
           own->is_table && entry.value.is_table && !own->is_list() && !entry.value.is_list();
       if (tables) {
         merge(*own, entry.value, inner);

@@ -1,5 +1,5 @@
-// Checked in this order: --set, the engine's names, types and ranges, keys that nothing reads,
-// reads without a key, missing keys. The first breach is the error.
+// The order of the checks: --set, the engine's names, types and ranges, keys that nothing reads,
+// reads without a key, missing keys. The first fault is the error.
 
 #include "core/config/config_check.h"
 
@@ -20,14 +20,14 @@ namespace xrun {
 
 namespace {
 
-// "; here it is `optim.lr`" for a name of another library, or "".
+// Returns "; here it is `optim.lr`" for a name of another library, else "".
 std::string foreign_text(std::string_view name) {
   const std::string hint = foreign_name_hint(name);
   return hint.empty() ? "" : "; " + hint;
 }
 
-// "; the engine's key of that name is `optim.lr`", "; here it is `optim.lr`" for a name of another
-// library, or "".
+// Returns "; the engine's key of that name is `optim.lr`", else "; here it is `optim.lr`" for a
+// name of another library, else "".
 std::string elsewhere(std::string_view name) {
   for (const ConfigField& field : config_fields()) {
     // A key of every element of a list is not what a plain key means.
@@ -73,7 +73,7 @@ class ConfigCheck {
     throw UsageError(fmt::format("{}:{}: {}{}", recipe_.file, line, what,
                                  excerpt_of_word(recipe_.text, line, word)));
   }
-  // At a value, which may be a base's or of --set.
+  // Reports a value of the recipe, of a base or of --set.
   [[noreturn]] void fail(const Literal& value, std::string_view word,
                          const std::string& what) const {
     if (value.line > 0 && value.source == 0) fail_line(value.line, word, what);
@@ -83,7 +83,7 @@ class ConfigCheck {
         fmt::format("{}: {}{}", literal_origin(recipe_, value), what,
                     of_base ? excerpt_of_word(recipe_.bases[base].text, value.line, word) : ""));
   }
-  // At a table if the file has it, else at the first read of it, else at the config.
+  // Reports the table if the file has it, else the first read of it, else the config.
   [[noreturn]] void fail_at(const Literal* table, const std::string& name,
                             const std::string& what) const {
     if (table != nullptr && table->line > 0) fail(*table, name, what);
@@ -92,14 +92,11 @@ class ConfigCheck {
   }
 
   // Any read below the key counts: `cfg.optim.lr` reads `optim`.
-  bool is_read(std::string_view key) const {
-    return std::any_of(recipe_.reads.begin(), recipe_.reads.end(),
-                       [&](const ConfigRead& read) { return read.path[0] == key; });
-  }
+  bool is_read(std::string_view key) const { return line_of_read(key) > 0; }
 
   // ---- the engine's keys: names, types, ranges
 
-  // "; --set data.1.path=pairs.jsonl sets it in the first one" for a text in place of a list.
+  // Returns "; --set data.1.path=pairs.jsonl sets it in the first one" for text in place of a list.
   static std::string element_hint(const std::string& path, const ConfigField& field,
                                   const Literal& value) {
     const std::vector<std::string> keys = config_field_names(path + ".1");
@@ -116,7 +113,7 @@ class ConfigCheck {
                        shell_word(text));
   }
 
-  // "; did you mean valid = { fraction = 0.2 }?" for a number or text in place of a table.
+  // Returns "; did you mean valid = { fraction = 0.2 }?" for a number or text in place of a table.
   static std::string member_hint(const std::string& path, const ConfigField& field,
                                  const Literal& value) {
     const Json json = literal_json(value);
@@ -131,8 +128,8 @@ class ConfigCheck {
                        dump_json(json));
   }
 
-  // The list that a text in its place probably means: { "q_proj", "v_proj" } for q_proj,v_proj and
-  // for {q_proj,v_proj}, whose quotes a shell removed; "" if there is no telling.
+  // Returns the list that was probably meant by text in its place: { "q_proj", "v_proj" } for
+  // q_proj,v_proj and for {q_proj,v_proj}, whose quotes a shell removed; "" if it is not clear.
   static std::string meant_list(const ConfigField& field, std::string_view text) {
     if (text.starts_with('{') && text.ends_with('}')) text = text.substr(1, text.size() - 2);
     std::string elements;
@@ -148,7 +145,7 @@ class ConfigCheck {
     return literal && fits(field, literal_json(*literal)) ? list : "";
   }
 
-  // "; did you mean --set 'lora.targets={ "all" }'?" for a text in place of a list.
+  // Returns "; did you mean --set 'lora.targets={ "all" }'?" for text in place of a list.
   static std::string list_hint(const std::string& path, const ConfigField& field,
                                const Literal& value) {
     const bool is_list = field.kind == FieldKind::kTexts || field.kind == FieldKind::kNumbers;
@@ -160,7 +157,7 @@ class ConfigCheck {
                : fmt::format("; did you mean {} = {}?", path.substr(path.rfind('.') + 1), list);
   }
 
-  // Recursive: tables and lists of tables are checked to their leaves, each in its place.
+  // Recursive: checks tables and lists of tables to their leaves.
   void check_known(const std::string& path, const Literal& value) {
     const ConfigField* field = find_config_field(path);
     const Json json = literal_json(value);
@@ -211,7 +208,7 @@ class ConfigCheck {
     }
   }
 
-  // The likeliest slip first: a misspelling, another library's name, a key one level too deep.
+  // Hints at the likeliest slip: a misspelling, another library's name, a key one level too deep.
   void check_name(const std::string& path, const Literal::Entry& entry) {
     const std::string inner = path + "." + entry.key;
     if (find_config_field(inner) != nullptr) return;
@@ -228,8 +225,9 @@ class ConfigCheck {
   // ---- the recipe's own keys: each key is read, each read has a key
 
   void check_reads() {
-    // A key that is read but absent is a candidate for one that is given but unread.
-    std::vector<std::string> missing;  // read, but neither own nor the engine's
+    // Keys that are read, but neither given nor the engine's: a key that is given but unread may be
+    // one of them, misspelt.
+    std::vector<std::string> missing;
     for (const ConfigRead& read : recipe_.reads) {
       const std::string& key = read.path[0];
       const bool known = root_.find(key) != nullptr || find_config_field(key) != nullptr;
@@ -244,7 +242,7 @@ class ConfigCheck {
     for (const ConfigRead& read : recipe_.reads) check_read(read);
   }
 
-  // The other side of a misspelled key is a read without a key.
+  // Names the read that probably means the key.
   std::string unread(const Literal::Entry& entry, const std::vector<std::string>& missing) const {
     std::string near = nearest_name(entry.key, missing);
     // One key too many and one too few are probably one key with two names.

@@ -9,9 +9,9 @@
 
 namespace xrun {
 
-// Returns the literals of a recipe's config after `sets`, each "key=value" of --set; without
-// defaults. Throws UsageError for the first breach: "file:line: ..." with an excerpt, or "--set
-// key=value: ..."; with a suggestion where one is near.
+// Returns the literals of a recipe's config, without defaults, after applying `sets`, each
+// "key=value" of --set. Throws UsageError for the first fault, as "file:line: ..." with an excerpt
+// or as "--set key=value: ...", with a suggestion if a known name is near.
 Literal checked_config(const ScannedRecipe& recipe, const std::vector<std::string>& sets);
 
 }  // namespace xrun

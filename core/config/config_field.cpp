@@ -124,7 +124,7 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path) {
       // A table is not reported; its members are.
       if (field.kind != FieldKind::kTable) added.push_back(inner);
     }
-    // A table that was given may lack members too.
+    // A given table may lack members too.
     Json& value = *table.find(name);
     if (is_table_of(field, value) && !config_field_names(inner).empty()) {
       add_inside(value, inner);
@@ -153,11 +153,11 @@ std::string element_example(std::string_view path) {
   std::string members;
   for (const std::string& name : config_field_names(path)) {
     const ConfigField* field = find_config_field(std::string(path) + "." + name);
-    // Only the required ones: people will type the example.
+    // Only the required ones, with values in range: people paste the example.
     if (field == nullptr || !field->required) continue;
-    const char* value = field->kind == K::kText      ? "\"...\""
-                        : field->kind == K::kNumbers ? "{ 1, 0.5 }"
-                                                     : "0";
+    const std::string value = field->kind == K::kText      ? "\"...\""
+                              : field->kind == K::kNumbers ? "{ 1, 0.5 }"
+                                                           : fmt::format("{}", field->least);
     add_item(members, fmt::format("{} = {}", name, value));
   }
   return members.empty() ? "" : "{ " + members + " }";
@@ -229,7 +229,8 @@ bool fits(const ConfigField& field, const Json& value) {
 }
 
 std::string meant_member(const ConfigField& table, const Json& value) {
-  // A step has one size, and the unit of the rows, which the config does not know, names it.
+  // The unit of the rows decides which member is the size of a step, and the config does not know
+  // it.
   if (table.kind != K::kTable || table.path == "batch") return "";
   if (!value.is_number() && !value.is_string()) return "";
   for (const std::string& name : config_field_names(table.path)) {

@@ -51,20 +51,20 @@ struct ConfigField {
   std::vector<std::string> choices = {};  // for kText (empty: any) and kFlagOrText
   bool required = false;                  // must be set if its table is given or read
   size_t elements = 0;                    // required length of a list; 0: any
-  bool of_data_set = false;               // also an option of xrun.chat and the other openers
+  bool of_data_set = false;               // also an option of the openers, such as xrun.chat
 };
 
 // All fields, each table before its members.
 const std::vector<ConfigField>& config_fields();
 
-// Returns the field of a path, whose list elements may be numbers or "[]": "data.1.path",
-// "data[].path"; nullptr if the engine has none. The fields of valid.data[] are those of data[].
+// Returns the field of a path, or nullptr if the engine has none. List elements in the path are
+// numbers or "[]": "data.1.path", "data[].path". The fields of valid.data[] are those of data[].
 const ConfigField* find_config_field(std::string_view path);
 
 // Returns the names of the fields directly inside `path` ("" for the top level).
 std::vector<std::string> config_field_names(std::string_view path);
 
-// Returns the paths of the fields that xrun.chat and the other openers take as options, in place of
+// Returns the paths of the fields that the openers, such as xrun.chat, take as options in place of
 // the config's values.
 std::vector<std::string> data_set_field_names();
 
@@ -78,7 +78,7 @@ std::vector<std::string> add_defaults(Json& table, const std::string& path);
 // Returns the keys of `batch` that set the size of a step; the unit of the rows decides which one.
 const std::vector<std::string>& batch_counts();
 
-// Returns true if the names inside the field are the user's: { bos = false } or
+// Returns true if the user chooses the names inside the field: { bos = false } or
 // { prompt = "question" }.
 bool takes_free_names(const ConfigField& field);
 
@@ -86,21 +86,20 @@ bool takes_free_names(const ConfigField& field);
 // or \"cut\"".
 std::string wanted_text(const ConfigField& field);
 
-// Returns the required members of an element of the list whose elements are at `path` ("data[]"):
-// "{ path = \"...\" }"; "" if there are none.
+// Returns an example of a list element with its required members, for the elements at `path`
+// ("data[]"): "{ path = \"...\" }"; "" if none is required.
 std::string element_example(std::string_view path);
 
-// Returns the member that the user probably meant by a number or text in place of a table, the
-// first one that the value fits: "valid.fraction" for 0.2, "save.every" for 100; "" if there is
-// none.
+// Returns the member that the user probably meant by giving a number or text for a table, the first
+// one that the value fits: "valid.fraction" for 0.2, "save.every" for 100; "" if there is none.
 std::string meant_member(const ConfigField& table, const Json& value);
 
 // Returns true if a value fits the field: type, range, choices.
 bool fits(const ConfigField& field, const Json& value);
 
 // Checks the value of `path` in a configuration ("data", "optim") and everything in it: names,
-// types, ranges, required members. Throws UsageError: "data.1.weight: got -1, wanted a number above
-// 0"; for an unknown name with the name that was probably meant.
+// types, ranges, required members. Throws UsageError, such as "data.1.weight: got -1, wanted a
+// number above 0"; for an unknown name it proposes the name that was probably meant.
 void check_fields(const Json& value, const std::string& path);
 
 // Checks the table that run:steps takes: batch, with steps and epochs beside it. Throws as

@@ -145,7 +145,7 @@ std::vector<ConfigField> of_order() {
   };
 }
 
-// The compute type, and the trained part of the model.
+// The compute type and the trained weights.
 std::vector<ConfigField> of_model() {
   return {
       foreign(
@@ -224,7 +224,7 @@ std::vector<ConfigField> of_optimizer() {
   };
 }
 
-// Steps, checkpoints and refusals.
+// Steps, processes, checkpoints and bad rows.
 std::vector<ConfigField> of_steps() {
   return {
       foreign(
@@ -262,13 +262,13 @@ std::vector<ConfigField> of_steps() {
             "Steps between checks of a folded micro-batch against its separate sequences while the "
             "run trains; 0 checks before the first update only."),
       of_kind(K::kTable, "dist", Json::object(),
-              "Training on several processes (docs/distributed.md); of one it is ignored."),
+              "Training on several processes (docs/distributed.md); a single process ignores it."),
       up_to(3, whole("dist.level", 1, 0,
-                     "What processes share out instead of holding it whole: 0 nothing, 1 the "
-                     "optimizer's state, 2 gradients too, 3 weights too. Results are the same.")),
+                     "The state that is divided among the processes: 0 none, 1 the optimizer's, "
+                     "2 gradients too, 3 weights too. Results are the same.")),
       flag("dist.exact", false,
-           "Sums gradients in the batch's order, which gives the bits of one process for any "
-           "number of processes, where a faster order exists; on the CPU the order is always the "
+           "Sums gradients in the batch's order even where a faster order exists, so that any "
+           "number of processes gives the bits of one; on the CPU the order is always the "
            "batch's."),
       of_kind(K::kTable, "save", Json::object(), "Checkpoints."),
       foreign({"save_steps", "save_strategy"},
@@ -352,8 +352,8 @@ std::vector<ConfigField> of_distillation() {
           {"p-kl", "gold", "h-kl", "uld", "hybrid", "topk", "full"}),
       above_zero("kd.temperature", 1, "Divides the logits of both sides."),
       whole("kd.topk", kNone, 1,
-            "Columns of \"p-kl\" and \"topk\"; of the sorted rest of \"gold\" and \"h-kl\". By "
-            "default 8,192, or all that a teacher's cache has; more than those is an error."),
+            "Columns of \"p-kl\" and \"topk\", and of the sorted rest in \"gold\" and \"h-kl\". By "
+            "default 8,192, or all columns of a teacher's cache; more than it has is an error."),
       flag("kd.reverse", false, "KL(student || teacher) instead of KL(teacher || student)."),
       text("kd.mean", kNone,
            "The mean of a chunk's distributions over its tokens; by default that of the published "

@@ -26,7 +26,7 @@ class RecipeScanner {
   size_t at = 0;
 
   const LuaToken& now(size_t ahead = 0) const {
-    // The last token is the end of the file, which is read again and again.
+    // The last token is the end of the file; further reads return it again.
     return tokens_[std::min(at + ahead, tokens_.size() - 1)];
   }
   bool sign(std::string_view text, size_t ahead = 0) const { return is_sign(now(ahead), text); }
@@ -38,12 +38,11 @@ class RecipeScanner {
     if (sign("{")) {
       if (depth > kDeepest) fail(path, "tables are nested too deep");
       table(read, path, depth);
-      // The recipe continues after the outermost table.
-      // Depth 0 is the table after config, or the value of --set.
+      // Depth 0 is the table after config, where the recipe continues, or the value of --set.
       if (depth > 0) check_separator(path);
       return read;
     }
-    // A sign is part of a number; Lua has no negative literals.
+    // Lua has no negative literals, so the lexer gives the minus sign as its own token.
     const bool minus = sign("-");
     if (minus) ++at;
     if (now().kind == LuaTokenKind::kNumber) {
@@ -75,7 +74,7 @@ class RecipeScanner {
   // People write expressions out of habit, so the message says why one is not allowed.
   [[noreturn]] void not_literal(const std::string& path) const {
     if (name("nil")) fail(path, "leave a key out instead of setting it to nil");
-    // After = it is the length of something.
+    // After = a # is the length operator.
     if (sign("#") && at > 0 && !is_sign(tokens_[at - 1], "=")) {
       fail("#", "a comment in Lua begins with --");
     }
@@ -90,12 +89,12 @@ class RecipeScanner {
              got + quotes_hint());
   }
 
-  // "`，` (U+FF0C) is not ASCII; write ,", or "" for another token.
+  // Returns "`，` (U+FF0C) is not ASCII; write ," for such a token, else "".
   std::string full_width(size_t ahead) const {
     return wide_sign_hint(std::string_view(recipe_.text).substr(now(ahead).begin), "=");
   }
 
-  // The fix for a config written as in Python or JSON, or with the signs of another keyboard.
+  // Returns the fix for a value written as in Python or JSON, or with full-width signs; else "".
   std::string habit_hint() const {
     for (const size_t ahead : {size_t{0}, size_t{1}}) {
       if (std::string hint = full_width(ahead); !hint.empty()) return hint;
@@ -108,11 +107,11 @@ class RecipeScanner {
     return "";
   }
 
-  // The fix for a key as of Python or JSON at the start of an entry: `beta: 0.1`, `"beta": 0.1` and
-  // `"beta" = 0.1`; or "".
+  // Returns the fix for an entry that starts with a key as in Python or JSON, `beta: 0.1`,
+  // `"beta": 0.1` or `"beta" = 0.1`; else "".
   std::string key_hint() const {
     const bool text = now().kind == LuaTokenKind::kString;
-    const bool colon = sign(":", 1), equals = text && sign("=", 1) && !sign("=", 2);
+    const bool colon = sign(":", 1), equals = text && sign("=", 1);
     if (!(text && (colon || equals)) && !(now().kind == LuaTokenKind::kName && colon)) return "";
     const std::string& key = now().text;
     const std::string quote = text ? "\"" : "";
@@ -124,7 +123,7 @@ class RecipeScanner {
                        quote, key, quote, colon ? ":" : " =");
   }
 
-  // For a name that is not called and belongs to no expression: text without its quotes, probably.
+  // Returns the fix for a lone name, which is probably text without its quotes; else "".
   std::string quotes_hint() const {
     if (now().kind != LuaTokenKind::kName) return "";
     const bool alone = sign(",", 1) || sign(";", 1) || sign("}", 1);
@@ -133,8 +132,8 @@ class RecipeScanner {
     return path ? "; text needs quotes" : "";
   }
 
-  // After a value: a separator or the end of the table. A token that could begin the next entry
-  // means that the comma is missing; any other one continues an expression.
+  // Checks that a value is followed by a separator or the end of the table. A token that could
+  // begin the next entry means that the comma is missing; any other one continues an expression.
   void check_separator(const std::string& path) const {
     if (sign(",") || sign(";") || sign("}") || now().kind == LuaTokenKind::kEnd) return;
     // `and` and `or` continue an expression, other names begin an entry.
@@ -142,14 +141,14 @@ class RecipeScanner {
                             now().kind == LuaTokenKind::kNumber ||
                             now().kind == LuaTokenKind::kString || sign("{") || sign("[");
     if (!next_entry) not_literal(path);
-    // After the value: the next entry may be some lines below.
+    // The error is at the end of the value, since the next entry may be some lines below.
     const size_t end = tokens_[at - 1].end;
     const auto line = 1 + std::count(recipe_.text.begin(), recipe_.text.begin() + end, '\n');
     throw UsageError(fmt::format("{}:{}: a comma is missing after `{}`{}", recipe_.file, line, path,
                                  excerpt_of_byte(recipe_.text, end)));
   }
 
-  // Named keys or a list; Lua allows both in one table, JSON does not.
+  // Reads named keys or a list; Lua allows both in one table, JSON does not.
   void table(Literal& read, const std::string& path, int depth) {
     read.is_table = true;
     ++at;
@@ -183,10 +182,10 @@ class RecipeScanner {
         fail(inner, fmt::format("the key is given twice; the first is in line {}", twice->line));
       }
       entry.value = literal(inner, depth + 1);
-      // The line of its key: a table's own begins at the brace.
+      // The line of the key; literal() has set that of the value, which may be below it.
       entry.value.line = first.line;
       read.entries.push_back(std::move(entry));
-      // Checked at each entry, so that the error is at the first one of the other form.
+      // Checked at each entry, so that the error is at the first one that mixes the forms.
       if (elements > 0 && elements != static_cast<int>(read.entries.size())) {
         fail(path, "a table has either named keys or a list, not both");
       }
@@ -199,7 +198,8 @@ class RecipeScanner {
   const ScannedRecipe& recipe_;
 };
 
-// At `local NAME = MODULE . config {` or `... config ( {`: the number of tokens before the brace.
+// Returns the number of tokens before the brace at `local NAME = MODULE.config {` and at
+// `... MODULE.config({`, else 0.
 size_t config_starts(const RecipeScanner& reader) {
   const bool head = reader.name("local") && reader.now(1).kind == LuaTokenKind::kName &&
                     reader.sign("=", 2) && reader.now(3).kind == LuaTokenKind::kName &&
@@ -209,7 +209,7 @@ size_t config_starts(const RecipeScanner& reader) {
   return reader.sign("(", 6) && reader.sign("{", 7) ? 7 : 0;
 }
 
-// Returns false if the config stands there without a key.
+// Records the read at the config's name. Returns false if no key follows the name.
 bool record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
   // After the name: any chain of .key and ["key"].
   ConfigRead read{.path = {}, .line = reader.now().line};
@@ -226,9 +226,8 @@ bool record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
       break;
     }
   }
-  // Signs are single bytes: `==` is two of them.
-  read.assigned = reader.sign("=") && !reader.sign("=", 1);
-  // The config passed on as a whole reads no key.
+  read.assigned = reader.sign("=");
+  // The config as a whole, such as an argument, reads no key.
   if (read.path.empty()) return false;
   recipe.reads.push_back(std::move(read));
   return true;
@@ -236,7 +235,7 @@ bool record_read(RecipeScanner& reader, ScannedRecipe& recipe) {
 
 }  // namespace
 
-// An empty table is a list and an object at once.
+// An empty table is both a list and an object.
 bool Literal::is_list() const {
   for (const Entry& entry : entries) {
     if (!entry.element) return false;
@@ -277,12 +276,12 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
       continue;
     }
     // `run.cfg` is a field of run, not the config.
-    const bool field =
-        reader.at > 0 && (tokens[reader.at - 1].text == "." || tokens[reader.at - 1].text == ":");
+    const bool field = reader.at > 0 &&
+                       (is_sign(tokens[reader.at - 1], ".") || is_sign(tokens[reader.at - 1], ":"));
     if (!recipe.config_name.empty() && !field && reader.name(recipe.config_name)) {
       // xrun.run(cfg, ...)
       const bool to_run = reader.at >= 3 && is_sign(tokens[reader.at - 1], "(") &&
-                          tokens[reader.at - 2].text == "run" &&
+                          is_name(tokens[reader.at - 2], "run") &&
                           is_sign(tokens[reader.at - 3], ".");
       if (!record_read(reader, recipe) && !to_run) recipe.passed_on = true;
     } else {
@@ -292,7 +291,7 @@ ScannedRecipe scan_recipe(std::string file, std::string text) {
   return recipe;
 }
 
-// Nothing for text that is not a Lua literal; --set then takes it as plain text.
+// --set takes text that is not a Lua literal as plain text.
 std::optional<Literal> parse_literal(std::string_view text) {
   ScannedRecipe recipe{.file = "--set", .text = std::string(text)};
   const std::vector<LuaToken> tokens = lex_lua(text);
@@ -307,7 +306,6 @@ std::optional<Literal> parse_literal(std::string_view text) {
   }
 }
 
-// A list is an array; a table with names keeps their order.
 Json literal_json(const Literal& literal) {
   if (!literal.is_table) return literal.scalar;
   Json value = literal.is_list() ? Json::array() : Json::object();

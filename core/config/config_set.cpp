@@ -1,5 +1,5 @@
-// Each key of the path leads one table deeper into the literals; one that the engine declares is
-// added where it is missing.
+// Each key of the path leads one table deeper into the literals. A missing key is added if the
+// engine declares it.
 
 #include "core/config/config_set.h"
 
@@ -22,6 +22,7 @@ void fill(Literal& list, const Json& default_value) {
     const std::string key = std::to_string(list.entries.size() + 1);
     list.entries.push_back({.key = key, .element = true, .value = {}});
     list.entries.back().value.scalar = element;
+    list.entries.back().value.origin = "default";
   }
 }
 
@@ -45,8 +46,7 @@ bool has_no_keys(const ConfigField* field) {
          field->kind == K::kFlag || field->kind == K::kFlagOrText || field->kind == K::kTextOrTable;
 }
 
-// Returns a hint at the key that was meant, for a `key` that belongs elsewhere than to `path`, or
-// "".
+// Returns a hint at the key that was meant, for a `key` that does not belong to `path`, or "".
 std::string other_key_hint(const std::string& path, const std::string& key) {
   if (!path.empty()) {
     // model.dtype, for dtype
@@ -59,7 +59,7 @@ std::string other_key_hint(const std::string& path, const std::string& key) {
       return fmt::format("; did you mean `{}.data`?", path);
     }
   }
-  // lr, for optim.lr: the last word alone does not tell what was meant, so the hint does not ask.
+  // lr, for optim.lr: not "did you mean", since the last word alone is a weak sign.
   const std::string full = unique_path(key);
   if (full.empty()) return "";
   return fmt::format("; there is `{}`; xrun explain {} lists the keys of that name", full, key);
@@ -85,8 +85,7 @@ std::string next_element_hint(const std::string& path, const Literal& list,
   const std::string near = did_you_mean(key, known, path.empty() ? "" : path + ".");
   std::string foreign = foreign_name_hint(inner);
   if (foreign.empty()) foreign = foreign_name_hint(key);
-  // At the top a known name of another library comes before a near one: lora_r is one, and is near
-  // `lora`.
+  // At the top level another library's name comes before a near one: lora_r, which is near `lora`.
   const bool is_foreign = !foreign.empty() && (path.empty() || near.empty());
   const std::string next = is_list ? next_element_hint(path, table, key) : "";
   std::string hint = !next.empty() ? next
@@ -144,7 +143,8 @@ std::string own_keys(const std::string& path, const Literal& table) {
   return keys.empty() ? "" : "; its keys: " + listed(keys, 8);
 }
 
-// Returns the value of a setting; the type that its key takes decides how the text is read.
+// Returns the value of a setting. The type of its key decides whether the text is read as a
+// literal.
 Literal set_value(const ScannedRecipe& recipe, const std::string& path, const Literal& before,
                   const std::string& set) {
   const std::string text = set.substr(set.find('=') + 1);
@@ -193,7 +193,7 @@ void set_literal(const ScannedRecipe& recipe, Literal& root, const std::string& 
     target = &step(*target, walked, key, text);
     walked.push_back(key);
   }
-  // Replaces whatever was there, a table too.
+  // Replaces the whole value, even a table.
   *target = set_value(recipe, joined(walked, "."), *target, text);
   mark(*target);
   // Only one of the two decides the length of a run: the later setting replaces the other.

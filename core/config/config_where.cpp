@@ -1,4 +1,5 @@
-// The config is resolved with and without --set, so that a line can show what --set replaces.
+// Resolves the config with and without --set, so that a line can show the value that --set
+// replaces.
 
 #include "core/config/config_where.h"
 
@@ -46,10 +47,16 @@ class WhereText {
                                         table.empty() ? "" : table + ".")));
   }
 
-  // A list of plain values is one value, with the origin of its first element.
-  std::string origin_of(const Config& config, const std::string& path) const {
-    const std::string origin = config.origin(path);
-    return origin.empty() ? config.origin(path + ".1") : origin;
+  // A list of plain values is one value: its origin is that of its first element that is not a
+  // default. An element of a default list has the origin of the list.
+  static std::string origin_of(const Config& config, const std::string& path, const Json& value) {
+    std::string origin = config.origin(path);
+    if (!origin.empty()) return origin;
+    for (size_t i = 1; value.is_array() && i <= value.size(); ++i) {
+      origin = config.origin(fmt::format("{}.{}", path, i));
+      if (origin != "default") break;
+    }
+    return origin.empty() ? config.origin(path.substr(0, path.rfind('.'))) : origin;
   }
 
   static bool is_plain_list(const Json& value) {
@@ -70,14 +77,14 @@ class WhereText {
   }
 
   void add_value(const std::string& path, const Json& value) {
-    const std::string origin = origin_of(config_, path);
+    const std::string origin = origin_of(config_, path, value);
     out_ += fmt::format("{} = {}  {}\n", path, dump_json(value), origin);
     add_line(origin);
     if (origin == "default") {
       if (const ConfigField* field = find_config_field(path)) out_ += "    " + field->doc + "\n";
     }
     const Json* before = origin == "--set" ? plain_config_.find(path) : nullptr;
-    if (before != nullptr) add_replaced(*before, origin_of(plain_config_, path));
+    if (before != nullptr) add_replaced(*before, origin_of(plain_config_, path, *before));
     for (const ReplacedValue& one : recipe_.replaced) {
       if (one.path == path || one.path.starts_with(path + ".") ||
           path.starts_with(one.path + ".")) {
@@ -90,7 +97,7 @@ class WhereText {
     out_ += fmt::format("    replaces {}  {}\n", dump_json(value), origin);
   }
 
-  // The line of a file that is at hand: "    8 | optim = { lr = 1e-4 },".
+  // Adds the line of the recipe or of a base: "    8 | optim = { lr = 1e-4 },".
   void add_line(const std::string& origin) {
     const size_t colon = origin.rfind(':');
     if (colon == std::string::npos) return;

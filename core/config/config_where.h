@@ -1,5 +1,5 @@
 #pragma once
-// Finds the source of a config value: recipe line, base, --set or default (xrun explain --where).
+// Shows the origin of a config value: recipe line, base, --set or default (xrun explain --where).
 
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace xrun {
 
-// Returns, for a key or each value inside a table, "optim.lr = 0.0001  dpo.lua:8" with the line of
-// its file, and the values of bases and of the file that it replaces. Throws UsageError as
-// Config::resolve does, and with did-you-mean for a key that the config does not have.
+// Returns "optim.lr = 0.0001  dpo.lua:8" for a value, or for each value inside a table, followed by
+// that line of the file and the values of bases and of the file that it replaces. Throws UsageError
+// as Config::resolve does, and for a key that the config does not have, with a near one.
 std::string where_text(const ScannedRecipe& recipe, const std::vector<std::string>& sets,
                        const std::string& key);
 

@@ -9,7 +9,6 @@
 
 namespace xrun {
 
-// Lines count from 1; "" beyond the end.
 std::string_view line_of(std::string_view text, int line) {
   if (line < 1) return "";
   for (int at = 1; at < line; ++at) {
@@ -32,7 +31,6 @@ std::string excerpt_text(std::string_view source_line, int line, size_t begin, s
   return fmt::format("\n  {:>4} | {}\n       | {}", line, source_line, below);
 }
 
-// The word's first occurrence on the line, else the whole line is marked.
 std::string excerpt_of_word(std::string_view text, int line, std::string_view word) {
   const std::string_view source_line = line_of(text, line);
   const size_t at = word.empty() ? std::string_view::npos : source_line.find(word);

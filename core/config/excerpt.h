@@ -1,5 +1,5 @@
 #pragma once
-// Excerpts of source for messages: a line and a mark under a part of it.
+// Excerpts of source for messages: a line with carets under some of its bytes.
 
 #include <cstddef>
 #include <string>
@@ -10,14 +10,16 @@ namespace xrun {
 // Returns line `line` (1-based) of `text` without its line end, or "" if there is none.
 std::string_view line_of(std::string_view text, int line);
 
-// "\n    22 |   local y = x:matmul(w)\n       |             ^^^^^^" with marks under the bytes
-// [begin, end) of the line, or "" for a blank line.
+// Returns "\n    22 |   local y = x:matmul(w)\n       |             ^^^^^^" with carets under the
+// bytes [begin, end) of the line, or "" for a blank line.
 std::string excerpt_text(std::string_view source_line, int line, size_t begin, size_t end);
 
-// The excerpt of one word of a line (its first occurrence), of the whole statement if it has none.
+// Returns the excerpt with carets under the first occurrence of a word in the line, or under the
+// whole statement if there is none.
 std::string excerpt_of_word(std::string_view text, int line, std::string_view word);
 
-// The excerpt with a mark under the byte `at` of the text, which may be the end of its line.
+// Returns the excerpt with a caret under the byte `at` of the text, which may be the end of its
+// line.
 std::string excerpt_of_byte(std::string_view text, size_t at);
 
 }  // namespace xrun

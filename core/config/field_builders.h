@@ -1,5 +1,5 @@
 #pragma once
-// Builders of config fields: each is declared in one expression, so that the table reads as a list.
+// Builders of config fields: one expression declares a field, so that the table reads as a list.
 
 #include <string>
 #include <utility>
@@ -95,7 +95,8 @@ inline ConfigField betas(std::string path, Json default_value, std::string doc) 
   return below(std::move(field));
 }
 
-// The field's names elsewhere: in TRL's and Transformers' arguments, in PEFT's, in Axolotl's YAML.
+// Adds the field's names in other libraries: arguments of TRL, Transformers and PEFT, Axolotl's
+// YAML.
 inline ConfigField foreign(std::vector<std::string> names, ConfigField field) {
   field.foreign = std::move(names);
   return field;

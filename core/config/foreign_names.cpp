@@ -1,5 +1,5 @@
-// Names that need a sentence, since no engine key replaces them or naming the key is not enough: of
-// TRL 1.16, Transformers and Axolotl, and of options that are not keys.
+// Names of TRL 1.16, Transformers and Axolotl, and of our options, that need a sentence: no key of
+// the engine replaces them, or its name alone is not enough.
 
 #include "core/config/foreign_names.h"
 
@@ -95,7 +95,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
      "distillation's"},
     {"loss_type",
      "the loss is in the recipe: recipes/pair_losses.lua takes --set loss=NAME; of GRPO's family each "
-     "has its recipe: dr_grpo, dapo, cispo"},
+     "has its own recipe: dr_grpo, dapo, cispo"},
     {"loss_weights", "a recipe weighs its losses itself (docs/objectives.md)"},
     {"mask_truncated_completions",
      "rollouts:filter(function(s) return s.finish ~= \"length\" end) leaves them out"},
@@ -133,7 +133,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignSentences[] = {
     {"resume_from_checkpoint", "resume with the option --resume"},
     {"reward_funcs",
      "a function of the recipe, given to rollouts:score; the parts of its second result are logged "
-     "apart"},
+     "separately"},
     {"reward_weights", "the reward weighs its parts: return a + 0.5 * b, { a = a, b = b }"},
     {"rewards/accuracies", "it is `train/accuracy` of metrics.jsonl"},
     {"rewards/chosen", "it is `train/reward_chosen` of metrics.jsonl"},

@@ -6,10 +6,11 @@
 
 namespace xrun {
 
-// Returns one sentence for a name, or for a path as people guess it ("batch.size"): its own where
-// foreign_names.cpp has one ("logging_steps"), else "here it is `optim.lr`" for a name of a key of
-// the engine ("learning_rate", declared with the key as ConfigField::foreign), or "". `path`, if
-// given, is set to the key, or "".
+// Returns a hint for a name of another library, or for a path that people guess ("batch.size"):
+//   the sentence of foreign_names.cpp, if it has one ("logging_steps")
+//   "here it is `optim.lr`" for a name that ConfigField::foreign declares ("learning_rate")
+//   "" for any other name
+// Sets `path`, if given, to the key, or to "".
 std::string foreign_name_hint(std::string_view name, std::string* path = nullptr);
 
 }  // namespace xrun

@@ -55,7 +55,7 @@ class LuaLexer {
             .unfinished = unfinished};
   }
 
-  // One token; blanks and comments before it are skipped.
+  // Reads one token; the caller has skipped blanks and comments.
   LuaToken next() {
     if (at_ >= text_.size()) return token(LuaTokenKind::kEnd);
     if (digit() || (peek() == '.' && digit(1))) return number();
@@ -71,7 +71,7 @@ class LuaLexer {
     return sign();
   }
 
-  // Comments are blanks; a long one may span lines.
+  // Skips comments too.
   void skip_blanks() {
     while (at_ < text_.size()) {
       if (peek() == '\n') ++line_;
@@ -90,17 +90,16 @@ class LuaLexer {
     }
   }
 
-  // The number of = in a long bracket that opens here, or -1.
-  // Looks only; at_ stays.
+  // Returns the number of = in the long bracket that opens here, or -1. Does not move at_.
   int long_level() const {
     size_t ahead = 1;
     while (peek(ahead) == '=') ++ahead;
     return peek(ahead) == '[' ? static_cast<int>(ahead) - 1 : -1;
   }
 
-  // A null `out` skips a comment.
+  // Reads a long string, or skips a long comment if `out` is null; returns false if it has no end.
   bool read_long(std::string* out) {
-    // A bracket of n signs `=` ends at one with as many.
+    // The closing bracket has as many `=` as the opening one.
     const std::string close = "]" + std::string(static_cast<size_t>(long_level()), '=') + "]";
     at_ += close.size();
     const size_t end = text_.find(close, at_);
@@ -132,7 +131,7 @@ class LuaLexer {
     return read;
   }
 
-  // Keywords too: the parser of a config needs no difference.
+  // Keywords are names too: the parser of a config does not tell them apart.
   LuaToken name() {
     const size_t begin = at_;
     while (name_byte()) ++at_;
@@ -159,7 +158,7 @@ class LuaLexer {
     return wrong.empty() ? read : bad(read.line, wrong + ", which is not an escape");
   }
 
-  // False leaves the position inside the escape; the caller reports it.
+  // Appends the bytes of an escape. Returns false, with at_ inside the escape, if it is not one.
   bool escape(std::string& out) {
     ++at_;
     constexpr std::string_view kFrom = "abfnrtv", kTo = "\a\b\f\n\r\t\v";
@@ -169,11 +168,12 @@ class LuaLexer {
       out += kTo[known];
       ++at_;
     } else if (c == 'x') {
-      const std::string hex(text_.substr(at_ + 1, 2));
-      char* end = nullptr;
-      out += static_cast<char>(std::strtol(hex.c_str(), &end, 16));
+      const std::string_view hex = text_.substr(at_ + 1, 2);
+      unsigned value = 0;  // unsigned: from_chars then takes no sign
+      const auto [end, code] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
       // Two hexadecimal digits exactly.
-      if (end != hex.c_str() + 2) return false;
+      if (code != std::errc() || hex.size() < 2 || end != hex.data() + 2) return false;
+      out += static_cast<char>(value);
       at_ += 3;
     } else if (c == 'u') {
       return unicode_escape(out);

@@ -7,8 +7,8 @@
 namespace xrun {
 namespace {
 
-// The change that a keyword makes to the depth of blocks. `for` and `while` open theirs by `do`,
-// `elseif` and `else` stay in that of `if`.
+// Returns the change in the depth of blocks at a keyword. `for` and `while` open a block by their
+// `do`; `elseif` and `else` stay in the block of `if`.
 int depth_change(const LuaToken& token) {
   if (token.kind != LuaTokenKind::kName) return 0;
   const std::string& word = token.text;
@@ -16,7 +16,7 @@ int depth_change(const LuaToken& token) {
   return word == "end" || word == "until" ? -1 : 0;
 }
 
-// The last token of the names after `local`, from tokens[at] on.
+// Returns the index of the last name in a list of names that begins at tokens[at].
 size_t last_name(const std::vector<LuaToken>& tokens, size_t at) {
   while (at + 2 < tokens.size() && is_sign(tokens[at + 1], ",") &&
          tokens[at + 2].kind == LuaTokenKind::kName) {
@@ -27,7 +27,6 @@ size_t last_name(const std::vector<LuaToken>& tokens, size_t at) {
 
 }  // namespace
 
-// With `dotted` the names of a chain are one: "xrun.chat".
 std::vector<LuaToken> lua_names(std::string_view text, bool dotted) {
   const std::vector<LuaToken> tokens = lex_lua(text);
   std::vector<LuaToken> names;
@@ -87,13 +86,10 @@ LuaToken open_bracket_before(std::string_view text, int line) {
     if (token.line >= line || token.kind == LuaTokenKind::kEnd) break;
     const bool opens = is_sign(token, "(") || is_sign(token, "{") || is_sign(token, "[");
     const bool closes = is_sign(token, ")") || is_sign(token, "}") || is_sign(token, "]");
-    const bool name = token.kind == LuaTokenKind::kName;
-    const bool begins = name && (token.text == "function" || token.text == "do" ||
-                                 token.text == "if" || token.text == "repeat");
-    const bool ends = name && (token.text == "end" || token.text == "until");
-    if (opens || begins) {
+    const int change = depth_change(token);
+    if (opens || change > 0) {
       open.push_back(std::move(token));
-    } else if ((closes || ends) && !open.empty()) {
+    } else if ((closes || change < 0) && !open.empty()) {
       open.pop_back();
     }
   }
@@ -101,7 +97,7 @@ LuaToken open_bracket_before(std::string_view text, int line) {
   return bracket ? open.back() : LuaToken{};
 }
 
-// For a prompt: whether another line must follow.
+// A prompt reads another line if this is true.
 bool opens_block(std::string_view line) {
   const std::vector<LuaToken> tokens = lex_lua(line);
   if (tokens.size() < 2) return false;

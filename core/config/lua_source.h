@@ -1,5 +1,5 @@
 #pragma once
-// Lua source, read without running it: names, blocks, inputs of the prompt.
+// Analyses Lua source without running it: names, blocks, inputs of the prompt.
 
 #include <string>
 #include <string_view>
@@ -9,7 +9,8 @@
 
 namespace xrun {
 
-// Returns the names of a chunk, keywords included. `dotted` joins fields: "cfg.beta" is one.
+// Returns the names of a chunk, keywords included. With `dotted` a chain of fields is one name:
+// "cfg.beta".
 std::vector<LuaToken> lua_names(std::string_view text, bool dotted);
 
 // LuaJIT's reserved words.
@@ -26,9 +27,9 @@ bool is_lua_name(std::string_view text);
 // stay the same.
 std::string with_lasting_locals(std::string_view chunk);
 
-// Returns the bracket that is open where line `line` begins and belongs to no block inside it: the
-// one whose end is missing if Lua complains about a keyword there. Its kind is kEnd if there is
-// none.
+// Returns the innermost bracket that is open where line `line` begins, or a token of kind kEnd if
+// there is none or a block was opened after it. If Lua complains about a keyword in that line, the
+// bracket's end is missing.
 LuaToken open_bracket_before(std::string_view text, int line);
 
 // Returns true if the lines after this one are inside a block, bracket or function that it opens.

@@ -1,5 +1,5 @@
-// Every other key of the engine is read by the engine itself: `save` by xrun.run, `lora` by
-// xrun.policy, `laws` by the data sets.
+// A recipe must pass on the keys in kPassedOn. The engine reads every other key itself: xrun.run
+// reads `save`, xrun.policy reads `lora`, the data sets read `laws`.
 
 #include "core/config/unread_settings.h"
 
@@ -36,7 +36,7 @@ class UnreadSettings {
   }
 
  private:
-  // `member` "": the key as a whole, or, if it is read at all, everything in it.
+  // Returns true if the recipe reads this member of the key, or the key as a whole.
   bool is_read(const std::string& key, const std::string& member) const {
     return std::any_of(recipe_.reads.begin(), recipe_.reads.end(), [&](const ConfigRead& read) {
       return read.path[0] == key && (read.path.size() == 1 || read.path[1] == member);
@@ -47,7 +47,7 @@ class UnreadSettings {
                        [&](const ConfigRead& read) { return read.path[0] == key; });
   }
 
-  // False for a value of a base or bundle.
+  // Returns false for a value of a base or bundle.
   static bool is_own(const Literal& value) {
     return value.line == kSetLine || (value.source == 0 && value.origin.empty());
   }

@@ -18,11 +18,11 @@ constexpr uint32_t kFirstWide = 0xFF01, kLastWide = 0xFF5E;
 constexpr uint32_t kWideColon = 0xFF1A;
 
 constexpr std::pair<uint32_t, std::string_view> kOtherSigns[] = {
-    {0x00A0, "a blank"}, {0x2018, "'"},       {0x2019, "'"}, {0x201C, "\""}, {0x201D, "\""},
-    {0x2212, "-"},       {0x3000, "a blank"}, {0x3001, ","}, {0x3002, "."},
+    {0x00A0, "a space"}, {0x2018, "'"},       {0x2019, "'"}, {0x201C, "\""}, {0x201D, "\""},
+    {0x2212, "-"},       {0x3000, "a space"}, {0x3001, ","}, {0x3002, "."},
 };
 
-// The ASCII form of a code point; "" if it has none.
+// Returns the ASCII form of a code point; "" if it has none.
 std::string ascii_form(uint32_t point, std::string_view colon) {
   if (point == kWideColon) return std::string(colon);
   if (point >= kFirstWide && point <= kLastWide) {

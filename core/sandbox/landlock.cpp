@@ -80,8 +80,8 @@ int landlock_version() {
 
 std::string limit_files_by_landlock(const FileAccess& access, int version) {
   if (version <= 0) {
-    return "this kernel has no Landlock: xrun checks every path that the recipe names, the kernel "
-           "does not check them again";
+    return "this kernel has no Landlock: xrun checks every path that the recipe names, but the "
+           "kernel does not check them again";
   }
   Ruleset rules{.files = kRightsOfVersion1};
   if (version >= 2) rules.files |= kMoveBetweenFolders;
@@ -92,7 +92,7 @@ std::string limit_files_by_landlock(const FileAccess& access, int version) {
   XRUN_CHECK(ruleset >= 0, "landlock: the kernel refused the ruleset: {}", std::strerror(errno));
   for (const auto& path : access.readable) allow(ruleset, path, kReading & rules.files);
   for (const auto& path : access.writable) allow(ruleset, path, kWriting & rules.files);
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // without it the kernel asks for CAP_SYS_ADMIN
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // else the next call needs CAP_SYS_ADMIN
   const long failed = ::syscall(kRestrictSelf, ruleset, 0);
   const int code = errno;
   ::close(ruleset);
@@ -100,7 +100,7 @@ std::string limit_files_by_landlock(const FileAccess& access, int version) {
              std::strerror(code));
   if (version < 3) {
     return "this kernel's Landlock is older than Linux 6.2: it cannot keep the recipe's process "
-           "from shortening files, only xrun does";
+           "from truncating files; only xrun does";
   }
   return "";
 }

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/running_program.h"
@@ -47,7 +48,7 @@ uintmax_t bytes_in(const std::vector<fs::path>& folders) {
   return sum;
 }
 
-// 0 where the free space is unknown: no limit.
+// Returns 0, which is no limit, if the free space is unknown.
 uintmax_t most_growth(const std::vector<fs::path>& folders, const SandboxLimits& limits) {
   if (limits.files_mb > 0) return static_cast<uintmax_t>(limits.files_mb) << 20;
   std::error_code code;
@@ -63,8 +64,9 @@ class Child {
     for (char** at = environ; *at != nullptr; ++at) environment.push_back(*at);
     for (const std::string& one : variables) {
       const size_t name = one.find('=') + 1;
-      std::erase_if(environment,
-                    [&](const char* had) { return one.compare(0, name, had, name) == 0; });
+      std::erase_if(environment, [&](const char* had) {
+        return std::string_view(had).starts_with(std::string_view(one).substr(0, name));
+      });
       environment.push_back(const_cast<char*>(one.c_str()));
     }
     environment.push_back(nullptr);
@@ -75,7 +77,7 @@ class Child {
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-    // Its real name: the program finds its libraries beside /proc/self/exe.
+    // The resolved path, since the program finds its libraries beside it.
     const std::string self = program_path().string();
     const int code =
         posix_spawn(&pid_, self.c_str(), &files, &attributes, argv, environment.data());
@@ -101,7 +103,7 @@ class Child {
 std::string death_text(int status) {
   if (status <= 128) return "";
   const int number = status - 128;
-  // A child that handles these exits with the same status by itself, after it saved.
+  // A child that handles one of these saves first and then exits with the same status by itself.
   if (number == SIGINT || number == SIGTERM || number == SIGHUP) return "";
   return fmt::format("the process of the recipe was ended by signal {} ({})", number,
                      strsignal(number));
@@ -109,8 +111,8 @@ std::string death_text(int status) {
 
 }  // namespace
 
-// Counting files takes about 1 % of the time. The pause is limited, so that a recipe cannot delay
-// the next check by making many files.
+// Checks take about 1 % of the time. The pause has a limit, so that a recipe with many files cannot
+// delay the next check.
 std::chrono::nanoseconds pause_after_check(std::chrono::nanoseconds took) {
   return std::clamp<std::chrono::nanoseconds>(took * 99, kCheckInterval, kLongestInterval);
 }
@@ -128,7 +130,7 @@ SandboxEnd run_in_child(char** argv, const std::vector<std::string>& variables,
   const Child child(argv, variables, before);
   SandboxEnd end;
   std::optional<Clock::time_point> killed_at;
-  // Asks once, and then insists.
+  // SIGTERM lets the child save; SIGKILL follows after kGrace.
   const auto stop = [&](std::string why) {
     if (end.limit_reached) return;
     end.limit_reached = true;

@@ -40,7 +40,8 @@ void limit(__rlimit_resource what, const char* name, rlim_t most) {
              std::strerror(errno));
 }
 
-// The processes and threads of the machine, of which the user's are a part: "0.2 0.1 0.1 1/80 112".
+// Returns the number of threads on the machine, at least those of the user: 80 in "0.2 0.1 0.1 1/80
+// 112".
 rlim_t running_tasks() {
   std::ifstream file("/proc/loadavg");
   std::string load, running, tasks;
@@ -61,10 +62,9 @@ rlim_t memory_bytes(const SandboxLimits& limits) {
 std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAccess& system,
                                        const SandboxLimits& limits, int64_t parent) {
   XRUN_CHECK(list_folder("/proc/self/task").size() <= 1,
-             "a process with threads cannot be limited: only its own thread would be");
-  // This process ends with its parent.
+             "a process with several threads cannot be limited: only the calling one would be");
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // No signal comes for an end before that call.
+  // No signal comes for a parent that ended before that call.
   XRUN_CHECK(parent == 0 || ::getppid() == parent,
              "the process that started this one, {}, has ended", parent);
   limit(RLIMIT_CORE, "core files", 0);
@@ -73,7 +73,7 @@ std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAcces
   limit(RLIMIT_DATA, "memory", memory_bytes(limits));
   // seccomp allows no process at all; this bounds them on a kernel without it.
   limit(RLIMIT_NPROC, "processes", running_tasks() + kMoreTasks);
-  // One file alone may not be larger either; the parent looks at their sum.
+  // Bounds each file; the parent watches their sum.
   if (limits.files_mb > 0) limit(RLIMIT_FSIZE, "files", static_cast<rlim_t>(limits.files_mb * kMb));
   if (limits.seconds > 0) {
     const rlim_t processors = std::max(1U, std::thread::hardware_concurrency());
@@ -85,7 +85,7 @@ std::vector<std::string> enter_sandbox(const FileAccess& access, const FileAcces
   all.readable.insert(all.readable.end(), system.readable.begin(), system.readable.end());
   all.writable.insert(all.writable.end(), system.writable.begin(), system.writable.end());
   std::vector<std::string> weaker;
-  // For tests of kernels that lack it.
+  // Lets tests pretend an older kernel.
   const char* const version = std::getenv("XRUN_LANDLOCK_VERSION");
   const int known = landlock_version();
   weaker.push_back(limit_files_by_landlock(

@@ -1,6 +1,7 @@
-// A BPF program over the number of the call. It lists what is denied: LibTorch, OpenMP and the
-// drivers of GPUs need many calls, and new ones in new versions, while what can harm others is
-// known. Calls of another architecture end the process, since their numbers mean something else.
+// A BPF program over the number of the call. It lists the denied calls, not the allowed ones:
+// LibTorch, OpenMP and the drivers of GPUs need many calls, and new ones in new versions, while
+// those that can harm others are known. A call of another architecture ends the process, since its
+// number means something else.
 
 #include "core/sandbox/seccomp.h"
 
@@ -37,8 +38,8 @@ constexpr uint32_t kOtherNumbers = 0x80000000;
 #error "core/sandbox/seccomp.cpp: add this architecture"
 #endif
 
-// By number, the same on every architecture: distributions' headers are older than the kernels that
-// programs run on.
+// Given as numbers, the same on every architecture, because a distribution's headers are often
+// older than the running kernel.
 constexpr uint32_t kQuotactlFd = 443, kFchmodat2 = 452, kSetxattrat = 463, kRemovexattrat = 466,
                    kOpenTreeAttr = 467, kFileSetattr = 469;
 
@@ -60,7 +61,7 @@ constexpr uint32_t kDenied[] = {
     // memory, semaphores and queues that processes share: their ids can be guessed
     SYS_shmget, SYS_shmat, SYS_shmctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl,
     SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_mq_open, SYS_mq_unlink,
-    // users, and attributes of files, which Landlock leaves alone
+    // users, and attributes of files, which Landlock does not limit
     SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setgroups,
     SYS_capset, SYS_fchmod, SYS_fchmodat, kFchmodat2, SYS_fchown, SYS_fchownat, SYS_setxattr,
     SYS_lsetxattr, SYS_fsetxattr, kSetxattrat, SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr,
@@ -88,7 +89,7 @@ class FilterProgram {
   void end_unless(uint32_t value, uint32_t result) { jump(BPF_JEQ, value, 1, 0), end(result); }
   void end_if_any_bit(uint32_t bits, uint32_t result) { jump(BPF_JSET, bits, 0, 1), end(result); }
   void end_unless_bit(uint32_t bits, uint32_t result) { jump(BPF_JSET, bits, 1, 0), end(result); }
-  // The rules in between hold for this call alone; `rules` ends the program.
+  // Applies `rules` to this call alone and allows it if none of them ends the program.
   template <class Rules>
   void of_call(uint32_t number, Rules rules) {
     jump(BPF_JEQ, number, 0, 0);
@@ -107,7 +108,7 @@ class FilterProgram {
   std::vector<sock_filter> code_;
 };
 
-// The low half of an argument, on little-endian machines.
+// Offset of the low half of an argument, on little-endian machines.
 constexpr size_t argument(size_t i) { return offsetof(seccomp_data, args) + i * sizeof(uint64_t); }
 
 FilterProgram make_program() {
@@ -117,13 +118,13 @@ FilterProgram make_program() {
   p.load(offsetof(seccomp_data, nr));
   p.end_if_any_bit(kOtherNumbers, SECCOMP_RET_KILL_PROCESS);
   for (const uint32_t number : kDenied) p.end_if(number, kDeny);
-  // glibc then starts threads by clone, whose flags are not behind a pointer.
+  // A filter cannot follow clone3's pointer to its flags; glibc falls back to clone.
   p.end_if(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
   p.of_call(SYS_clone, [&] {
     p.load(argument(0));
     p.end_unless_bit(CLONE_THREAD, kDeny);
   });
-  // Signals to itself: those of aborts and of timers.
+  // Only signals to itself: aborts and timers send them.
   for (const uint32_t number : {SYS_kill, SYS_tgkill}) {
     p.of_call(number, [&] {
       p.load(argument(0));
@@ -139,7 +140,7 @@ FilterProgram make_program() {
     p.end_if(TIOCSETD, kDeny);
     for (const uint32_t signals : {FIOASYNC, FIOSETOWN, SIOCSPGRP}) p.end_if(signals, kDeny);
   });
-  // The kernel signals whoever owns a file, and a terminal's group, when there is input.
+  // With O_ASYNC the kernel signals the owner of a file, or a terminal's group, when input arrives.
   p.of_call(SYS_fcntl, [&] {
     p.load(argument(1));
     p.end_if(F_SETOWN, kDeny);
@@ -148,7 +149,7 @@ FilterProgram make_program() {
     p.load(argument(2));
     p.end_if_any_bit(O_ASYNC, kDeny);
   });
-  // Its own threads: by 0, or by the process; threads of others have other numbers.
+  // Only for its own threads, named by 0 or the process id.
   p.of_call(SYS_sched_setaffinity, [&] {
     p.load(argument(0));
     p.end_if(0, SECCOMP_RET_ALLOW);
@@ -158,7 +159,7 @@ FilterProgram make_program() {
     p.load(argument(0));
     p.end_if(PR_SET_PDEATHSIG, kDeny);
   });
-  // Limits of other processes.
+  // Only its own limits.
   p.of_call(SYS_prlimit64, [&] {
     p.load(argument(0));
     p.end_if(0, SECCOMP_RET_ALLOW);

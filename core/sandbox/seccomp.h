@@ -5,10 +5,10 @@
 
 namespace xrun {
 
-// From now on this thread, and those that it starts later, can make no socket, run no program,
-// start no process, signal no other process, and use none of the kernel's interfaces to other
-// processes, mounts, keys, modules, clocks, BPF and io_uring: each fails with EPERM. Never undone.
-// Returns what is weaker because the kernel has no seccomp, "" if it has.
+// From now on these calls fail with EPERM in this thread and those that it starts later: making a
+// socket, running a program, starting a process, signalling another process, and the kernel's
+// interfaces to other processes, mounts, keys, modules, clocks, BPF and io_uring. Cannot be undone.
+// Returns "", or a sentence for the user if the kernel has no seccomp.
 std::string limit_system_calls();
 
 }  // namespace xrun

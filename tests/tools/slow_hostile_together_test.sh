@@ -8,7 +8,9 @@ python3 "$root/tests/tools/hostile.py" "$xrun" "$work" together
 
 # Options of trust: bad values, the contradiction, ranks.
 echo 'print("ran")' >script.lua
-wants 2 "wanted a whole number of at least 1" "$xrun" script.lua --untrusted --limit-seconds 0
+range="wanted a whole number from 1 to 1,099,511,627,776"
+wants 2 "--limit-seconds: got 0, $range" "$xrun" script.lua --untrusted --limit-seconds 0
+wants 2 "--limit-memory: got 1099511627777, $range" "$xrun" script.lua --untrusted --limit-memory 1099511627777
 # More nanoseconds than 64 bits hold.
 wants 0 "ran" "$xrun" script.lua --untrusted --limit-seconds 9223372037
 wants 2 "give one" "$xrun" script.lua --untrusted --trusted

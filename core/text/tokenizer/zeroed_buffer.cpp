@@ -62,6 +62,8 @@ ZeroedBuffer::~ZeroedBuffer() {
 }
 
 PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
+  // A folder opens, and its end is beyond any limit.
+  XRUN_CHECK(!is_folder(path), "{}: is a folder, wanted a file", path);
   const int fd = open_to_read(path);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : ::fdopen(fd, "rb"),
                                                              std::fclose);
@@ -74,7 +76,10 @@ PaddedFile::PaddedFile(const std::string& path, size_t max_bytes) {
              max_bytes >> 20);
   buffer_ = ZeroedBuffer(size_t(size) + kJsonPadding);
   size_ = std::fread(buffer_.as<char>(), 1, size_t(size), file.get());
-  XRUN_CHECK(size_ == size_t(size), "{}: cannot be read: {}", path, std::strerror(errno));
+  XRUN_CHECK(std::ferror(file.get()) == 0, "{}: cannot be read: {}", path, std::strerror(errno));
+  XRUN_CHECK(size_ == size_t(size),
+             "{}: the file is shorter than when it was opened: {} bytes instead of {}", path, size_,
+             size);
   // A clone without Git LFS has a small text file in place of a large one.
   refuse_lfs_pointer(bytes(), path);
 }

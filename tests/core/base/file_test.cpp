@@ -77,7 +77,7 @@ TEST_F(File, ATreeIsRemovedWithItsFilesAndAMissingOneIsFine) {
   remove_tree(dir_ / "a");
 }
 
-TEST_F(File, WhatTheSystemRefusesIsAnErrorThatNamesThePathAndTheReason) {
+TEST_F(File, ARefusalOfTheSystemNamesThePathAndTheReason) {
   const std::string name(300, 'n');  // longer than a file system allows
   EXPECT_EQ(message_of<FileError>([&] { remove_tree(dir_ / name); }),
             (dir_ / name).string() + ": cannot be removed: File name too long");
@@ -101,6 +101,19 @@ TEST_F(File, WriterKeepsTheOrderOfSmallAndLargePieces) {
   EXPECT_EQ(writer.size(), expected.size());
   EXPECT_EQ(read_file(dir_ / "big"), expected);
   EXPECT_EQ(hash_file(dir_ / "big"), hash_hex(expected));
+}
+
+TEST_F(File, AFlushAfterAFailureRepeatsNoBytes) {
+  const fs::path path = dir_ / "log";
+  const std::string text = std::string(FileWriter::kWriteBytes, 'a') + "b\n";
+  FileWriter writer(path);
+  writer.write(text);
+  set_file_fault("write", 2);  // after the first kWriteBytes
+  EXPECT_THROW(writer.flush(), FileError);
+  set_file_fault("", 0);
+  writer.write("c\n");
+  writer.close();
+  EXPECT_EQ(read_file(path), text + "c\n");
 }
 
 TEST_F(File, AnAtomicWriteThatFailsNamesTheFileItself) {

@@ -12,7 +12,7 @@
 namespace xrun::held_folder_test {
 namespace {
 
-TEST(HeldFolder, IsRemovedByWhoMadeItUnlessItIsUsedOrHeld) {
+TEST(HeldFolder, IsRemovedByItsCreatorUnlessItIsUsedOrHeld) {
   const ScratchFolder scratch;
   const std::filesystem::path path = scratch / "above" / "held";
   { const HeldFolder folder(path); }

@@ -101,7 +101,7 @@ TEST(Json, AnIntegerBeyondInt64KeepsItsDigits) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "is integer beyond 64 bits (18446744073709551615), wanted an integer");
+                 "is an integer beyond 64 bits (18446744073709551615), wanted an integer");
   }
 }
 
@@ -130,8 +130,12 @@ TEST(Json, AWrongKindNamesBothKinds) {
     Json("x").as_int();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "is string (\"x\"), wanted an integer");
+    EXPECT_STREQ(error.what(), "is a string (\"x\"), wanted an integer");
   }
+  // A long value is cut between two characters.
+  const std::string text = std::string(58, 'a') + "éé";
+  EXPECT_EQ(error_of([&] { Json(text).as_int(); }),
+            "is a string (\"" + text.substr(0, 58) + "...), wanted an integer");
 }
 
 TEST(Json, NumbersOfTwoKindsAreEqualOnlyIfTheirValuesAre) {

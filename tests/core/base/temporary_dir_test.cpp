@@ -2,16 +2,44 @@
 
 #include "core/base/temporary_dir.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "tests/error_of.h"
+
+namespace xrun::temporary_dir_test {
+namespace {
+
+bool lock_made_folder = false;
+std::thread first_lock;
+
+}  // namespace
+}  // namespace xrun::temporary_dir_test
+
+// Replaces libc's, so that a test can lock a folder before its owner does.
+extern "C" char* mkdtemp(char* path) noexcept {
+  using namespace xrun::temporary_dir_test;
+  static auto* const real = reinterpret_cast<char* (*)(char*)>(::dlsym(RTLD_NEXT, "mkdtemp"));
+  char* const made = real(path);
+  if (made == nullptr || !lock_made_folder) return made;
+  const int folder = ::open(made, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ::flock(folder, LOCK_EX);
+  first_lock = std::thread([folder] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ::close(folder);
+  });
+  return made;
+}
 
 namespace xrun::temporary_dir_test {
 namespace {
@@ -69,6 +97,17 @@ TEST(TemporaryDir, RemovesFoldersThatKilledProcessesLeft) {
   EXPECT_FALSE(std::filesystem::exists(left));
   const TemporaryDir second(name);
   EXPECT_TRUE(std::filesystem::exists(folder.path()));
+}
+
+// Another process that looks for stale folders locks a new one for an instant.
+TEST(TemporaryDir, IsLockedEvenIfAnotherProcessLocksItFirst) {
+  lock_made_folder = true;
+  const TemporaryDir made("test");
+  lock_made_folder = false;
+  first_lock.join();
+  const int folder = ::open(made.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  EXPECT_NE(::flock(folder, LOCK_EX | LOCK_NB), 0);
+  ::close(folder);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST(BundleFile, GivesBackWhatWasPutIn) {
+TEST(BundleFile, ReturnsTheMembersThatItWasMadeOf) {
   const std::string bytes = small_bundle();
   const Bundle bundle = Bundle::of_bytes(bytes, "a.xrb");
   EXPECT_NO_THROW(bundle.verify());

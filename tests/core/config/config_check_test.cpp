@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "core/config/config.h"
+#include "core/config/config_field.h"
 #include "tests/core/config/recipe_config.h"
+#include "tests/error_of.h"
 
 namespace xrun::config_check_test {
 
@@ -65,6 +67,14 @@ TEST(ConfigCheck, AnUnknownKeyWithoutANearNameGetsNoSuggestion) {
             "dpo.lua:2: there is no key `mixture.blocks`");
   EXPECT_EQ(resolve_error(config_text("batch = { windows = 3 }")),
             "dpo.lua:2: there is no key `batch.windows`");
+}
+
+TEST(ConfigCheck, TheExampleOfAnElementIsAccepted) {
+  for (const char* path : {"data", "batch.schedule", "mixture.stages"}) {
+    const std::string example = "{ " + element_example(std::string(path) + "[]") + " }";
+    const Json value = literal_json(parse_literal(example).value());
+    EXPECT_EQ(error_of([&] { check_fields(value, path); }), "") << path << " = " << example;
+  }
 }
 
 TEST(ConfigCheck, AStageIsATableWithStartAndWeights) {
@@ -190,7 +200,7 @@ TEST(ConfigCheck, ANumberInPlaceOfATableNamesTheMemberThatWasMeant) {
             "updates.groups");
 }
 
-TEST(ConfigCheck, ATextInPlaceOfAListNamesTheListThatWasMeant) {
+TEST(ConfigCheck, TextInPlaceOfAListNamesTheListThatWasMeant) {
   const std::string wanted = "wanted a list of text, { \"...\" }; did you mean ";
   const std::string lora = config_text("lora = { rank = 8 }");
   EXPECT_EQ(resolve_error(lora, {"lora.targets=all"}),

@@ -108,6 +108,9 @@ TEST(RecipeConfig, AssigningToAKeyIsAnErrorAtItsLine) {
             "dpo.lua:4: `cfg.optim.lr` is assigned, but the config is read-only: change the value "
             "in xrun.config or with --set optim.lr=VALUE, or use a local variable");
   EXPECT_EQ(resolve_error(config_text("beta = 1", "print(cfg.beta == 1)")), "no error");
+  // A string "." before the name does not make it a field of something else.
+  EXPECT_EQ(resolve_error(config_text("beta = 1", "local s = '.'\ncfg.beta = 5")).substr(0, 37),
+            "dpo.lua:5: `cfg.beta` is assigned, bu");
 }
 
 TEST(RecipeConfig, NumbersOfLuaJITAreRejectedOnlyInsideTheConfig) {
@@ -129,7 +132,7 @@ TEST(RecipeConfig, StringsTakeTheEscapesOfLuaJIT) {
           .text("name"),
       "pa\u20acAAb\\");
   for (const char* wrong :
-       {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\256"}) {
+       {"\\d", "\\u61", "\\u{110000}", "\\u{d800}", "\\u{}", "\\xg1", "\\x-1", "\\x 1", "\\256"}) {
     EXPECT_NE(resolve_error(config_text(fmt::format("name = '{}'", wrong), "print(cfg.name)"))
                   .find("which is not an escape"),
               std::string::npos)

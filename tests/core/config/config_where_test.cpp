@@ -49,6 +49,23 @@ TEST_F(Where, ADefaultHasItsDoc) {
             "optim.clip = 1  default\n    The largest norm of the gradient; 0 is off.\n");
 }
 
+TEST_F(Where, AListThatSetChangesInPartHasItsOrigin) {
+  EXPECT_EQ(where("optim.betas", {"optim.betas.2=0.95"}),
+            "optim.betas = [0.9,0.95]  --set\n    replaces [0.9,0.999]  default\n");
+  EXPECT_TRUE(
+      where("optim.betas.1", {"optim.betas.2=0.95"}).starts_with("optim.betas.1 = 0.9  default"));
+  EXPECT_TRUE(where("optim.betas.1").starts_with("optim.betas.1 = 0.9  default"));
+}
+
+TEST_F(Where, AnElementHasOneSpelling) {
+  for (const char* key : {"optim.betas.01", "optim.betas.1x", "optim.betas.", "optim."}) {
+    EXPECT_TRUE(error_of([&] {
+                  where(key);
+                }).find(std::string(": the config has no `") + key + "`") != std::string::npos)
+        << key;
+  }
+}
+
 TEST_F(Where, ATableListsItsValues) {
   const std::string text = where("optim");
   for (const char* part :

@@ -79,13 +79,13 @@ TEST(ProfileSum, RefusesANonProfile) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{}", "has no key \"lines\""},
       {"[]", "has no key \"lines\""},
-      {"{\"lines\":7,\"seconds\":1}", "is integer (7), wanted an array"},
+      {"{\"lines\":7,\"seconds\":1}", "is an integer (7), wanted an array"},
       {"{\"lines\":[7],\"seconds\":1}", "has no key \"file\""},
-      {"{\"lines\":[],\"seconds\":\"x\"}", "is string (\"x\"), wanted a number"},
+      {"{\"lines\":[],\"seconds\":\"x\"}", "is a string (\"x\"), wanted a number"},
       {"{\"lines\":[],\"seconds\":-1}", "seconds is -1, wanted seconds"},
       {"{\"seconds\":1,\"lines\":[{\"file\":\"a\",\"line\":1,\"text\":\"\",\"calls\":9e18,"
        "\"own_s\":0,\"total_s\":0,\"allocated_bytes\":0,\"kept_bytes\":0}]}",
-       "is number (9e+18), wanted an integer"},
+       "is a number (9e+18), wanted an integer"},
   };
   for (const auto& [text, message] : cases) {
     EXPECT_EQ(error_of([&, &text = text] { add_profiles(parse_json(text, "profile.json"), good); }),

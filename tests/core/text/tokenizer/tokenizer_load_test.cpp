@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 
 #include "core/text/tokenizer/byte_alphabet.h"
+#include "core/text/tokenizer/zeroed_buffer.h"
 #include "tests/core/text/tokenizer/tokenizer_folder_fixture.h"
 
 namespace xrun::tokenizer_load_test {
@@ -168,6 +170,22 @@ TEST_F(TokenizerLoad, AGitLfsPointerHasItsOwnMessage) {
                                      "fetch it with git lfs pull",
                                      name));
   }
+}
+
+TEST_F(TokenizerLoad, AFolderInPlaceOfAFileIsAnErrorThatSaysSo) {
+  make_dirs(folder_.path() / "tokenizer.json");
+  EXPECT_EQ(failure(), "DIR/tokenizer.json: is a folder, wanted a file");
+}
+
+// Files of sysfs state a size of one page and end after a few bytes, like a file that shrinks while
+// it is read.
+TEST_F(TokenizerLoad, AFileThatShrankIsAnErrorThatSaysSo) {
+  const char* const kShort = "/sys/devices/system/cpu/possible";
+  if (!std::filesystem::exists(kShort)) GTEST_SKIP() << kShort << " does not exist";
+  const std::string error = error_of([&] { PaddedFile(kShort, 1 << 20); });
+  EXPECT_NE(error.find(": the file is shorter than when it was opened: "), std::string::npos)
+      << error;
+  EXPECT_NE(error.find(" bytes instead of "), std::string::npos) << error;
 }
 
 TEST_F(TokenizerLoad, TheDigestCoversTokensButNotTheTemplate) {
