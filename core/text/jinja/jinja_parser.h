@@ -58,6 +58,7 @@ class Parser {
   NodePtr generation_statement();
   NodePtr loop_control(NodeKind kind);
   std::vector<MacroParameter> signature();
+  void function_body(Node& node, std::string_view end);
   NodePtr target(bool with_namespace, EndWords ends);
   NodePtr single_target(bool with_namespace);
   void end_block(std::string_view word);
@@ -111,7 +112,8 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int nesting_ = 0;
-  int loops_ = 0;  // enclosing loops that break and continue may leave
+  int loops_ = 0;       // enclosing loops that break and continue may leave
+  SpecialReads reads_;  // by the macro or call block that is being parsed
   Tree tree_;
   std::map<std::string, int> symbols_;
 };
