@@ -1,5 +1,5 @@
-// A token is trained if it touches a generation span. Those that cross its boundary are straddlers,
-// trained whole.
+// A token is trained if it touches a generation span. Tokens that cross the boundary of one are
+// straddlers, trained whole.
 
 #include "core/text/chat/chat_tokens.h"
 

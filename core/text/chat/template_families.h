@@ -12,7 +12,7 @@ struct BuiltinTemplate {
   std::string_view source;
 };
 
-// Returns the templates of core/text/chat/templates in alphabetical order.
+// Returns the templates of core/text/chat/templates in the order of their file names.
 std::span<const BuiltinTemplate> builtin_templates();
 
 // Returns a hash of the template's text as Jinja reads it: every line ends with "\n", the last line
