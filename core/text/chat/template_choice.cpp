@@ -25,24 +25,11 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
 
-const BuiltinTemplate* find_builtin(std::string_view name) {
-  for (const BuiltinTemplate& builtin : builtin_templates()) {
-    if (builtin.name == name) return &builtin;
-  }
-  return nullptr;
-}
-
 // "tagged:" is older than the word "marked". The name is in the keys of token caches, so another
 // spelling would build them again.
 std::string marked_name(std::string_view family) { return fmt::format("tagged:{}", family); }
 
-std::string joined_names() {
-  std::string out;
-  for (const std::string& name : builtin_template_names()) {
-    add_item(out, name);
-  }
-  return out;
-}
+std::string joined_names() { return joined(builtin_template_names(), ", "); }
 
 std::shared_ptr<const ChatTemplate> make_builtin(const BuiltinTemplate& builtin,
                                                  const std::string& name,

@@ -14,6 +14,8 @@ struct BuiltinTemplate {
 
 // Returns the templates of core/text/chat/templates in the order of their file names.
 std::span<const BuiltinTemplate> builtin_templates();
+// Returns the built-in template of this name, or null.
+const BuiltinTemplate* find_builtin(std::string_view name);
 
 // Returns a hash of the template's text as Jinja reads it: every line ends with "\n", the last line
 // with nothing.

@@ -213,12 +213,10 @@ std::string law_statement(const std::string& name) {
 void require_law_names(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::find(law_names().begin(), law_names().end(), name) != law_names().end()) continue;
-    std::string known;
-    for (const std::string& law : law_names()) add_item(known, law);
     const std::string near = nearest_name(name, law_names());
     throw UsageError(fmt::format("\"{}\" is not a template law; {}the laws are {}", name,
                                  near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                                 known));
+                                 joined(law_names(), ", ")));
   }
 }
 
