@@ -68,7 +68,7 @@ struct ResolvedTemplate {
 // tools; if one of the two is missing or unusable, only its rows are refused. Throws, with the fix,
 //   Error       the tokenizer has no template, or it is unmarked and unknown (unless
 //               `allow_unmarked`)
-//   UsageError  the setting names nothing
+//   UsageError  the setting names nothing, or `date` is not a date
 ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting = "auto",
                                   const std::string& date = "", bool allow_unmarked = false);
 

@@ -158,6 +158,8 @@ AutoTemplate resolve_for_rows(const std::string& name, const std::string* source
   try {
     XRUN_CHECK(source != nullptr, "{}", missing);
     return {resolve_own(name, *source, policy), ""};
+  } catch (const UsageError&) {
+    throw;  // an invalid date is the caller's fault, not the template's
   } catch (const Error& error) {
     const std::string own = plain ? "own" : "own:" + name;
     std::string notice = fmt::format(

@@ -109,7 +109,8 @@ struct Tree {
   int symbol_of(std::string_view name) const;  // -1: the template never mentions it
 };
 
-// Parses a template. Throws SyntaxFault.
+// Parses a template. Throws SyntaxFault for syntax that Jinja 3.1 rejects or that xrun does not
+// support.
 Tree parse_template(std::string_view source);
 
 }  // namespace xrun::jinja

@@ -13,8 +13,8 @@
 
 namespace xrun::jinja {
 
-// Parses one template. One use per object. Throws Error with the line for syntax that Jinja 3.1
-// rejects or that xrun does not support.
+// Parses one template; one object parses once. Throws SyntaxFault for syntax that Jinja 3.1 rejects
+// or that xrun does not support.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -73,8 +73,8 @@ class Parser {
   //   concatenation  product {"~" product}
   //   product        power {("*" | "/" | "//" | "%") power}
   //   power          unary {"**" unary}, from left to right
-  //   unary          [sign] operand {"." name | "[...]" | "(...)"} {"|" filter | "is" test |
-  //   "(...)"}
+  //   unary          [sign] operand {"." name | "[...]" | "(...)"}
+  //                  {"|" filter | "is" test | "(...)"}
   NodePtr tuple(bool with_condition, EndWords ends);
   NodePtr expression();
   NodePtr or_expression();
