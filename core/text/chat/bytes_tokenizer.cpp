@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/tokenizer_json_entries.h"
@@ -39,13 +38,6 @@ Json vocabulary() {
   return ids;
 }
 
-std::string_view chatml() {
-  for (const BuiltinTemplate& builtin : builtin_templates()) {
-    if (builtin.name == "chatml") return builtin.source;
-  }
-  throw Error("the built-in template chatml is missing");
-}
-
 }  // namespace
 
 void write_bytes_tokenizer(const std::filesystem::path& dir) {
@@ -64,7 +56,7 @@ void write_bytes_tokenizer(const std::filesystem::path& dir) {
                                  {"eos_token", kMarks[2]},
                                  {"pad_token", kMarks[0]},
                                  {"model_max_length", int64_t{4096}},
-                                 {"chat_template", std::string(chatml())}});
+                                 {"chat_template", find_builtin("chatml")->source}});
   write_file_atomic(dir / "tokenizer.json", dump_json(tokenizer) + "\n");
   write_file_atomic(dir / "tokenizer_config.json", dump_json(config) + "\n");
 }

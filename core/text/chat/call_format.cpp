@@ -1,6 +1,6 @@
-// A form is recognised by a round trip: the template renders the call of a probe, and the form
-// whose parse gives the probe back is the template's. So a new revision of a template needs no
-// fingerprint, and a form that would be misread is refused.
+// A form is recognised by a round trip: the template renders a probe's call, and the form that
+// reads it back is the template's. So a new revision of a template needs no fingerprint, and a form
+// that would be misread is refused.
 
 #include "core/text/chat/call_format.h"
 
@@ -123,7 +123,7 @@ Json probe_arguments() { return Json(Json::Object{{"x", 1}}); }
 // Returns the rendering of a turn that calls the probe, from the end of the user's question on,
 // since the system's part may show calls as examples; "" if the template refuses the turn.
 std::string render_call_probe(const ChatTemplate& chat_template, const Json& kwargs) {
-  // Some templates take arguments only as text.
+  // Some templates take arguments only as a string.
   for (const Json& arguments : {probe_arguments(), Json(dump_json(probe_arguments()))}) {
     const Json call(Json::Object{
         {"id", "abcdef123"},  // Mistral's templates refuse other lengths
@@ -147,10 +147,10 @@ std::string render_call_probe(const ChatTemplate& chat_template, const Json& kwa
 // Returns true if the form reads the probe's call from its rendering.
 bool reads_probe(std::string_view text, const CallFormat& format) {
   if (format.open.empty()) {
-    // The turn's head is in front of the call. Another family's JSON in tags of its own would also
-    // be found here, so the key of the arguments must be Llama's.
+    // The turn's head precedes the call. Another family's JSON in tags of its own would be found
+    // here too, so the key of the arguments must be Llama's.
     if (text.find("\"parameters\"") == std::string_view::npos) return false;
-    // The last brace in front of the name opens the call.
+    // The last brace before the name opens the call.
     text.remove_prefix(std::min(text.rfind('{', text.find(kProbeName)), text.size()));
   }
   // Drops the special token after the turn.
@@ -177,7 +177,7 @@ const CallFormat* call_format_of(const ChatTemplate& chat_template, const Json& 
   if (text.find(kProbeName) == std::string::npos) {
     return &documented_format(chat_template.chosen(kwargs).source());
   }
-  // A form that does not read the probe back is never guessed.
+  // Never guess: null if no form reads the probe back.
   const auto found =
       std::find_if(std::begin(kFormats), std::end(kFormats),
                    [&](const CallFormat& format) { return reads_probe(text, format); });

@@ -17,7 +17,7 @@ enum class CallShape {
   kLiterals,  // f(a=1, b='x') or f{a:1,b:'x'}, or a list of such calls; or as kJson
 };
 
-// The marks that a family writes around a call and its parts; "": it has no such mark.
+// The marks that a family writes around a call and its parts; "" if it has no such mark.
 struct CallFormat {
   std::string_view family;
   CallShape shape;
@@ -37,7 +37,7 @@ std::span<const CallFormat> call_formats();
 // Returns the form of a template, or null if it writes calls in a form that none of ours reads:
 //   - a template that writes calls has the form that reads a rendered call back;
 //   - one that writes none has the form that its family's models are documented to write;
-//   - else it has that of Hermes, for which prompts ask most often.
+//   - any other has the form of Hermes, which prompts ask for most often.
 //   kwargs  the arguments with which the template renders
 const CallFormat* call_format_of(const ChatTemplate& chat_template, const Json& kwargs);
 

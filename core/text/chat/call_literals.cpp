@@ -1,5 +1,5 @@
 // call = name ( arguments ) | name { arguments }     arguments = [key = value {, key = value}]
-// value = text | [ values ] | { key : value, ... } | bare word: a number, True, false, None, ...
+// value = string | [ values ] | { key : value, ... } | bare word: a number, True, false, None, ...
 
 #include "core/text/chat/call_literals.h"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxDepth = 64;  // of lists and tables
 constexpr std::string_view kGemmaQuote = "<|\"|>";
 
-// Takes pieces from the front of a text.
+// Reads calls from the front of a string.
 class LiteralReader {
  public:
   explicit LiteralReader(std::string_view text) : rest_(text) {}
@@ -49,7 +49,7 @@ class LiteralReader {
     XRUN_CHECK(take(mark), "\"{}\" is missing {}", mark, where);
   }
 
-  // Text up to one of these characters, without the blanks around it.
+  // Takes the text up to one of these characters, without the blanks around it.
   std::string word(std::string_view ends) {
     skip_blanks();
     const std::string_view all = rest_.substr(0, rest_.find_first_of(ends));

@@ -16,8 +16,8 @@ struct LiteralCall {
 };
 
 // Parses one call, or a list of them in brackets: f(a=1, b='x'), or f{a:1,b:<|"|>x<|"|>}. Literals
-// are those of Python or JSON, and texts in <|"|>; a key may be bare. Stops after max_calls.
-// Throws Error that says what is wrong.
+// are those of Python or JSON, or strings in <|"|>; a key may be bare. Stops after max_calls.
+// Throws Error, which says what is wrong.
 std::vector<LiteralCall> parse_literal_calls(std::string_view text, size_t max_calls);
 
 }  // namespace xrun

@@ -23,7 +23,7 @@ class ChatTemplate {
   // Throws Error with the template, the line and the cause, which may be the message of the
   // template's own raise_exception.
   virtual Rendering render(const Json& messages, const Json& kwargs) const = 0;
-  // Returns true if the template has generation marks; without them nothing is trained.
+  // Returns true if the template has generation marks. Without them nothing is trained.
   virtual bool marks_generation() const = 0;
   virtual const std::string& source() const = 0;
   // Returns the template that renders a row with these kwargs: itself, or one that it holds.
@@ -46,7 +46,8 @@ using TemplateTokens = NamedTexts;
 // others that its files name. Missing ones stay undefined, as in transformers.
 TemplateTokens template_tokens(const Tokenizer& tokenizer);
 
-// True for the arguments of transformers' apply_chat_template itself, which a row may not set.
+// Returns true for an argument of transformers' apply_chat_template itself, which a row may not
+// set.
 bool is_reserved_argument(std::string_view name);
 
 // Compiles a Jinja template as transformers would. strftime_now reads `date` ("2024-07-26" or
@@ -64,9 +65,10 @@ struct ResolvedTemplate {
 // Resolves a setting: "auto" (the tokenizer's own template, or the marked variant of an unmarked
 // one of a known family), a built-in name ("chatml"), the name of one of the tokenizer's templates
 // ("rag"), or a file. "auto" uses the tokenizer's "default", and its "tool_use" for rows with
-// tools; if one of the two is missing or unusable, only its rows are refused. Throws Error with the
-// fix if the tokenizer has no template, if its template is unmarked and unknown (unless
-// `allow_unmarked`), or if the setting names nothing.
+// tools; if one of the two is missing or unusable, only its rows are refused. Throws, with the fix,
+//   Error       the tokenizer has no template, or it is unmarked and unknown (unless
+//               `allow_unmarked`)
+//   UsageError  the setting names nothing, or `date` is not a date
 ResolvedTemplate resolve_template(const Tokenizer& tokenizer, const std::string& setting = "auto",
                                   const std::string& date = "", bool allow_unmarked = false);
 

@@ -1,11 +1,12 @@
-// A token is trained if it touches a generation span. Those that cross its boundary are straddlers,
-// trained whole.
+// A token is trained if it touches a generation span. Tokens that cross the boundary of one are
+// straddlers, trained whole.
 
 #include "core/text/chat/chat_tokens.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/text/chat/message_ranges.h"
 
 namespace xrun {
 
@@ -89,12 +90,9 @@ size_t count_shared_turns(const ChatTemplate& chat_template, const Json& chosen,
                           const Json& rejected, const Json& kwargs) {
   const size_t shared = count_shared_messages(chosen, rejected);
   if (shared == 0) return 0;
-  const Json::Array& messages = chosen.as_array();
   try {
     // Count by rendering: one message may become several blocks, or none.
-    const Json prompt(
-        Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(shared)));
-    return chat_template.render(prompt, kwargs).turns.size();
+    return chat_template.render(first_messages(chosen, shared), kwargs).turns.size();
   } catch (const Error&) {
     // The shared messages do not render alone, so no block is known to be shared.
     return 0;

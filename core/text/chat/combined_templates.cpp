@@ -48,7 +48,7 @@ class ToolTemplate final : public ChatTemplate {
   const std::shared_ptr<const ChatTemplate> tool_use_;
 };
 
-// Rows that would need this template are refused; the others train.
+// Refuses the rows that need this template; the others train.
 class RefusedTemplate final : public ChatTemplate {
  public:
   RefusedTemplate(std::string name, std::string source, std::string message)

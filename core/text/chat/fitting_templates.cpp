@@ -1,4 +1,4 @@
-// A template fits if an answer to a question has a trained special token. EOS counts even if the
+// A template fits if a rendered answer has a trained special token. EOS counts even if the
 // tokenizer does not call it special.
 
 #include "core/text/chat/fitting_templates.h"

@@ -26,14 +26,13 @@ std::tm clock_of(const std::string& date) {
     clock.tm_hour = clock.tm_min = clock.tm_sec = 0;
     return clock;
   }
-  int used = 0;
+  int used = 0;  // characters read; all ten, so "2024-7-26" is refused
   const bool day = std::sscanf(date.c_str(), "%4d-%2d-%2d%n", &clock.tm_year, &clock.tm_mon,
                                &clock.tm_mday, &used) == 3 &&
                    used == 10;
   bool whole = day && date.size() == 10;
   if (day && !whole) {
     int more = 0;
-    // %n is the number of characters read. Exactly ten: "2024-7-26" is refused.
     whole = std::sscanf(date.c_str() + 10, "%*1[T ]%2d:%2d:%2d%n", &clock.tm_hour, &clock.tm_min,
                         &clock.tm_sec, &more) == 3 &&
             more == 9 && date.size() == 19;
@@ -92,8 +91,9 @@ Rendering rendering_of(const jinja::Text& text, const std::vector<int64_t>& mess
   return out;
 }
 
-// Returns the end of a message about a special token that the tokenizer does not have: the cause
-// and the fix; "" for any other fault.
+// Returns the end of a message about a special token that the tokenizer lacks: the cause and the
+// fix;
+// "" for any other fault.
 std::string lacking_token_hint(std::string_view fault, std::string_view template_name) {
   const bool is_own = template_name.starts_with("own") || template_name.starts_with("tagged:");
   for (const char* token : {"bos_token", "eos_token", "pad_token", "unk_token"}) {

@@ -15,25 +15,24 @@ namespace xrun {
 
 namespace {
 
-// Every beginning of the conversation is rendered, so the work is quadratic in its messages.
+// Every prefix of the conversation is rendered, so the work is quadratic in its messages.
 constexpr size_t kMaxMessages = 256;
 
-// A beginning that a text shares with a rendering.
-struct SharedBeginning {
+// The common prefix of a text and another rendering.
+struct CommonPrefix {
   uint32_t end = 0;
-  bool whole = false;  // it is all of the rendering
+  bool whole = false;  // it is all of the other rendering
 };
 
-// Returns the beginning that the text shares with the rendering of `messages`. Nothing if they do
-// not render.
-std::optional<SharedBeginning> shared_beginning(const ChatTemplate& chat_template,
-                                                const Json& messages, const Json& kwargs,
-                                                const std::string& text) {
+// Returns the common prefix of the text and the rendering of `messages`; nothing if they do not
+// render.
+std::optional<CommonPrefix> common_prefix(const ChatTemplate& chat_template, const Json& messages,
+                                          const Json& kwargs, const std::string& text) {
   try {
     const std::string rendered = chat_template.render(messages, kwargs).text;
     const auto [end, other] =
         std::mismatch(text.begin(), text.end(), rendered.begin(), rendered.end());
-    return SharedBeginning{static_cast<uint32_t>(end - text.begin()), other == rendered.end()};
+    return CommonPrefix{static_cast<uint32_t>(end - text.begin()), other == rendered.end()};
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -52,8 +51,8 @@ std::string end_of_turn(const Rendering& rendering, ByteRange turn) {
   return end.substr(0, end.find_last_not_of(" \t\r\n") + 1);
 }
 
-// Returns the shortest end of a turn, "<|im_end|>", since that of a call is behind more of the
-// template's own text; "" if unknown.
+// Returns the shortest end of a turn, such as "<|im_end|>"; "" if unknown. The end of a turn with a
+// call is longer, because it includes the template's text around the call.
 std::string turn_end(const Rendering& rendering) {
   std::string shortest;
   for (const ByteRange& turn : rendering.turns) {
@@ -64,17 +63,17 @@ std::string turn_end(const Rendering& rendering) {
   return shortest;
 }
 
-// Returns the offset at which the text of a message begins to show: where the rendering changes if
-// that text does. Nothing if the message has no text or the template refuses the change.
+// Returns the offset at which the content of a message begins: the rendering changes there if the
+// content does. Nothing if the content is not a string or the template refuses the change.
 std::optional<uint32_t> text_begin(const ChatTemplate& chat_template, Json messages, size_t message,
                                    const Json& kwargs, const std::string& text) {
   Json& changed = messages.as_array()[message];
   const Json* content = changed.find("content");
   if (content == nullptr || !content->is_string()) return std::nullopt;
   const std::string was = content->as_string();
-  // Another first letter than the text's own, so the renderings differ exactly there.
+  // A first letter that the content does not have, so the renderings differ exactly there.
   changed.set("content", (was.starts_with('Q') ? "Z" : "Q") + was);
-  const auto shared = shared_beginning(chat_template, messages, kwargs, text);
+  const auto shared = common_prefix(chat_template, messages, kwargs, text);
   return shared ? std::optional(shared->end) : std::nullopt;
 }
 
@@ -91,8 +90,7 @@ std::optional<uint32_t> after_turn_end(std::string_view text, const std::string&
 std::optional<uint32_t> end_of(const ChatTemplate& chat_template, const Json& messages,
                                const Json& kwargs, size_t m, const Rendering& rendering) {
   const std::string& text = rendering.text;
-  const auto shared =
-      shared_beginning(chat_template, first_messages(messages, m + 1), kwargs, text);
+  const auto shared = common_prefix(chat_template, first_messages(messages, m + 1), kwargs, text);
   if (!shared) return std::nullopt;
   if (shared->whole || m + 1 == messages.size()) return shared->end;
   const auto next = text_begin(chat_template, first_messages(messages, m + 2), m + 1, kwargs, text);
@@ -112,14 +110,15 @@ uint32_t own_beginning(const ChatTemplate& chat_template, const Json& messages, 
   const std::string end = turn_end(rendering);
   if (content == rendering.spans.end() || end.empty() || messages.size() == 0) return 0;
   uint32_t shows = content->begin;
-  // Tools are text of the row, too, and come before its messages.
+  // Tools are text of the row too, and come before its messages.
   if (const Json* tools = kwargs.find("tools"); tools != nullptr && !tools->is_null()) {
     shows = text_begin(chat_template, messages, 0, kwargs, rendering.text).value_or(shows);
   }
   return after_turn_end(std::string_view(rendering.text).substr(0, shows), end).value_or(0);
 }
 
-// Otherwise every prefix would end in a prompt that the whole does not have at that point.
+// Returns `kwargs` without a generation prompt, which would end every prefix but not the text
+// there.
 Json without_generation_prompt(const Json& kwargs) {
   Json changed = kwargs;
   if (changed.find("add_generation_prompt") != nullptr) changed.set("add_generation_prompt", false);
@@ -152,8 +151,8 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
   std::string roles;
   for (size_t m = 0; m < list.size(); ++m) {
     const std::string& role = message_role(list[m]);
-    // Roles of messages without a range, such as a system prompt that is merged into the user's
-    // turn, go with the next range.
+    // The role of a message without a range, such as a system prompt that is merged into the user's
+    // turn, goes to the next range.
     if (!roles.ends_with(role)) add_item(roles, role);
     const std::optional<uint32_t> end =
         // Above the limit only the whole conversation is rendered.
@@ -165,7 +164,7 @@ std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, cons
     ranges.push_back({static_cast<int64_t>(m), std::exchange(roles, ""), {begin, *end}});
     begin = *end;
   }
-  // Messages without a range of their own end the conversation: theirs is the rest.
+  // The last messages have no range of their own, so the rest is theirs.
   if (begin < size && !roles.empty()) {
     ranges.push_back({static_cast<int64_t>(list.size()) - 1, roles, {begin, size}});
   } else if (begin < size) {

@@ -24,9 +24,9 @@ struct MessageRange {
 
 // Returns non-empty ranges that tile the text in order. A message begins where the rendering of the
 // messages before it ends, which the law `prefix` guarantees. If those do not render on their own,
-// neighbouring messages share a range with both roles ("user, assistant"). Renders once per
-// message. A conversation of more than 256 messages, or one that now renders other text than
-// `rendering`, is one range of all roles.
+// neighbouring messages share a range with both roles ("user, assistant"). A conversation of more
+// than 256 messages, or whose text now differs from `rendering`, is one range of all roles. Renders
+// up to twice per message.
 std::vector<MessageRange> message_ranges(const ChatTemplate& chat_template, const Json& messages,
                                          const Json& kwargs, const Rendering& rendering);
 

@@ -26,7 +26,7 @@ SampledCall failed(std::string error) { return {.name = "", .error = std::move(e
 
 // ---- JSON
 
-// Arguments are an object, or one as JSON text as OpenAI's API has them.
+// Returns the arguments, which are an object or, as in OpenAI's API, a string with its JSON.
 std::optional<Json> arguments_of(const Json* value) {
   if (value == nullptr) return std::nullopt;
   if (value->is_object()) return *value;
@@ -35,7 +35,8 @@ std::optional<Json> arguments_of(const Json* value) {
   return parsed.is_object() ? std::optional(std::move(parsed)) : std::nullopt;
 }
 
-// Members have other names in some families: parameters (Llama), tool_name (Command R).
+// Reads one call. Some families name its members differently: parameters (Llama), tool_name
+// (Command R).
 SampledCall call_of(const Json& value) {
   if (!value.is_object()) return failed("a call is not a JSON object");
   // Either OpenAI's wrapping {"id", "function": {...}} or the bare call.
@@ -64,7 +65,7 @@ void add_json(std::string_view text, std::vector<SampledCall>& calls) {
 }
 
 bool is_json(std::string_view text) {
-  // Blanks at the end are not read: each mark of a turn would read all of them.
+  // Blanks at the end are not read; otherwise each mark of a turn would read all of them.
   const auto skip_blanks = [&](size_t from) {
     text.remove_prefix(std::min(text.find_first_not_of(kBlanks, from), text.size()));
   };
@@ -92,7 +93,7 @@ SampledCall named_call(std::string_view text, const CallFormat& format) {
     call.id = std::string(trimmed(text.substr(0, id)));
     text.remove_prefix(id);
   }
-  // Arguments may hold the mark in a text.
+  // If the arguments follow at once, a mark is inside one of their strings.
   const size_t open = text.starts_with('{') ? kNone : find_mark(text, format.value_open);
   if (open != kNone) text = trimmed(text.substr(open + format.value_open.size()));
   const Json arguments = parse_json(text, "tool call");
@@ -105,7 +106,7 @@ SampledCall named_call(std::string_view text, const CallFormat& format) {
 
 // ---- tags
 
-// Returns true if the prompt's tools say that a parameter is a text.
+// Returns true if the prompt's tools say that a parameter is a string.
 bool is_text_parameter(const Json& tools, std::string_view tool, std::string_view parameter) {
   if (!tools.is_array()) return false;
   for (const Json& one : tools.as_array()) {
@@ -123,7 +124,7 @@ bool is_text_parameter(const Json& tools, std::string_view tool, std::string_vie
   return false;
 }
 
-// A value without quotes: its value as JSON, else a text.
+// Returns a value without quotes: its value as JSON if it is JSON, else the string.
 Json bare_value(std::string_view text) {
   // Python's spelling: templates print booleans with the filter `string`.
   if (text == "True") return true;
@@ -171,11 +172,11 @@ SampledCall tagged_call(std::string_view text, const CallFormat& format, const J
     const size_t end = text.find(format.value_close, begin);
     if (end == kNone) return unclosed(format.value_close);
     std::string_view value = text.substr(begin, end - begin);
-    // The value stands on lines of its own; line feeds inside it are its own.
+    // The value is on lines of its own; line feeds inside it belong to it.
     if (format.value_lines && value.starts_with('\n')) value.remove_prefix(1);
     if (format.value_lines && value.ends_with('\n')) value.remove_suffix(1);
     const std::string_view parameter = trimmed(text.substr(key, key_end - key));
-    // The schema decides: 5 stays a text for a string parameter.
+    // The schema decides: 5 stays a string for a string parameter.
     const bool is_text = is_text_parameter(tools, call.name, parameter);
     call.arguments.set(parameter, is_text ? Json(value) : bare_value(value));
     at = text.find(format.key_open, end);
@@ -194,7 +195,7 @@ void add_calls(std::string_view text, const CallFormat& format, const Json& tool
     text = trimmed(text.substr(0, end));
   }
   try {
-    // A family with names in front may have revisions that write plain JSON, as Mistral's v3.
+    // A family that writes names first may have revisions in plain JSON, such as Mistral's v3.
     if (format.shape == CallShape::kJson || (format.shape != CallShape::kTagged && is_json(text))) {
       add_json(text, calls);
     } else if (format.shape == CallShape::kNamed) {
@@ -212,13 +213,13 @@ void add_calls(std::string_view text, const CallFormat& format, const Json& tool
   }
 }
 
-// The bytes of an opening mark; kNone: there is none.
+// The bytes of an opening mark; kNone if there is none.
 struct Opening {
   size_t begin = kNone, end = kNone;
 };
 
-// Returns the first opening mark from `from` on. The other one may be a plain word ("functools"),
-// so it opens a call only in front of JSON.
+// Returns the first opening mark from `from` on. other_open may be a plain word ("functools"), so
+// it opens a call only in front of JSON.
 Opening find_opening(std::string_view text, const CallFormat& format, size_t from) {
   const size_t first = text.find(format.open, from);
   size_t other = find_mark(text, format.other_open, from);
@@ -229,7 +230,8 @@ Opening find_opening(std::string_view text, const CallFormat& format, size_t fro
   return first == kNone ? Opening{} : Opening{first, first + format.open.size()};
 }
 
-// A turn that is entirely a call. Any other answer may begin with a brace: a call has a name.
+// Adds the calls of a turn that is entirely a call. An ordinary answer may begin with a brace too,
+// but a call has a name.
 void add_whole_turn(std::string_view text, const CallFormat& format,
                     std::vector<SampledCall>& calls) {
   text = trimmed(text);

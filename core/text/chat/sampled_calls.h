@@ -18,19 +18,19 @@ struct SampledCall {
   std::string error = {};  // "" if the call is whole
 };
 
-// More calls in one turn are one error: each costs memory, and no model needs that many.
+// Further calls of a turn become one error: each costs memory, and no model needs that many.
 inline constexpr size_t kMaxCalls = 64;
 
 // Returns the calls of a turn in order. `text` has its special tokens, which some forms use, but
 // not the one that ended the turn. Never throws for a model's text: bad JSON, an unclosed tag
-// or a missing name become a call with an error.
-//   tools  the tools of the prompt (kwargs.tools), or null. Forms that write texts without quotes
-//          cannot tell the text "1" from the number: a parameter of the type "string" is a text,
-//          any other value is read as JSON.
+// or a missing name becomes a call with an error.
+//   tools  the tools of the prompt (kwargs.tools), or null. Forms without quotes cannot tell the
+//          string "1" from the number 1: the value of a parameter of type "string" is a string, any
+//          other value is read as JSON.
 std::vector<SampledCall> parse_calls(std::string_view text, const CallFormat& format,
                                      const Json& tools = {});
 
-// {"name", "arguments", "id"} or {"error"} for each call, for an environment.
+// Returns {"name", "arguments", "id"} or {"error"} for each call, for an environment.
 Json calls_json(const std::vector<SampledCall>& calls);
 
 }  // namespace xrun

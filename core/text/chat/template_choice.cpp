@@ -1,6 +1,6 @@
-// Resolves a setting to a template. A marked variant of an unmarked template must render the same
-// probes. If a fingerprint names the variant, it is trusted; if only its behaviour or its code
-// does, every row is rendered by both.
+// Resolves a setting to a template. A marked variant of an unmarked template must render the probes
+// alike. A variant known by fingerprint is then trusted; with one known only by behaviour, or made
+// by edits of an unknown text, every row is rendered by both.
 //
 // A new family is one file in core/text/chat/templates or one list of edits in template_marks.cpp;
 // a published text is one line of template_families.cpp.
@@ -24,24 +24,12 @@ namespace xrun {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 20;
-const BuiltinTemplate* find_builtin(std::string_view name) {
-  for (const BuiltinTemplate& builtin : builtin_templates()) {
-    if (builtin.name == name) return &builtin;
-  }
-  return nullptr;
-}
 
 // "tagged:" is older than the word "marked". The name is in the keys of token caches, so another
 // spelling would build them again.
 std::string marked_name(std::string_view family) { return fmt::format("tagged:{}", family); }
 
-std::string joined_names() {
-  std::string out;
-  for (const std::string& name : builtin_template_names()) {
-    add_item(out, name);
-  }
-  return out;
-}
+std::string joined_names() { return joined(builtin_template_names(), ", "); }
 
 std::shared_ptr<const ChatTemplate> make_builtin(const BuiltinTemplate& builtin,
                                                  const std::string& name,
@@ -50,7 +38,7 @@ std::shared_ptr<const ChatTemplate> make_builtin(const BuiltinTemplate& builtin,
   return make_jinja_template(std::string(builtin.source), name, template_tokens(tokenizer), date);
 }
 
-// Replaces an unmarked template; null if there is none.
+// The template that replaces an unmarked one; null if there is none.
 struct MarkedVariant {
   std::shared_ptr<const ChatTemplate> chat_template;
   std::string why;
@@ -62,7 +50,8 @@ MarkedVariant known_stock(const ChatTemplate& stock, const Tokenizer& tokenizer,
   const BuiltinTemplate* builtin = find_builtin(family);
   if (builtin == nullptr) return {};
   auto marked = make_builtin(*builtin, marked_name(family), tokenizer, date);
-  // The text is known, yet a built-in that spells out its special tokens may not fit these.
+  // The text is known, yet a built-in that spells out its special tokens may not fit this
+  // tokenizer.
   if (!renders_alike(stock, *marked)) return {};
   return {marked, "our marked copy, which renders the same text"};
 }
@@ -114,8 +103,8 @@ struct MarkPolicy {
   bool allow_unmarked;  // accept a template without marks; false makes it an error
 };
 
-// Returns a template, its marked variant, or throws, as the policy says. The notice still lacks its
-// prefix.
+// Returns a template or its marked variant, or throws, as the policy says. The notice still lacks
+// the prefix "template: ".
 ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std::string& whose,
                             const MarkPolicy& policy) {
   if (found->marks_generation()) return {found, whose};
@@ -125,7 +114,7 @@ ResolvedTemplate with_marks(std::shared_ptr<const ChatTemplate> found, const std
     return {variant.chat_template, fmt::format("{} has no generation marks; using {}, {}", whose,
                                                variant.chat_template->name(), variant.why)};
   }
-  // A template that fails on every probe needs something the tokenizer lacks: show its error.
+  // A template that fails on every probe needs something that the tokenizer lacks: show its error.
   const std::optional<std::string> refusal = refusal_of_probes(*found);
   const std::string because =
       refusal ? fmt::format(" (it fails on every probe: {})", *refusal) : "";
@@ -169,6 +158,8 @@ AutoTemplate resolve_for_rows(const std::string& name, const std::string* source
   try {
     XRUN_CHECK(source != nullptr, "{}", missing);
     return {resolve_own(name, *source, policy), ""};
+  } catch (const UsageError&) {
+    throw;  // an invalid date is the caller's fault, not the template's
   } catch (const Error& error) {
     const std::string own = plain ? "own" : "own:" + name;
     std::string notice = fmt::format(
@@ -203,7 +194,7 @@ ResolvedTemplate resolve_auto(const MarkPolicy& policy) {
       quoted_names(templates));
   XRUN_CHECK(tool_use != nullptr, "{}", no_plain);
   const AutoTemplate rows = resolve_for_rows("default", plain, no_plain, policy);
-  // Without `missing`: this one exists, or the check above has thrown.
+  // Never missing: the check above would have thrown.
   const AutoTemplate tools = resolve_for_rows("tool_use", tool_use, "", policy);
   // Neither can be used: the message is that of the template for rows without tools, if it exists.
   const AutoTemplate& first = plain == nullptr ? tools : rows;

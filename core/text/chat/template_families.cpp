@@ -85,6 +85,13 @@ constexpr Stock kStock[] = {
 
 }  // namespace
 
+const BuiltinTemplate* find_builtin(std::string_view name) {
+  const auto all = builtin_templates();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const BuiltinTemplate& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 // Line ends and a last line feed do not count: checkouts and editors change them.
 std::string template_fingerprint(std::string_view source) {
   std::string text;

@@ -12,8 +12,10 @@ struct BuiltinTemplate {
   std::string_view source;
 };
 
-// Returns the templates of core/text/chat/templates in alphabetical order.
+// Returns the templates of core/text/chat/templates in the order of their file names.
 std::span<const BuiltinTemplate> builtin_templates();
+// Returns the built-in template of this name, or null.
+const BuiltinTemplate* find_builtin(std::string_view name);
 
 // Returns a hash of the template's text as Jinja reads it: every line ends with "\n", the last line
 // with nothing.

@@ -1,4 +1,4 @@
-// Each law checks one sample and returns its breach, or nothing. A sample that a template refuses
+// Each law checks one sample and returns its breach, or nothing. A sample that the template refuses
 // to render breaks no law.
 
 #include "core/text/chat/template_laws.h"
@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/strings.h"
+#include "core/base/utf8.h"
 #include "core/text/chat/chat_tokens.h"
 #include "core/text/chat/message_ranges.h"
 #include "core/text/chat/text_difference.h"
@@ -35,7 +36,7 @@ bool has_assistant(const Json& messages) {
 
 // The beginning of a side's text, for messages.
 std::string head(const ChatTokens& side) {
-  return visible_blanks(std::string_view(side.rendering.text).substr(0, 60));
+  return visible_blanks(shortened(side.rendering.text, 60));
 }
 
 Breach check_bos(const LawCase& at) {
@@ -46,9 +47,9 @@ Breach check_bos(const LawCase& at) {
   if (!bos) return {};
   for (size_t s = 0; s < at.sides.size(); ++s) {
     const std::vector<int32_t>& ids = at.sides[s].ids;
-    // A token that opens every message is a turn marker, whatever its name.
+    // A token that opens every message is a turn marker, whatever its name. Even that is a fault
+    // twice at the start.
     const auto count = static_cast<size_t>(std::count(ids.begin(), ids.end(), *bos));
-    // Twice at the start is a fault even then.
     if (count >= at.messages[s]->size() && count > 1 && !(ids.size() > 1 && ids[1] == *bos))
       continue;
     size_t leading = 0;
@@ -133,8 +134,8 @@ Breach check_shared_prompt(const LawCase& at) {
   std::vector<int32_t> ids[2];
   for (size_t s = 0; s < 2; ++s) {
     const ChatTokens& side = at.sides[s];
-    if (turns >= side.rendering.turns.size())
-      return {};  // nothing is trained: mask_not_empty reports that
+    // Nothing is trained, which mask_not_empty reports.
+    if (turns >= side.rendering.turns.size()) return {};
     const size_t begin = side.rendering.turns[turns].begin;
     prompts[s] = std::string_view(side.rendering.text).substr(0, begin);
     // Tokens that are entirely in the prompt.
@@ -212,12 +213,10 @@ std::string law_statement(const std::string& name) {
 void require_law_names(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::find(law_names().begin(), law_names().end(), name) != law_names().end()) continue;
-    std::string known;
-    for (const std::string& law : law_names()) add_item(known, law);
     const std::string near = nearest_name(name, law_names());
     throw UsageError(fmt::format("\"{}\" is not a template law; {}the laws are {}", name,
                                  near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                                 known));
+                                 joined(law_names(), ", ")));
   }
 }
 

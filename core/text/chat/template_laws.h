@@ -3,10 +3,10 @@
 //
 //   bos             the tokens start with exactly the BOS that the tokenizer's own encoding would
 //                   add, never two; a BOS that is also a turn marker is exempt
-//   eot_trained     every generation block ends a turn: its last non-space token is special or EOS,
-//                   or it is the template's own text and the template writes no special token but
-//                   BOS. A block continued by another one (the next turn's head ends an answer)
-//                   counts, and so does the last block of such a conversation.
+//   eot_trained     every generation block ends a turn. Its last non-space token is special or EOS;
+//                   if the template writes no special token but BOS, its own text will do. A block
+//                   that another block follows at once ends there (GLM-4 ends an answer with the
+//                   head of the next turn); the last block of such a conversation is exempt.
 //   prefix          the messages before each assistant turn render as a prefix of the whole, alone
 //                   or with the generation prompt
 //   mask_not_empty  something is trained
@@ -36,8 +36,8 @@ struct LawSample {
 struct LawBreach {
   std::string law;
   std::string where;     // the first sample that breaks it
-  int64_t samples = 0;   // the number that break it
-  int64_t rendered = 0;  // the number that was checked
+  int64_t samples = 0;   // the number of those that break it
+  int64_t rendered = 0;  // the number of those checked
   std::string message;   // what, got, wanted, fix; several lines with a diff
 };
 
@@ -46,7 +46,7 @@ inline constexpr const char* kToolCallsLaw = "tool_calls";
 inline constexpr const char* kTurnsLaw = "turns";
 
 const std::vector<std::string>& law_names();
-// One sentence for users; "" for a name that is not a law.
+// Returns the law as a sentence for users; "" for a name that is not a law.
 std::string law_statement(const std::string& name);
 
 // Throws UsageError with the nearest name if one of `names` is not a law.

@@ -14,8 +14,8 @@ namespace {
 // A template that refuses most probes could agree with any other on the rest.
 constexpr int kWantedAnswers = 4;
 
-// Plain turns, system turns, white space, tools, calls, thoughts, content lists, open turns. The
-// answers that must be shown are "xyzzy".
+// Plain turns, system turns, white space, tools, calls, thoughts, content lists, open turns.
+// Answers that a rendering must contain are "xyzzy".
 constexpr std::string_view kProbes = R"json([
 {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "xyzzy"}]},
 {"messages": [{"role": "user", "content": "\n q "}, {"role": "assistant", "content": " xyzzy\n"}]},

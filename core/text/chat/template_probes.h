@@ -8,8 +8,8 @@
 
 namespace xrun {
 
-// Returns true if `marked` renders every probe that `stock` renders to the same text, and enough of
-// these texts show an answer to be evidence.
+// Returns true if `marked` renders every probe that `stock` renders to the same text, and if enough
+// of these texts contain the answer to count as evidence.
 bool renders_alike(const ChatTemplate& stock, const ChatTemplate& marked);
 
 // Returns the error for the first probe if the template renders none of them; else nothing.

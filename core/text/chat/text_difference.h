@@ -1,5 +1,5 @@
 #pragma once
-// The first difference of two strings for messages: visible blanks and a caret under it.
+// Shows the first difference of two strings in a message, with visible blanks and a caret.
 
 #include <string>
 #include <string_view>
@@ -12,6 +12,8 @@ namespace xrun {
 std::string text_difference(std::string_view label_a, std::string_view a, std::string_view label_b,
                             std::string_view b);
 
+// Returns the text with blanks and control characters shown as above; an invalid byte becomes
+// U+FFFD.
 std::string visible_blanks(std::string_view text);
 
 }  // namespace xrun

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "core/text/chat/text_difference.h"
 
 namespace xrun {
@@ -41,7 +42,7 @@ enum class TurnEnd { kToken, kNextHead, kMessage, kText };
 
 TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
   const std::vector<ByteRange>& turns = side.rendering.turns;
-  // A trained block right after a turn ends it, as the next turn's head does.
+  // A trained block that follows at once ends the turn, as the next turn's head does.
   if (i + 1 < turns.size() && turns[i + 1].begin == turns[i].end) return TurnEnd::kNextHead;
   const std::string_view text = std::string_view(side.rendering.text).substr(0, turns[i].end);
   // White space after the end of turn does not count as its end.
@@ -55,8 +56,8 @@ TurnEnd turn_end(const Tokenizer& tokenizer, const ChatTokens& side, size_t i) {
   return marker || !writes_markers(tokenizer, side) ? TurnEnd::kToken : TurnEnd::kText;
 }
 
-// Returns true if a trained block is the head of a turn, not a turn: the template writes both its
-// ends.
+// Returns true if a trained block is the head of a turn, not a turn: both its ends are the
+// template's own text.
 bool is_head(const ChatTokens& side, ByteRange turn) {
   const std::string_view text = std::string_view(side.rendering.text).substr(0, turn.end);
   const size_t last = text.find_last_not_of(" \t\r\n");
@@ -68,8 +69,9 @@ bool is_head(const ChatTokens& side, ByteRange turn) {
 std::string describe(const ChatTokens& side, ByteRange turn, TurnEnd end) {
   const std::string_view text =
       std::string_view(side.rendering.text).substr(turn.begin, turn.end - turn.begin);
-  const std::string_view after = std::string_view(side.rendering.text).substr(turn.end, 30);
-  const size_t shown = text.size() > 40 ? text.size() - 40 : 0;
+  const std::string after = shortened(std::string_view(side.rendering.text).substr(turn.end), 30);
+  size_t shown = text.size() > 40 ? text.size() - 40 : 0;
+  while (shown < text.size() && is_continuation(text[shown])) ++shown;
   return fmt::format(
       "a trained turn ends with {}, so the model never learns to stop; {}\n"
       "  trained  {}\n  after    {}",

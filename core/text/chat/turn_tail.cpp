@@ -14,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-// The ids of Mistral's calls have nine characters, and its template refuses others.
+// Nine characters, since Mistral's template refuses ids of another length.
 std::string made_id(size_t turn, size_t call) {
   return fmt::format("call{:02}{:03}", turn % 100, call % 1000);
 }
@@ -27,7 +27,7 @@ bool answers_calls(const Json& reply) {
   return reply.size() > 0 && message_role(reply.as_array()[0]) == "tool";
 }
 
-// The reply with ids and names of the calls on the tool's messages that lack them.
+// Returns the reply with the calls' ids and names in the tool's messages that lack them.
 Json addressed(const std::vector<SampledCall>& calls, Json reply, size_t turn) {
   size_t tool = 0;
   for (Json& message : reply.as_array()) {
@@ -44,8 +44,8 @@ Json addressed(const std::vector<SampledCall>& calls, Json reply, size_t turn) {
   return reply;
 }
 
-// The turn as a call, for templates that take a tool's message only after calls. Its arguments
-// hold the placeholder.
+// Returns the turn as a call whose arguments hold the placeholder, for templates that take a tool's
+// message only after calls.
 Json as_call(const std::vector<SampledCall>& calls, const std::string& placeholder, size_t turn) {
   const SampledCall first = calls.empty() ? SampledCall{} : calls.front();
   Json function(Json::Object{{"name", first.name.empty() ? "f" : first.name},
@@ -56,7 +56,7 @@ Json as_call(const std::vector<SampledCall>& calls, const std::string& placehold
       {"role", "assistant"}, {"content", ""}, {"tool_calls", Json(Json::Array{std::move(call)})}});
 }
 
-// The end of the generation block that holds the byte before `at`; 0 if there is none.
+// Returns the end of the generation block that holds the byte before `at`; 0 if there is none.
 size_t turn_end(const Rendering& rendering, size_t at) {
   for (const ByteRange& turn : rendering.turns) {
     if (turn.begin < at && at <= turn.end) return turn.end;
@@ -83,7 +83,7 @@ Json TurnTail::messages(const std::string& placeholder, bool as_calls) const {
 }
 
 std::vector<int32_t> TurnTail::render(bool as_calls) const {
-  // A text that no message contains, since a tool may return anything.
+  // A string that no message contains, since a tool may return anything.
   std::string placeholder = "XRUNTURN";
   const std::string given = dump_json(messages("", as_calls));
   while (given.find(placeholder) != std::string::npos) placeholder += "X";
@@ -108,8 +108,8 @@ std::vector<int32_t> TurnTail::render(bool as_calls) const {
   size_t end_of_turn = tail.ids.size();
   for (size_t i = 0; i < tail.ids.size(); ++i) {
     if (!tokenizer_.is_special(tail.ids[i])) continue;
-    // The last one of the turn: the end of a call may be a special token too. A template without
-    // marks, or one whose turns end with the head of the next one, has the first one after it.
+    // Take the last one of the turn, since the end of a call may be a special token too. If there
+    // is none (no marks, or the head of the next turn ends this one), take the first one after it.
     const bool inside = begin + tail.offsets[i].end <= turn_end(rendering, begin);
     if (end_of_turn < tail.ids.size() && !inside) break;
     end_of_turn = i;

@@ -20,18 +20,18 @@ struct Conversation {
   std::shared_ptr<const ChatTemplate> chat_template = nullptr;
 };
 
-// A conversation that continues after sampled turns. The sampled ids are the truth, and the
-// template renders a placeholder in their position: only what it writes after the placeholder is
-// used. Refers to the tokenizer, which must outlive it. Not thread-safe.
+// A conversation that continues after sampled turns. The sampled ids stay as they are: the template
+// renders a placeholder in their position, and only the text after the placeholder is used. Refers
+// to the tokenizer, which must outlive it. Not thread-safe.
 class TurnTail {
  public:
   TurnTail(const Tokenizer& tokenizer, Conversation conversation);
 
   // Adds a sampled turn with these calls and the messages that answer it. Returns the tokens after
   // the turn's own: the special token that ends a turn, the messages, and the beginning of the next
-  // turn. A tool's message without tool_call_id or name gets those of the call in its position.
-  // Throws Error with the template's name if it does not render such messages, or writes no special
-  // token after a turn.
+  // turn. A tool's message without tool_call_id or name gets those of the call at its position.
+  // Throws Error with the template's name if the template does not render such messages or writes
+  // no special token after a turn; the conversation cannot continue then.
   std::vector<int32_t> append(const std::vector<SampledCall>& calls, const Json& reply);
 
  private:

@@ -162,7 +162,7 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
     if (found || function_attribute(object, name, method)) return method;
   }
   if (object.is_dict()) {
-    // In proportion to the search, which is linear.
+    // Charged by the members: the search is linear.
     budget_.charge(static_cast<int64_t>(object.dict().members.size() / 16));
     if (const Value* value = object.dict().find(name)) return *value;
   }
@@ -172,7 +172,7 @@ Value Interpreter::get_attribute(const Value& object, std::string_view name) {
 Value Interpreter::get_item(const Value& object, const Value& key) {
   XRUN_JINJA_CHECK(!object.is_undefined(), "{}", object.undefined_message());
   if (object.is_dict()) {
-    //  An unhashable key is never found.
+    // An unhashable key is never found.
     if (const Value* value = is_hashable(key) ? object.dict().find(key, budget_) : nullptr)
       return *value;
   } else if (subscriptable(object) && key.is_integral()) {
@@ -180,8 +180,8 @@ Value Interpreter::get_item(const Value& object, const Value& key) {
     if (element(object, key.as_int(), out, budget_)) return out;
   }
   if (!key.is_text()) {
-    return Value::undefined(
-        fmt::format("{} has no element {}", object_name(object), repr(key, budget_).substr(0, 80)));
+    return Value::undefined(fmt::format("{} has no element {}", object_name(object),
+                                        shortened(repr(key, budget_), 80)));
   }
   // No such key: Jinja's getitem falls back to the attribute.
   if (object.is(ValueType::kLoop) || object.is(ValueType::kNamespace)) {

@@ -64,7 +64,11 @@ int64_t floor_remainder(int64_t a, int64_t b) {
 double power(double base, double exponent) {
   // Python raises ZeroDivisionError, where pow() would give infinity.
   XRUN_JINJA_CHECK(!(base == 0 && exponent < 0), "0.0 cannot be raised to a negative power");
-  return std::pow(base, exponent);
+  const double out = std::pow(base, exponent);
+  // Python raises OverflowError, and gives a complex number for a root of a negative one.
+  XRUN_JINJA_CHECK(std::isfinite(out) || !std::isfinite(base) || !std::isfinite(exponent),
+                   "{} ** {} is not a finite real number", base, exponent);
+  return out;
 }
 
 Value integer_binary(std::string_view op, int64_t a, int64_t b) {
@@ -87,11 +91,19 @@ Value float_binary(std::string_view op, double a, double b) {
   if (op == "**") return Value::number(power(a, b));
   XRUN_JINJA_CHECK(b != 0, "float division by zero");
   if (op == "/") return Value::number(a / b);
-  // fmod has the sign of the dividend, Python's % that of the divisor.
+  // As CPython: fmod has the sign of the dividend, % that of the divisor, a zero included.
   double rest = std::fmod(a, b);
-  if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
-  // (a - rest) / b is whole up to rounding: the half makes floor hit it.
-  return Value::number(op == "%" ? rest : std::floor((a - rest) / b + 0.5));
+  double quotient = (a - rest) / b;  // whole up to rounding
+  if (rest == 0) {
+    rest = std::copysign(0.0, b);
+  } else if ((rest < 0) != (b < 0)) {
+    rest += b;
+    quotient -= 1;
+  }
+  if (op == "%") return Value::number(rest);
+  if (quotient == 0) return Value::number(std::copysign(0.0, a / b));
+  const double whole = std::floor(quotient);
+  return Value::number(quotient - whole > 0.5 ? whole + 1 : whole);
 }
 
 Value repeat(const Value& value, int64_t times, Budget& budget) {
@@ -141,7 +153,7 @@ Value add_lists(const List& a, const List& b, Budget& budget) {
   budget.charge(static_cast<int64_t>(a.items.size() + b.items.size()));
   std::vector<Value> items = a.items;
   items.insert(items.end(), b.items.begin(), b.items.end());
-  // One part of a message makes the whole list a message's.
+  // If either list is a message's, so is the result.
   const bool message = a.origin == Origin::kMessage || b.origin == Origin::kMessage;
   return Value::list(std::move(items), a.style, message ? Origin::kMessage : Origin::kTemplate);
 }
@@ -158,7 +170,7 @@ Value apply_binary(std::string_view op, const Value& a, const Value& b, Budget& 
   if (a.is_integral() && b.is_integral()) return integer_binary(op, a.as_int(), b.as_int());
   if (a.is_number() && b.is_number()) return float_binary(op, a.as_double(), b.as_double());
   if (op == "+" && a.is_text() && b.is_text()) return add_texts(a, b, budget);
-  // A list joins a list and a tuple a tuple, never one the other.
+  // Lists join only lists, and tuples only tuples.
   if (op == "+" && is_sequence(a) && is_sequence(b) && a.list().style == b.list().style) {
     return add_lists(a.list(), b.list(), budget);
   }

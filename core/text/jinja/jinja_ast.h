@@ -49,8 +49,8 @@ enum class NodeKind : uint8_t {
   kFor,          // target a, iterable b, filter c or null; bodies[0], bodies[1] is the else
   kSet,          // target a, value b
   kSetBlock,     // target a, filter b or null, bodies[0]
-  kMacro,        // symbol, name, parameters, bodies[0]
-  kCallBlock,    // call a, parameters, bodies[0]
+  kMacro,        // symbol, name, parameters, reads, bodies[0]
+  kCallBlock,    // call a, parameters, reads, bodies[0]
   kFilterBlock,  // filter b, bodies[0]
   kWith,         // targets and values alternate in items, bodies[0]
   kGeneration,   // bodies[0]
@@ -76,6 +76,12 @@ struct MacroParameter {
   NodePtr default_value;  // or null
 };
 
+// The special variables that a macro's body reads. As in Jinja, only a macro that reads `caller`
+// can be the target of a call block, and surplus arguments need `varargs` or `kwargs`.
+struct SpecialReads {
+  bool caller = false, varargs = false, kwargs = false;
+};
+
 struct Node {
   NodeKind kind;
   int line = 0;
@@ -90,6 +96,7 @@ struct Node {
   std::vector<Body> bodies;
   std::vector<Argument> arguments;
   std::vector<MacroParameter> parameters;
+  SpecialReads reads;
 };
 
 // A parsed template. `symbols` holds the names that it reads or writes; Node::symbol indexes them.
@@ -102,7 +109,8 @@ struct Tree {
   int symbol_of(std::string_view name) const;  // -1: the template never mentions it
 };
 
-// Parses a template. Throws SyntaxFault.
+// Parses a template. Throws SyntaxFault for syntax that Jinja 3.1 rejects or that xrun does not
+// support.
 Tree parse_template(std::string_view source);
 
 }  // namespace xrun::jinja

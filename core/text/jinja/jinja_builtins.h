@@ -1,5 +1,5 @@
 #pragma once
-// Filters, tests and functions by name, and the reader of their arguments.
+// Filters, functions and methods by name, and the reader of their arguments.
 
 #include <map>
 #include <string_view>
@@ -14,12 +14,8 @@ using FilterTable = std::map<std::string_view, FilterBody>;
 const FilterTable& scalar_filters();  // those that give a str or a number
 const FilterTable& list_filters();
 
-// Returns the attribute that a filter's `attribute` argument names: an index, or a dotted path of
-// names and indices. Missing attributes are undefined.
-Value path_attribute(Interpreter& interpreter, const Value& item, const Value& path);
-
-// Returns range, namespace, raise_exception or another function of the environment; undefined if
-// there is none of this name.
+// Returns a function of the environment, such as range or raise_exception; undefined if there is
+// none of this name.
 Value global_function(std::string_view name);
 
 // Returns a bound method of a str, list or dict, or an undefined value whose use says why there is
@@ -51,7 +47,8 @@ class ArgumentReader {
     return *value;
   }
 
-  // The next argument as an integer, a boolean or a string. For a string, None counts as not given.
+  // Return the next argument as an integer, a boolean or a string. A string that is None counts as
+  // not given.
   int64_t integer(std::string_view name, int64_t default_value) {
     const Value* value = next(name);
     if (value == nullptr) return default_value;

@@ -82,8 +82,7 @@ Value Interpreter::dispatch(const Node& node) {
 }
 
 Value Interpreter::lookup(const Node& node) {
-  // From the innermost scope outwards. The environment's functions come last, so a variable may
-  // hide one.
+  // The environment's functions come last, so a variable may hide one.
   for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
     if (const Value* value = scope->find(node.symbol)) return *value;
   }

@@ -70,19 +70,25 @@ namespace {
 // `loop(...)` of a recursive loop: runs it over other items and returns the text.
 struct LoopAgain : Function {
   const Node* node = nullptr;
+  Scope* scope = nullptr;  // around the loop; owned by the interpreter
   int depth = 1;
 
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     XRUN_JINJA_CHECK(arguments.positional.size() == 1 && arguments.named.empty(),
                      "loop() takes one argument, the items to loop over");
-    return interpreter.run_loop_again(*node, arguments.positional[0], depth + 1);
+    return interpreter.run_loop_again(*node, scope, arguments.positional[0], depth + 1);
   }
   std::string repr() const override { return "<function loop>"; }
 };
 
 }  // namespace
 
-Value Interpreter::run_loop_again(const Node& node, const Value& iterable, int depth) {
+// A recursive loop is a closure, as a macro is: it does not see the variables of the iteration that
+// calls it.
+Value Interpreter::run_loop_again(const Node& node, Scope* scope, const Value& iterable,
+                                  int depth) {
+  Scope* const caller = std::exchange(scope_, scope);
+  const std::shared_ptr<void> restore(nullptr, [&](void*) { scope_ = caller; });
   TextBuilder builder;
   TextBuilder* const outer = std::exchange(out_, &builder);
   execute_for(node, iterate(iterable, budget_), depth);
@@ -115,6 +121,8 @@ Interpreter::Flow Interpreter::execute_for(const Node& node, std::vector<Value> 
   if (node.recursive) {
     auto again = std::make_shared<LoopAgain>();
     again->node = &node;
+    again->scope = scope_;
+    scope_->capture();
     again->depth = depth;
     loop->body = Value::function(std::move(again));
   }
@@ -139,7 +147,7 @@ Interpreter::Flow Interpreter::execute_for(const Node& node, std::vector<Value> 
 void Interpreter::assign(const Node& target, const Value& value) {
   if (target.kind == NodeKind::kName) return scope_->set(target.symbol, value);
   if (target.kind == NodeKind::kNamespaceTarget) {
-    // Unlike a plain name it is changed in the scope that has it, across loops.
+    // Unlike a plain name, a namespace is changed in the scope that holds it, across loops.
     const Value* space = nullptr;
     for (Scope* at = scope_; at != nullptr && space == nullptr; at = at->parent) {
       space = at->find(target.symbol);
@@ -205,7 +213,7 @@ int64_t Interpreter::message_in_scope() const {
 void Interpreter::execute_generation(const Node& node) {
   const ScopeGuard guard(*this);
   const size_t begin = out_->size();
-  // Before the body, whose own loops may go over other messages.
+  // Before the body, whose own loops may run over other messages.
   turn_messages_.push_back(message_in_scope());
   // Turns are numbered from 1; 0 marks text outside generation blocks.
   const auto number = static_cast<uint32_t>(turn_messages_.size());

@@ -1,4 +1,4 @@
-// Filters over sequences and mappings. Those that Python writes as generators give generators:
+// Filters over sequences and mappings. Filters that are generators in Jinja give generators here:
 // always true, without length, empty once read.
 
 #include <algorithm>
@@ -12,17 +12,22 @@
 
 namespace xrun::jinja {
 
+namespace {
+
 Value sort_key(const Value& value, bool case_sensitive) {
   if (case_sensitive || !value.is_text()) return value;
   return Value::text(lower_text(value.text()));
 }
 
-Value path_attribute(Interpreter& interpreter, const Value& item, const Value& path) {
-  if (!path.is_text()) return interpreter.get_item(item, path);
+// Returns the attribute of an item that a filter's `attribute` argument names, as Jinja's
+// make_attrgetter does: an index, or a dotted path of names and indices such as "a.b.0". Without a
+// path (null or None) it is the item itself. Missing attributes are undefined.
+Value path_attribute(Interpreter& interpreter, const Value& item, const Value* path) {
+  if (path == nullptr || path->is_none()) return item;
+  if (!path->is_text()) return interpreter.get_item(item, *path);
   Value at = item;
-  // "a.b.0": attributes and indices, as Jinja's make_attrgetter.
   const TextPtr dot = make_text(".");
-  for (const TextPtr& part : split_text(path.as_text(), dot.get(), -1, interpreter.budget())) {
+  for (const TextPtr& part : split_text(path->as_text(), dot.get(), -1, interpreter.budget())) {
     // Fewer than ten digits: stoll cannot overflow.
     const bool index = !part->bytes.empty() && part->bytes.size() < 10 &&
                        std::all_of(part->bytes.begin(), part->bytes.end(),
@@ -32,8 +37,6 @@ Value path_attribute(Interpreter& interpreter, const Value& item, const Value& p
   }
   return at;
 }
-
-namespace {
 
 Value length(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("length", arguments).finish();
@@ -45,7 +48,7 @@ Value length(Interpreter& interpreter, const Value& input, Arguments& arguments)
 
 Value list(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   ArgumentReader("list", arguments).finish();
-  // The copy has the origin of the list, and so have its brackets if it is printed.
+  // The copy and its printed brackets have the origin of the list.
   const Origin origin = input.is_list() ? input.list().origin : Origin::kTemplate;
   return Value::list(iterate(input, interpreter.budget()), ListStyle::kList, origin);
 }
@@ -62,7 +65,7 @@ Value first(Interpreter& interpreter, const Value& input, Arguments& arguments) 
   ArgumentReader("first", arguments).finish();
   if (input.is_list() && input.list().style == ListStyle::kGenerator) {
     List& items = input.list();
-    // Takes one item of the generator; a later loop sees the others.
+    // Takes one item of the generator; a later loop sees the rest.
     if (items.taken < items.items.size()) return items.items[items.taken++];
   }
   if (const std::optional<Value> point = one_point(input, 0, interpreter.budget())) return *point;
@@ -101,8 +104,7 @@ Value join(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   const TextPtr between = separator == nullptr ? make_text("") : to_text(*separator, budget);
   std::vector<TextPtr> parts;
   for (const Value& item : iterate(input, budget)) {
-    const bool whole = attribute == nullptr || attribute->is_none();
-    parts.push_back(to_text(whole ? item : path_attribute(interpreter, item, *attribute), budget));
+    parts.push_back(to_text(path_attribute(interpreter, item, attribute), budget));
   }
   return Value::text(join_list(*between, parts, budget));
 }
@@ -120,12 +122,12 @@ Value default_filter(Interpreter&, const Value& input, Arguments& arguments) {
 
 Value items(Interpreter&, const Value& input, Arguments& arguments) {
   ArgumentReader("items", arguments).finish();
-  // As in Jinja an undefined mapping has no items.
+  // As in Jinja, an undefined mapping has no items.
   if (input.is_undefined()) return Value::generator({});
   XRUN_JINJA_CHECK(input.is_dict(), "Can only get item pairs from a mapping.");
   std::vector<Value> pairs;
   for (const auto& [key, value] : input.dict().members) {
-    // A printed pair has brackets of its own, which are data where the mapping is.
+    // A printed pair has brackets of its own, with the origin of the mapping.
     pairs.push_back(Value::list({key, value}, ListStyle::kTuple, input.dict().origin));
   }
   return Value::generator(std::move(pairs));
@@ -144,7 +146,7 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
   Budget& budget = interpreter.budget();
   std::vector<DictItem> members = input.dict().members;
   const auto key = [&](const DictItem& member) {
-    // Only the key is in lower case; the member keeps its own.
+    // Only the sort key is in lower case; the member is unchanged.
     return sort_key(by_value ? member.second : member.first, case_sensitive);
   };
   // Swapped operands keep equal members in their order, as Python's reverse=True does.
@@ -160,19 +162,20 @@ Value dict_sort(Interpreter& interpreter, const Value& input, Arguments& argumen
 
 // Comma-separated attributes sort by the first that differs. Equal keys are never ordered, so an
 // attribute may be undefined everywhere.
-Value attribute_key(Interpreter& interpreter, const Value& item, const Value& attribute,
+Value attribute_key(Interpreter& interpreter, const Value& item, const Value* attribute,
                     bool case_sensitive) {
   std::vector<Value> keys;
-  const auto add = [&](const Value& path) {
+  const auto add = [&](const Value* path) {
     keys.push_back(sort_key(path_attribute(interpreter, item, path), case_sensitive));
   };
-  if (!attribute.is_text()) {
+  if (attribute == nullptr || !attribute->is_text()) {
     add(attribute);
   } else {
     const TextPtr comma = make_text(",");
     for (const TextPtr& path :
-         split_text(attribute.as_text(), comma.get(), -1, interpreter.budget())) {
-      add(Value::text(path));
+         split_text(attribute->as_text(), comma.get(), -1, interpreter.budget())) {
+      const Value one = Value::text(path);
+      add(&one);
     }
   }
   return Value::list(std::move(keys));
@@ -188,9 +191,7 @@ Value sort(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   // Keys are made once per item, not once per comparison.
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : iterate(input, budget)) {
-    const bool whole = attribute == nullptr || attribute->is_none();
-    Value key = whole ? Value::list({sort_key(item, case_sensitive)})
-                      : attribute_key(interpreter, item, *attribute, case_sensitive);
+    Value key = attribute_key(interpreter, item, attribute, case_sensitive);
     keyed.emplace_back(std::move(key), std::move(item));
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
@@ -210,8 +211,7 @@ Value unique(Interpreter& interpreter, const Value& input, Arguments& arguments)
   std::vector<Value> seen;
   std::vector<Value> out;
   for (const Value& item : iterate(input, interpreter.budget())) {
-    const Value whole = attribute == nullptr ? item : path_attribute(interpreter, item, *attribute);
-    const Value key = sort_key(whole, case_sensitive);
+    const Value key = sort_key(path_attribute(interpreter, item, attribute), case_sensitive);
     XRUN_JINJA_CHECK(is_hashable(key), "unhashable type: '{}'", type_name(key));
     // Quadratic, but every comparison is charged.
     const bool known = std::any_of(seen.begin(), seen.end(), [&](const Value& other) {
@@ -234,9 +234,7 @@ Value extreme(Interpreter& interpreter, const Value& input, Arguments& arguments
   Value best_key;
   bool some = false;
   for (const Value& item : iterate(input, interpreter.budget())) {
-    const Value key =
-        sort_key(attribute == nullptr ? item : path_attribute(interpreter, item, *attribute),
-                 case_sensitive);
+    const Value key = sort_key(path_attribute(interpreter, item, attribute), case_sensitive);
     Budget& budget = interpreter.budget();
     // The first of equal items stays, as in Python.
     if (some && !(largest ? less(best_key, key, budget) : less(key, best_key, budget))) continue;
@@ -262,7 +260,7 @@ Value map(Interpreter& interpreter, const Value& input, Arguments& arguments) {
       attribute != nullptr && arguments.positional.empty()) {
     const Value* fallback = named("default");
     for (const Value& item : iterate(input, interpreter.budget())) {
-      Value value = path_attribute(interpreter, item, *attribute);
+      Value value = path_attribute(interpreter, item, attribute);
       out.push_back(value.is_undefined() && fallback != nullptr ? *fallback : std::move(value));
     }
     return Value::generator(std::move(out));
@@ -297,7 +295,7 @@ Value pick(Interpreter& interpreter, const Value& input, Arguments& arguments) {
   }
   std::vector<Value> out;
   for (Value& item : iterate(input, interpreter.budget())) {
-    const Value value = by_attribute ? path_attribute(interpreter, item, attribute) : item;
+    const Value value = by_attribute ? path_attribute(interpreter, item, &attribute) : item;
     Arguments rest = arguments;
     rest.positional.erase(rest.positional.begin(),
                           rest.positional.begin() + static_cast<ptrdiff_t>(used));

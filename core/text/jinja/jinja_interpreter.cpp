@@ -1,5 +1,5 @@
-// State of a rendering: scopes, which are reused, and which line and message wrote each piece of
-// the text. Statements are in jinja_execute.cpp, macros in jinja_macros.cpp, expressions in
+// State of a rendering: scopes, which are reused, and the line and message behind each piece of
+// text. Statements are in jinja_execute.cpp, macros in jinja_macros.cpp, expressions in
 // jinja_evaluate.cpp.
 
 #include "core/text/jinja/jinja_interpreter.h"
@@ -23,6 +23,11 @@ void Scope::set(int symbol, Value value) {
   } else {
     variables.emplace_back(symbol, std::move(value));
   }
+}
+
+void Scope::capture() {
+  // All scopes around a captured one are captured already.
+  for (Scope* at = this; at != nullptr && !at->captured; at = at->parent) at->captured = true;
 }
 
 Interpreter::Interpreter(const Tree& tree, const std::tm& clock, const Limits& limits)
@@ -70,20 +75,20 @@ Scope* Interpreter::take_scope(Scope* parent) {
 
 TextPtr Interpreter::render() {
   TextBuilder builder;
-  // `whole_` is the page's own text; captured text of blocks gets no line numbers.
+  // `whole_` builds the result itself; text captured from blocks gets no line numbers.
   whole_ = out_ = &builder;
   execute(tree_.body);
   whole_ = out_ = nullptr;
   return builder.take();
 }
 
-// Gives the bytes of the whole text from `begin` on to the line of a statement; text outside tags
-// (kData) may have several lines.
+// Records that a statement's line wrote the bytes of the whole text from `begin` on; text outside
+// tags (kData) may have several lines.
 void Interpreter::note_lines(const Node& node, size_t begin) {
   // More lines than any real template writes; a hostile one must not take memory for them.
   constexpr size_t kMostLines = size_t{1} << 20;
   const size_t end = out_->size();
-  // Captured text is placed by the statement that prints it.
+  // Captured text gets its line from the statement that prints it.
   if (end == begin || out_ != whole_ || lines_.size() >= kMostLines) return;
   const auto add = [&](size_t to, int32_t line) {
     if (!lines_.empty() && lines_.back().line == line) {

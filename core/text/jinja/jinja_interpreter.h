@@ -24,10 +24,11 @@ struct Limits {
 struct Scope {
   Scope* parent = nullptr;
   std::vector<std::pair<int, Value>> variables;
-  bool captured = false;  // a macro refers to it, so it is never reused
+  bool captured = false;  // a macro or recursive loop refers to it, so it is never reused
 
   const Value* find(int symbol) const;
   void set(int symbol, Value value);
+  void capture();  // sets `captured` here and in all scopes around
 };
 
 class Interpreter {
@@ -51,12 +52,12 @@ class Interpreter {
   // Throws Fault; line() is then the line of the node that failed.
   TextPtr render();
   int line() const { return line_; }
-  // Returns, for each generation block (empty ones included), the message in which it was opened:
-  // that of the innermost variable that holds one, or -1.
+  // Returns the index of the message in which each generation block (empty ones included) was
+  // opened: that of the innermost variable that holds a message, or -1.
   const std::vector<int64_t>& turn_messages() const { return turn_messages_; }
 
-  // Returns the template's lines that wrote the text, as Rendering::lines. Text that a macro, a
-  // variable or a filter block holds belongs to the line that prints it.
+  // Returns the template's lines that wrote the text, as Rendering::lines. The text of a macro, a
+  // variable or a filter block belongs to the line that prints it.
   std::vector<RenderLine> take_lines() { return std::move(lines_); }
 
   // For filters, tests, methods and functions.
@@ -68,7 +69,7 @@ class Interpreter {
   bool apply_test(const std::string& name, const Value& input, Arguments& arguments);
   Value call(const Value& callee, Arguments& arguments);
   Value call_macro(const Node& macro, Scope* scope, Arguments& arguments);
-  Value run_loop_again(const Node& loop, const Value& iterable, int depth);
+  Value run_loop_again(const Node& loop, Scope* scope, const Value& iterable, int depth);
   std::shared_ptr<Namespace> make_namespace();
 
  private:

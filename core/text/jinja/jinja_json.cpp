@@ -10,10 +10,10 @@ namespace xrun::jinja {
 namespace {
 
 constexpr Mark kData{Origin::kMessage, 0};
-// In the order of preference. Templates read it as `thinking` (gpt-oss) or `reasoning_content`
-// (Qwen3), so a message gets both names.
+// Names of a message's reasoning, in order of preference. Some templates read `thinking` (gpt-oss),
+// others `reasoning_content` (Qwen3), so a message gets both.
 constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
-// A row's further keys are not shared.
+// Further keys of a row are not shared.
 constexpr size_t kMaxKeys = 32;
 
 std::shared_ptr<Dict> make_dict(size_t members) {
@@ -81,7 +81,7 @@ Value RowValues::value(const Json& json, int depth) {
 Value RowValues::message(const Json& json) {
   const Json* reasoning = find_reasoning(json);
   auto dict = make_dict(json.size() + 2);
-  // transformers puts it first even if the message has it elsewhere.
+  // transformers puts `thinking` first even if the message has it elsewhere.
   if (reasoning != nullptr) {
     const Json* thinking = json.find("thinking");
     const bool own = thinking != nullptr && !thinking->is_null();

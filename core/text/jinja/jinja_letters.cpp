@@ -1,5 +1,5 @@
-// Case follows Unicode 14, as Python 3.11 does: a Greek sigma at the end of a word has its own
-// lower case.
+// Letter case as in Python 3.11, which follows Unicode 14. A Greek sigma at the end of a word has a
+// lower case of its own.
 
 #include <algorithm>
 #include <iterator>
@@ -53,7 +53,7 @@ bool is_cased_point(uint32_t point) {
          within(kOtherCased, point);
 }
 
-// Unicode's Case_Ignorable: a word continues across these when a sigma looks at its context.
+// Unicode's Case_Ignorable: characters that do not end a word when a sigma's context is examined.
 bool is_case_ignorable_point(uint32_t point) {
   static constexpr uint32_t kPunctuation[] = {'\'',   '.',    ':',    0xB7,   0x387,  0x55F,
                                               0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,

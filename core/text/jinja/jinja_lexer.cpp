@@ -58,7 +58,7 @@ size_t read_digits(std::string_view text, size_t at, size_t most, int base, uint
   return count;
 }
 
-// Returns a string literal's value, escapes as in Python. Unknown escapes keep their backslash.
+// Returns a string literal's value, with escapes as in Python. Unknown ones keep their backslash.
 std::string unescape_literal(std::string_view literal, int line) {
   std::string out;
   for (size_t at = 0; at < literal.size();) {
@@ -82,6 +82,8 @@ std::string unescape_literal(std::string_view literal, int line) {
       }
       append_utf8(out, point);
       at += 2 + wanted;
+    } else if (c == 'N') {
+      throw SyntaxFault("\\N escapes of strings are not supported in chat templates", line);
     } else if (const size_t octal = read_digits(literal, at + 1, 3, 8, point); octal > 0) {
       append_utf8(out, point);
       at += 1 + octal;
@@ -111,8 +113,7 @@ class TemplateLexer {
     tokens_.push_back({kind, std::string(text), line_});
   }
 
-  // Moves to `to`, counting lines.
-  // Positions only grow, so every line feed is counted once.
+  // Moves to `to`, counting lines. Positions only grow, so every line feed is counted once.
   void advance(size_t to) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
                                          source_.begin() + static_cast<ptrdiff_t>(to), '\n'));
@@ -235,7 +236,7 @@ class TemplateLexer {
     for (size_t tag = begin; (tag = source_.find("{%", tag)) != std::string::npos; tag += 2) {
       const char sign = tag + 2 < source_.size() ? source_[tag + 2] : 0;
       size_t at = skip_blanks(tag + 2 + (sign == '-' || sign == '+' ? 1 : 0));
-      //  Any other tag is text here.
+      // Any other tag is text here.
       if (source_.compare(at, 6, "endraw") != 0) continue;
       add_data(data_end(begin, tag, sign, false));
       advance(skip_blanks(at + 6));
@@ -246,7 +247,7 @@ class TemplateLexer {
   }
 
   void tag_body(bool variable) {
-    // The closing brackets that are expected, the innermost last.
+    // The expected closing brackets, the innermost last.
     std::string brackets;
     while (true) {
       if (at_ >= source_.size()) {
@@ -321,7 +322,7 @@ class TemplateLexer {
 
   void string(char quote) {
     size_t end = at_ + 1;
-    //  An escaped quote does not end the string.
+    // An escaped quote does not end the string.
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) fail("unterminated string");
     const std::string_view literal = std::string_view(source_).substr(at_ + 1, end - at_ - 1);

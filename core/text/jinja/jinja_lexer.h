@@ -1,5 +1,5 @@
 #pragma once
-// Template source to tokens, with whitespace control as transformers sets it.
+// Turns template source into tokens, with the whitespace control that transformers sets.
 
 #include <cstdint>
 #include <string>

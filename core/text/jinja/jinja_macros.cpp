@@ -1,6 +1,7 @@
-// Macros and call blocks. A macro is a closure over the scope of its definition; it takes arguments
-// by position, then by name, and gives the rest to varargs and kwargs if it names them.
+// Macros and call blocks. A macro is a closure over the scope of its definition. It takes arguments
+// by position, then by name; the rest go to varargs and kwargs if its body reads them.
 
+#include <algorithm>
 #include <utility>
 
 #include "core/text/jinja/jinja_interpreter.h"
@@ -18,7 +19,9 @@ struct Macro : Function {
   Value call(Interpreter& interpreter, Arguments& arguments) override {
     return interpreter.call_macro(*node, scope, arguments);
   }
-  std::string repr() const override { return fmt::format("<Macro '{}'>", node->name); }
+  std::string repr() const override {
+    return node->name.empty() ? "<Macro anonymous>" : fmt::format("<Macro '{}'>", node->name);
+  }
 
   bool attribute(std::string_view wanted, Value& out) const override {
     if (wanted == "name") {
@@ -35,10 +38,9 @@ struct Macro : Function {
   }
 };
 
-// A captured scope is never reused: the macro may be called after its scope has ended.
-void capture(Scope* scope) {
-  // Above a captured scope all are captured.
-  for (; scope != nullptr && !scope->captured; scope = scope->parent) scope->captured = true;
+bool has_parameter(const Node& macro, std::string_view name) {
+  return std::any_of(macro.parameters.begin(), macro.parameters.end(),
+                     [&](const MacroParameter& parameter) { return parameter.name == name; });
 }
 
 }  // namespace
@@ -47,7 +49,7 @@ void Interpreter::execute_macro(const Node& node) {
   auto macro = std::make_shared<Macro>();
   macro->node = &node;
   macro->scope = scope_;
-  capture(scope_);
+  scope_->capture();
   scope_->set(node.symbol, Value::function(std::move(macro)));
 }
 
@@ -55,7 +57,7 @@ void Interpreter::execute_call_block(const Node& node) {
   auto caller = std::make_shared<Macro>();
   caller->node = &node;
   caller->scope = scope_;
-  capture(scope_);
+  scope_->capture();
   const Value callee = evaluate(*node.a->a);
   Arguments arguments = evaluate_arguments(*node.a);
   // The block reaches the macro as its argument `caller`.
@@ -102,23 +104,40 @@ void Interpreter::bind_parameters(const Node& macro, Scope& scope, Arguments& ar
 }
 
 void Interpreter::bind_surplus(const Node& macro, Scope& scope, Arguments& arguments) {
-  std::erase_if(arguments.named, [&](const auto& named) {
-    if (named.first != "caller") return false;
-    if (caller_ >= 0) scope.set(caller_, named.second);
-    return true;
-  });
-  // Surplus arguments need a template that names varargs or kwargs.
-  XRUN_JINJA_CHECK(varargs_ >= 0 || arguments.positional.empty(),
+  // A parameter of the same name is an ordinary variable.
+  const auto takes = [&](bool reads, std::string_view name) {
+    return reads && !has_parameter(macro, name);
+  };
+  auto& named = arguments.named;
+  const auto find_caller = [&] {
+    return std::find_if(named.begin(), named.end(),
+                        [](const auto& a) { return a.first == "caller"; });
+  };
+  if (takes(macro.reads.caller, "caller")) {
+    const auto caller = find_caller();
+    // Undefined hides the `caller` of a macro around this one.
+    scope.set(caller_,
+              caller == named.end() ? Value::undefined("No caller defined") : caller->second);
+    if (caller != named.end()) named.erase(caller);
+  }
+  const bool takes_kwargs = takes(macro.reads.kwargs, "kwargs");
+  const bool takes_varargs = takes(macro.reads.varargs, "varargs");
+  if (!takes_kwargs && !named.empty()) {
+    XRUN_JINJA_CHECK(find_caller() == named.end(),
+                     "macro '{}' takes no {{% call %}} block: its body does not use caller, or "
+                     "another argument has set it",
+                     macro.name);
+    throw Fault(
+        fmt::format("macro '{}' takes no keyword argument '{}'", macro.name, named[0].first));
+  }
+  XRUN_JINJA_CHECK(takes_varargs || arguments.positional.empty(),
                    "macro '{}' takes at most {} argument(s)", macro.name, macro.parameters.size());
-  XRUN_JINJA_CHECK(kwargs_ >= 0 || arguments.named.empty(),
-                   "macro '{}' takes no keyword argument '{}'", macro.name,
-                   arguments.named.empty() ? "" : arguments.named[0].first);
-  if (varargs_ >= 0) {
+  if (takes_varargs) {
     scope.set(varargs_, Value::list(std::move(arguments.positional), ListStyle::kTuple));
   }
-  if (kwargs_ < 0) return;
+  if (!takes_kwargs) return;
   auto dict = std::make_shared<Dict>();
-  for (auto& [name, value] : arguments.named) {
+  for (auto& [name, value] : named) {
     dict->set(Value::text(name), std::move(value), budget_);
   }
   scope.set(kwargs_, Value::dict(std::move(dict)));

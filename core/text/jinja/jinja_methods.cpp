@@ -145,7 +145,7 @@ Value format_method(Interpreter& interpreter, const Value& self, Arguments& argu
       // {{ and }}; any other field, such as {0} or {:>3}, is refused rather than printed wrongly.
       XRUN_JINJA_CHECK(at <= bytes.size() && bytes[brace] == bytes[brace + 1],
                        "str.format() supports the field {{}} only in chat templates, not '{}'",
-                       bytes.substr(brace, 20));
+                       shortened(bytes.substr(brace), 20));
       out.append(format, brace, brace + 1);
     }
   }

@@ -25,6 +25,9 @@ NodePtr Parser::primary() {
       NodePtr node = make(NodeKind::kName);
       node->name = next().text;
       node->symbol = symbol(node->name);
+      reads_.caller |= node->name == "caller";
+      reads_.varargs |= node->name == "varargs";
+      reads_.kwargs |= node->name == "kwargs";
       return node;
     }
     case TokenKind::kString: {

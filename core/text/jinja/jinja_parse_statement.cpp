@@ -140,18 +140,28 @@ std::vector<MacroParameter> Parser::signature() {
   return parameters;
 }
 
+// Parses the body of a macro or call block, which is a function: `break` cannot leave a loop around
+// it, and it takes the special variables that it reads itself.
+void Parser::function_body(Node& node, std::string_view end) {
+  expect(TokenKind::kBlockEnd);
+  const int loops = std::exchange(loops_, 0);
+  const SpecialReads outer = std::exchange(reads_, {});
+  node.bodies.push_back(body({end}));
+  node.reads = reads_;
+  // As in Jinja, what an inner macro reads counts for the outer one too.
+  reads_ = {outer.caller || reads_.caller, outer.varargs || reads_.varargs,
+            outer.kwargs || reads_.kwargs};
+  loops_ = loops;
+  end_block(end);
+}
+
 NodePtr Parser::macro_statement() {
   NodePtr node = make(NodeKind::kMacro);
   next();
   node->name = expect_name();
   node->symbol = symbol(node->name);
   node->parameters = signature();
-  expect(TokenKind::kBlockEnd);
-  // The body is a function: `break` cannot leave a loop around it.
-  const int loops = std::exchange(loops_, 0);
-  node->bodies.push_back(body({"endmacro"}));
-  loops_ = loops;
-  end_block("endmacro");
+  function_body(*node, "endmacro");
   if (is(TokenKind::kName)) next();  // endmacro may repeat the name
   return node;
 }
@@ -163,12 +173,7 @@ NodePtr Parser::call_statement() {
   if (is_operator("(")) node->parameters = signature();
   node->a = expression();
   if (node->a->kind != NodeKind::kCall) fail("expected call");
-  expect(TokenKind::kBlockEnd);
-  // As in a macro, `break` cannot leave the block.
-  const int loops = std::exchange(loops_, 0);
-  node->bodies.push_back(body({"endcall"}));
-  loops_ = loops;
-  end_block("endcall");
+  function_body(*node, "endcall");
   return node;
 }
 

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/text/jinja/jinja_builtins.h"
 
 namespace xrun::jinja {
 
 namespace {
 
-//  The tree has its own limit: a + b + c + ... and x|f|g|... nest it without any recursion.
+// The tree has its own limit: a + b + c + ... and x|f|g|... nest it without recursion here.
 constexpr int kMaxNesting = 150;
 constexpr int kMaxTreeDepth = 400;
 
@@ -23,8 +24,8 @@ Tree parse_template(std::string_view source) { return Parser(tokenize_template(s
 Tree Parser::run() {
   tree_.body = body({});
   if (!is(TokenKind::kEnd)) unexpected();
-  // Resolved once per template: a look-up at run time is an index.
-  // Every name gets its function, or undefined if the environment has none.
+  // Resolved once per template, so that a look-up at run time is an index. Every name gets its
+  // function, or undefined if the environment has none.
   for (const std::string& name : tree_.symbols) tree_.globals.push_back(global_function(name));
   return std::move(tree_);
 }
@@ -93,7 +94,7 @@ void Parser::unexpected() const {
     case TokenKind::kEnd: fail("unexpected end of template");
     case TokenKind::kBlockEnd: fail("unexpected '%}'");
     case TokenKind::kVariableEnd: fail("unexpected '}}'");
-    default: fail(fmt::format("unexpected '{}'", peek().text.substr(0, 40)));
+    default: fail(fmt::format("unexpected '{}'", shortened(peek().text, 40)));
   }
 }
 
@@ -121,7 +122,7 @@ NodePtr Parser::finish(NodePtr node) const {
 }
 
 int Parser::symbol(const std::string& name) {
-  // A name is a number from here on: scopes compare integers.
+  // From here on a name is a number, since scopes compare integers.
   const auto [it, added] = symbols_.try_emplace(name, static_cast<int>(tree_.symbols.size()));
   if (added) tree_.symbols.push_back(name);
   return it->second;

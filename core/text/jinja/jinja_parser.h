@@ -13,8 +13,8 @@
 
 namespace xrun::jinja {
 
-// Parses one template. One use per object. Throws Error with the line for syntax that Jinja 3.1
-// rejects or that xrun does not support.
+// Parses one template; one object parses once. Throws SyntaxFault for syntax that Jinja 3.1 rejects
+// or that xrun does not support.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -58,6 +58,7 @@ class Parser {
   NodePtr generation_statement();
   NodePtr loop_control(NodeKind kind);
   std::vector<MacroParameter> signature();
+  void function_body(Node& node, std::string_view end);
   NodePtr target(bool with_namespace, EndWords ends);
   NodePtr single_target(bool with_namespace);
   void end_block(std::string_view word);
@@ -72,8 +73,8 @@ class Parser {
   //   concatenation  product {"~" product}
   //   product        power {("*" | "/" | "//" | "%") power}
   //   power          unary {"**" unary}, from left to right
-  //   unary          [sign] operand {"." name | "[...]" | "(...)"} {"|" filter | "is" test |
-  //   "(...)"}
+  //   unary          [sign] operand {"." name | "[...]" | "(...)"}
+  //                  {"|" filter | "is" test | "(...)"}
   NodePtr tuple(bool with_condition, EndWords ends);
   NodePtr expression();
   NodePtr or_expression();
@@ -111,7 +112,8 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int nesting_ = 0;
-  int loops_ = 0;  // enclosing loops that break and continue may leave
+  int loops_ = 0;       // enclosing loops that break and continue may leave
+  SpecialReads reads_;  // by the macro or call block that is being parsed
   Tree tree_;
   std::map<std::string, int> symbols_;
 };

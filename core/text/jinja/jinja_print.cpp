@@ -39,14 +39,14 @@ std::string escape_of(uint32_t point) {
 // Appends `text` with each code point replaced by the result of `escape`; "" keeps it.
 template <class Escape>
 void append_replaced(TextBuilder& out, const Text& text, Escape escape) {
-  // [plain, at) is the stretch that needs no escape; it is copied at once.
+  // [plain, at) needs no escape and is copied at once.
   size_t plain = 0;
   for (size_t at = 0; at < text.bytes.size();) {
     const CodePoint point = read_utf8(text.bytes, at);
     const std::string replacement = escape(point.value);
     if (!replacement.empty()) {
       out.append(text, plain, at);
-      // An escape is of the character that it stands for, data or template.
+      // An escape has the origin of the character that it stands for.
       out.append(replacement, mark_at(text, at));
       plain = at + point.size;
     }
@@ -122,7 +122,7 @@ class Printer {
   }
 
   void list(const List& list, int depth) {
-    // By ListStyle; generators and ranges are printed below.
+    // Indexed by ListStyle; generators and ranges are printed otherwise.
     static constexpr std::string_view kOpen[] = {
         "[", "(", "", "", "dict_keys([", "dict_values([", "dict_items(["};
     static constexpr std::string_view kClose[] = {"]", ")", "", "", "])", "])", "])"};
@@ -182,8 +182,7 @@ class JsonPrinter {
       case ValueType::kText: return text(value.text());
       case ValueType::kDict: return dict(value.dict(), level);
       case ValueType::kList:
-        // Python serialises no generator, range or view.
-        // The order of the enum: lists and tuples come first.
+        // As in Python, no generator, range or view. Lists and tuples come first in the enum.
         if (value.list().style <= ListStyle::kTuple) return list(value.list(), level);
         break;
       default: break;
@@ -283,7 +282,7 @@ void print(TextBuilder& out, const Value& value, Budget& budget) {
     budget.charge_bytes(value.bytes().size());
     out.append(value.text());
   } else {
-    print_repr(out, value, budget);
+    Printer(out, budget).repr(value);
   }
 }
 
@@ -294,13 +293,9 @@ TextPtr to_text(const Value& value, Budget& budget) {
   return out.take();
 }
 
-void print_repr(TextBuilder& out, const Value& value, Budget& budget) {
-  Printer(out, budget).repr(value);
-}
-
 std::string repr(const Value& value, Budget& budget) {
   TextBuilder out;
-  print_repr(out, value, budget);
+  Printer(out, budget).repr(value);
   return out.take()->bytes;
 }
 

@@ -13,8 +13,7 @@ namespace xrun::jinja {
 void print(TextBuilder& out, const Value& value, Budget& budget);
 // Returns str(value) with its marks; a string is returned unchanged.
 TextPtr to_text(const Value& value, Budget& budget);
-// Appends repr(value).
-void print_repr(TextBuilder& out, const Value& value, Budget& budget);
+// Returns repr(value) without marks.
 std::string repr(const Value& value, Budget& budget);
 
 struct JsonPrint {

@@ -15,7 +15,7 @@ std::vector<Value> iterate(const Value& value, Budget& budget) {
     List& list = value.list();
     budget.charge(static_cast<int64_t>(list.items.size() / 4));
     if (list.style != ListStyle::kGenerator) return list.items;
-    // The rest of it; afterwards it is empty.
+    // The items left in the generator, which is empty afterwards.
     out.assign(list.items.begin() + static_cast<ptrdiff_t>(list.taken), list.items.end());
     list.taken = list.items.size();
   } else if (value.is_dict()) {
@@ -56,7 +56,7 @@ struct Stride {
   int64_t count;
 };
 
-// The resolved bound, clamped to [low, high]; `otherwise` if it is None.
+// Returns the bound clamped to [low, high]; `otherwise` if it is None.
 int64_t bound(const Value& value, int64_t length, int64_t low, int64_t high, int64_t otherwise) {
   if (value.is_none()) return otherwise;
   XRUN_JINJA_CHECK(value.is_integral(), "slice indices must be integers or None");

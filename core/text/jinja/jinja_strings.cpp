@@ -93,7 +93,7 @@ void space_cuts(const std::string& bytes, int64_t most, Cuts& cuts) {
       at += point.size;
     }
   };
-  //  A run of white space is one separator, so no piece is empty.
+  // A run of white space is one separator, so no piece is empty.
   while (true) {
     skip(true);
     if (at >= bytes.size()) return;

@@ -1,6 +1,6 @@
 #pragma once
-// Python's str methods as functions of marked strings; filters and methods share them. Whatever can
-// be far longer than its input is charged to the budget before the memory is taken. Case and
+// Python's str methods as functions of marked strings; filters and methods share them. A result
+// that can be far longer than its input is charged to the budget before it is built. Case and
 // classes of characters are in jinja_letters.cpp.
 
 #include <functional>
@@ -28,8 +28,8 @@ TextPtr replace_text(const Text& text, const Text& from, const Text& to, int64_t
 
 TextPtr join_list(const Text& separator, const std::vector<TextPtr>& texts, Budget& budget);
 
-// Rewrites each code point: `change` appends the replacement of the second argument, which begins
-// at a byte, to the first.
+// Rewrites each code point: change(out, point, at) appends the replacement of `point`, which begins
+// at byte `at` of the text, to `out`.
 using PointChange = std::function<void(std::string&, uint32_t, size_t)>;
 TextPtr map_text(const Text& text, const PointChange& change);
 
@@ -37,7 +37,7 @@ TextPtr upper_text(const Text& text);
 TextPtr lower_text(const Text& text);
 TextPtr capitalize_text(const Text& text);
 TextPtr title_text(const Text& text);   // str.title: a word begins after anything but a letter
-TextPtr title_words(const Text& text);  // the filter `title`: a word begins after space or -({[<
+TextPtr title_words(const Text& text);  // the filter `title`: a word begins after a space or -({[<
 
 bool is_space_point(uint32_t point);  // str.isspace
 bool is_digit_point(uint32_t point);  // str.isdigit: decimals, superscripts, circled digits, ...

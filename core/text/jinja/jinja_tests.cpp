@@ -32,7 +32,7 @@ bool is_iterable(const Value& value) {
   return value.is_list() || value.is_dict() || value.is_text() || value.is_undefined() ||
          value.is(ValueType::kLoop);
 }
-// Jinja accepts whatever has len() and [], even if [] fails: dicts and undefined values too.
+// Jinja accepts every value with len() and [], even if [] fails: dicts and undefined values too.
 bool has_items(const Value& value) {
   if (value.is_list()) return value.list().style <= ListStyle::kRange;
   return value.is_dict() || value.is_text() || value.is_undefined();
@@ -101,10 +101,10 @@ const TestTable& tests() {
 
 }  // namespace
 
-// Charged because tests read a text at least once.
 bool Interpreter::apply_test(const std::string& name, const Value& input, Arguments& arguments) {
   const auto test = tests().find(name);
   XRUN_JINJA_CHECK(test != tests().end(), "the test '{}' is not supported in chat templates", name);
+  // A test may read the whole string.
   if (input.is_text()) budget_.charge_bytes(input.bytes().size());
   return test->second(*this, input, arguments);
 }

@@ -84,7 +84,6 @@ void TextBuilder::add(std::string_view bytes, Mark mark) {
   add_run(text.runs, static_cast<uint32_t>(text.bytes.size()), mark);
 }
 
-// [begin, end) with the marks of the runs that it touches.
 void TextBuilder::append(const Text& text, size_t begin, size_t end) {
   for (const MarkedRun* run = run_at(text, begin); run != text.runs.end() && begin < end; ++run) {
     const size_t to = std::min<size_t>(run->end, end);
@@ -137,7 +136,6 @@ TextPtr join_texts(const Text& a, const Text& b) {
   return builder.take();
 }
 
-// Checks and charges before any copy is made: `times` copies of a text, and `rest` other bytes.
 void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest) {
   const size_t size = text.bytes.size();
   const bool fits = rest <= kMaxTextBytes &&
@@ -148,7 +146,6 @@ void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest)
 }
 
 Mark mark_at(const Text& text, size_t at) {
-  // An empty text has no mark; beyond the last run its mark continues.
   if (text.runs.empty()) return {};
   const MarkedRun* run = run_at(text, at);
   return run == text.runs.end() ? text.runs.back().mark : run->mark;

@@ -96,7 +96,7 @@ class RunList {
   std::vector<MarkedRun> many_;
 };
 
-// Base of everything that values share.
+// Base of the objects that values share.
 struct SharedValue {
   virtual ~SharedValue() = default;
 };
@@ -119,7 +119,7 @@ class TextBuilder {
   // Text outside generation blocks becomes part of block `turn`.
   void append(const Text& text, uint32_t turn);
   void append(const Text& text, size_t begin, size_t end);
-  // Puts all bytes from `from` on into a generation block; returns the number of runs.
+  // Puts all bytes from `from` on into a generation block; returns the number of runs rewritten.
   size_t mark_turn(size_t from, uint32_t turn);
   size_t size() const { return text_ == nullptr ? 0 : text_->bytes.size(); }
   // Returns the text and starts over.
@@ -139,14 +139,16 @@ TextPtr join_texts(const Text& a, const Text& b);
 // Fault beyond kMaxTextBytes.
 void charge_copies(Budget& budget, int64_t times, const Text& text, size_t rest = 0);
 
-// Returns the mark of the byte at `at`; the template's if the text is empty.
+// Returns the mark of the byte at `at`, beyond the end that of the last byte; the template's if the
+// text is empty.
 Mark mark_at(const Text& text, size_t at);
 
 int64_t text_length(const Text& text);  // code points
 // Returns the byte at which a code point begins (0 <= index <= length).
 size_t byte_of_point(const Text& text, int64_t index);
 
-// Returns the first offset of `needle` in `bytes` at or after `from`, or npos; linear in both.
+// Returns the first offset of `needle` in `bytes` at or after `from`, or npos; linear in both
+// sizes.
 size_t find_bytes(std::string_view bytes, std::string_view needle, size_t from = 0);
 
 // Appends `text` with characters & < > ' " as HTML entities, as MarkupSafe spells them.

@@ -1,4 +1,4 @@
-// Scalars live in the value itself, all else behind a shared pointer.
+// Scalars live in the value itself, everything else behind a shared pointer.
 
 #include "core/text/jinja/jinja_value.h"
 
@@ -41,7 +41,6 @@ bool is_hashable(const Value& value) {
   return is_hashable_item(value, items);
 }
 
-// 0 for scalars and text, which hold no other value.
 int depth_of(const Value& value) {
   if (value.is_list()) return value.list().depth;
   if (value.is_dict()) return value.dict().depth;
@@ -246,18 +245,15 @@ bool is_truthy(const Value& value) {
   return true;
 }
 
-bool has_length(const Value& value) {
-  if (value.is_list()) return value.list().style != ListStyle::kGenerator;
-  return value.is_text() || value.is_dict() || value.is_undefined() || value.is(ValueType::kLoop);
-}
-
 int64_t length_of(const Value& value) {
-  XRUN_JINJA_CHECK(has_length(value), "object of type '{}' has no len()", type_name(value));
   if (value.is_text()) return text_length(value.text());
-  if (value.is_list()) return static_cast<int64_t>(value.list().items.size());
+  if (value.is_list() && value.list().style != ListStyle::kGenerator) {
+    return static_cast<int64_t>(value.list().items.size());
+  }
   if (value.is_dict()) return static_cast<int64_t>(value.dict().members.size());
   if (value.is(ValueType::kLoop)) return static_cast<int64_t>(value.loop().items.size());
   // Jinja's Undefined has the length 0.
+  XRUN_JINJA_CHECK(value.is_undefined(), "object of type '{}' has no len()", type_name(value));
   return 0;
 }
 

@@ -43,7 +43,7 @@ class Value {
  public:
   Value() = default;  // undefined
   static Value undefined(std::string message);
-  // "'None' has no attribute 'x'", formatted only on demand.
+  // "'None' has no attribute 'x'", formatted only on demand. `owner` must be a string constant.
   static Value no_attribute(std::string_view owner, std::string_view name);
   static Value no_name(std::string_view name);  // "'x' is undefined"
   static Value none() { return Value(ValueType::kNone); }
@@ -83,7 +83,7 @@ class Value {
   double as_double() const {
     return is(ValueType::kFloat) ? number_ : static_cast<double>(integer_);
   }
-  const TextPtr as_text() const { return std::static_pointer_cast<const Text>(object_); }
+  TextPtr as_text() const { return std::static_pointer_cast<const Text>(object_); }
   const Text& text() const { return static_cast<const Text&>(*object_); }
   const std::string& bytes() const { return text().bytes; }  // the digits of a kBigInt
   List& list() const;
@@ -190,6 +190,5 @@ std::string_view type_name(const Value& value);
 bool is_truthy(const Value& value);
 // Returns len(). Throws Fault if the value has none.
 int64_t length_of(const Value& value);
-bool has_length(const Value& value);
 
 }  // namespace xrun::jinja

@@ -36,12 +36,12 @@ struct Rendering {
   std::vector<ByteRange> turns;   // one per executed generation block, in order
   // The message (from 0) in which each turn was opened; -1 or no entry if unknown.
   std::vector<int64_t> turn_messages;
-  // In the order of the text, from its beginning; bytes after the last entry are of unknown lines,
-  // as are all bytes of a template in Lua.
+  // In order, from the beginning of the text. The lines of bytes after the last entry are unknown,
+  // as are those of all bytes of a template in Lua.
   std::vector<RenderLine> lines = {};
 };
 
-// Returns the author of a byte; a message past the end.
+// Returns the author of a byte; kMessage past the end.
 inline Origin origin_at(const Rendering& rendering, size_t at) {
   const auto span =
       std::upper_bound(rendering.spans.begin(), rendering.spans.end(), at,

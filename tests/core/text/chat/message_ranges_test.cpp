@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "core/base/error.h"
 #include "core/text/chat/template_families.h"
 
@@ -98,11 +96,7 @@ TEST(MessageRanges, AnAnswerThatHasAnotherFormAtTheEndKeepsItsText) {
 }
 
 TEST(MessageRanges, Qwen3sEarlierAnswersAndCallsAreTheAssistants) {
-  const auto known = builtin_templates();
-  const auto found = std::find_if(known.begin(), known.end(),
-                                  [](const BuiltinTemplate& one) { return one.name == "qwen3"; });
-  ASSERT_NE(found, known.end());
-  const auto qwen3 = jinja(std::string(found->source));
+  const auto qwen3 = jinja(std::string(find_builtin("qwen3")->source));
   const Json list = parse_json(
       R"([{"role":"user","content":"W?"},{"role":"assistant","content":"Let me look.",
           "tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","content":"rain"},

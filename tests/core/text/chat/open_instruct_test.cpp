@@ -9,11 +9,7 @@ namespace xrun::open_instruct_chat_test {
 
 TEST(OpenInstructChats, TuluRendersAndTrainsTheSameText) {
   const Json golden = read_json(source_path("tests/golden/open_instruct.json"));
-  std::string source;
-  for (const BuiltinTemplate& builtin : builtin_templates()) {
-    if (builtin.name == "tulu-3") source = builtin.source;
-  }
-  const auto tulu = jinja_of(source, {{"eos_token", "</s>"}});
+  const auto tulu = builtin_of("tulu-3");
   ASSERT_GE(golden.at("chats").size(), 10u);
   for (const Json& chat : golden.at("chats").as_array()) {
     const Rendering rendering = tulu->render(chat.at("messages"), {});

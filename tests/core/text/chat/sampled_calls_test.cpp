@@ -7,7 +7,6 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/text/chat/chat_template.h"
-#include "core/text/chat/template_families.h"
 #include "tests/core/text/chat/template_fixture.h"
 
 namespace xrun::sampled_calls_test {
@@ -135,15 +134,6 @@ TEST(SampledCalls, HostileTextsAreBoundedAndNeverThrow) {
   }
 }
 
-std::shared_ptr<const ChatTemplate> builtin(std::string_view name) {
-  for (const BuiltinTemplate& one : builtin_templates()) {
-    if (one.name != name) continue;
-    const TemplateTokens tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
-    return make_jinja_template(std::string(one.source), std::string(name), tokens);
-  }
-  throw Error("no such template");
-}
-
 std::string family_of(const ChatTemplate& chat_template) {
   const CallFormat* const found = call_format_of(chat_template, Json::object());
   return found == nullptr ? "" : std::string(found->family);
@@ -160,7 +150,8 @@ TEST(SampledCalls, TheFormIsTheTemplatesOwn) {
       {"glm-4-moe", "glm-4-moe"},   {"deepseek-v3", "deepseek-v3"},
       {"command-r", "command-r"},   {"lfm2", "lfm2"},
       {"phi-4-mini", "phi-4-mini"}, {"deepseek-r1-distill", "deepseek-v3"}};
-  for (const auto& [name, family] : families) EXPECT_EQ(family_of(*builtin(name)), family) << name;
+  for (const auto& [name, family] : families)
+    EXPECT_EQ(family_of(*builtin_of(name)), family) << name;
 }
 
 // A template with one line for calls, written as a family without a built-in template writes them.
@@ -200,14 +191,14 @@ const char* const kDeepseek31 =
 
 TEST(SampledCalls, ARenderedCallIsReadBackEqual) {
   const std::vector<std::pair<std::string, std::shared_ptr<const ChatTemplate>>> templates = {
-      {"hermes", builtin("qwen2.5")},
-      {"hermes", builtin("qwen3")},
-      {"llama", builtin("llama-3.1")},
-      {"llama", builtin("llama-3.2")},
-      {"mistral", builtin("mistral-v3")},
-      {"mistral", builtin("mistral-v3-tekken")},
-      {"glm-4-moe", builtin("glm-4-moe")},
-      {"deepseek-v3", builtin("deepseek-v3")},
+      {"hermes", builtin_of("qwen2.5")},
+      {"hermes", builtin_of("qwen3")},
+      {"llama", builtin_of("llama-3.1")},
+      {"llama", builtin_of("llama-3.2")},
+      {"mistral", builtin_of("mistral-v3")},
+      {"mistral", builtin_of("mistral-v3-tekken")},
+      {"glm-4-moe", builtin_of("glm-4-moe")},
+      {"deepseek-v3", builtin_of("deepseek-v3")},
       {"deepseek-v3.1", template_of_calls(kDeepseek31)},
       {"qwen3.5", template_of_calls(kNemotron)},
       {"gpt-oss", template_of_calls(kGptOss)},

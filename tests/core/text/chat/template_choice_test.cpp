@@ -184,6 +184,7 @@ TEST_F(TemplateChoice, RowsWithToolsGoThroughTheTemplateNamedToolUse) {
                                        "tool_use": "U{% generation %}{% endgeneration %}"}})",
                  "config"));
   EXPECT_NE(resolve_template(*other).chat_template->digest(), resolved.chat_template->digest());
+  EXPECT_THROW(resolve_template(*named, "auto", "2024-02-30"), UsageError);
 }
 
 TEST_F(TemplateChoice, AToolUseTemplateWithoutMarksRefusesItsRowsOnly) {

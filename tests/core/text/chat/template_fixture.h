@@ -28,6 +28,12 @@ inline std::shared_ptr<const ChatTemplate> jinja_of(const std::string& source,
   return make_jinja_template(source, "test", std::move(tokens), "2024-07-26");
 }
 
+// A built-in template whose BOS and EOS are <s> and </s>.
+inline std::shared_ptr<const ChatTemplate> builtin_of(std::string_view name) {
+  return jinja_of(std::string(find_builtin(name)->source),
+                  {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+}
+
 // {"role", "content"} pairs as messages.
 inline Json messages(std::initializer_list<std::pair<const char*, const char*>> turns) {
   Json out = Json::array();
@@ -99,12 +105,8 @@ inline std::optional<std::string> published_template(std::string_view family) {
 
 // A built-in template without its marks, as a tokenizer with an unknown text may have.
 inline std::string without_marks(std::string_view builtin) {
-  for (const BuiltinTemplate& one : builtin_templates()) {
-    if (one.name != builtin) continue;
-    return std::regex_replace(std::string(one.source),
-                              std::regex("\\{%-? *(end)?generation *-?%\\}"), "{#- -#}");
-  }
-  return {};
+  return std::regex_replace(std::string(find_builtin(builtin)->source),
+                            std::regex("\\{%-? *(end)?generation *-?%\\}"), "{#- -#}");
 }
 
 // The non-empty generation blocks in code points, as transformers counts them.

@@ -102,6 +102,22 @@ TEST(TemplateLaws, ADoubledBosIsABreachAndASingleOneIsNot) {
   EXPECT_NE(breach.message.find("starts with the BOS <s> 2 times"), std::string::npos);
 }
 
+TEST(TemplateLaws, ACutInAMessageFallsBetweenTwoCharacters) {
+  const std::string body =
+      "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}é世{% endfor %}";
+  LawSample sample = pair();
+  for (int size = 0; size < 4; ++size) {
+    const std::string text(std::string(size, 'a') + "世世世世世世世世世世世世世世世世世世世世世世");
+    sample.messages = sample.rejected =
+        messages({{"user", text.c_str()}, {"assistant", text.c_str()}});
+    const auto breaches = check_laws(*llama(), *jinja_of("<s><s></s>" + body), {{sample}});
+    EXPECT_EQ(breaches.size(), 2u);  // bos and eot_trained
+    for (const LawBreach& breach : breaches) {
+      EXPECT_EQ(breach.message.find("\uFFFD"), std::string::npos) << breach.message;
+    }
+  }
+}
+
 TEST(TemplateLaws, ABosThatOpensEveryTurnIsExempt) {
   ScratchFolder folder;
   const auto tokenizer = load_with_config(
@@ -123,7 +139,7 @@ TEST(TemplateLaws, TheTemplatesOwnTextDoesNotEndATurn) {
       breach.message,
       "a trained turn ends with text that is not a special token, so the model never learns to "
       "stop; put the end-of-turn token inside the generation block\n"
-      "  trained  q</answer>\n  after    <|im_end|>⏎<|im_start|>good</a");
+      "  trained  q</answer>\n  after    <|im_end|>⏎<|im_start|>good</a...");
   EXPECT_EQ(broken(*tiny(), template_with("</answer>", ""), {pair()}), "eot_trained");
   // A message that spells the token does not end its turn.
   LawSample spelled = pair();

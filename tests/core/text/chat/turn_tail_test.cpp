@@ -25,18 +25,9 @@ const TailFamily kFamilies[] = {
     {"llama-3.1", "tiny_tokenizer", "<|eot_id|>"}, {"llama-2", "tokenizers/llama2", "</s>"},
     {"mistral-v3", "tokenizers/llama2", "</s>"}};
 
-std::shared_ptr<const ChatTemplate> builtin(std::string_view name) {
-  for (const BuiltinTemplate& one : builtin_templates()) {
-    if (one.name == name) {
-      return jinja_of(std::string(one.source), {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
-    }
-  }
-  return nullptr;
-}
-
 class EveryFamily : public testing::TestWithParam<TailFamily> {
  protected:
-  EveryFamily() : template_(builtin(GetParam().chat_template)) {
+  EveryFamily() : template_(builtin_of(GetParam().chat_template)) {
     std::string text =
         read_file(kSourceDir / "tests/data" / GetParam().tokenizer / "tokenizer.json");
     // The family's own end of a turn, in a tokenizer that has another one.

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "tests/core/text/chat/template_fixture.h"
 
 namespace xrun::jinja_cases_test {
@@ -98,6 +99,9 @@ TEST(JinjaCases, UnsupportedFeaturesAreRefusedByNameTemplateAndLine) {
               fmt::format("chat template \"test\", line 2: {}", wanted));
   }
   EXPECT_EQ(render_text("{{ 'a'.casefold is defined }} {{ 'a'.nope is defined }}"), "True False");
+  EXPECT_EQ(error_of([] { render_text("{{ '\\N{DIGIT ONE}' }}"); }),
+            "chat template \"test\", line 1: \\N escapes of strings are not supported in chat "
+            "templates");
 }
 
 TEST(JinjaCases, BreakAndContinueLeaveTheBlocksInsideALoop) {
@@ -123,6 +127,78 @@ TEST(JinjaCases, BreakAndContinueLeaveTheBlocksInsideALoop) {
                   "{% endfor %}");
             }).find("'break' outside of a loop"),
             std::string::npos);
+}
+
+TEST(JinjaCases, AMacroTakesOnlyTheSpecialArgumentsThatItsBodyReads) {
+  // Each follows macros that read caller, varargs and kwargs, which must not count for others.
+  const std::string others =
+      "{% macro a() %}{{ caller() }}{{ varargs }}{{ kwargs }}{% endmacro %}"
+      "{% macro m(x) %}[{{ x }}]{% endmacro %}";
+  const std::pair<const char*, const char*> failures[] = {
+      {"{% call m(1) %}y{% endcall %}",
+       "macro 'm' takes no {% call %} block: its body does not use caller, or another argument has "
+       "set it"},
+      {"{{ m(1, 2) }}", "macro 'm' takes at most 1 argument(s)"},
+      {"{{ m(1, y=2) }}", "macro 'm' takes no keyword argument 'y'"},
+      {"{{ a() }}", "No caller defined"},
+  };
+  for (const auto& [text, wanted] : failures) {
+    EXPECT_EQ(error_of([&, body = text] { render_text(others + body); }),
+              fmt::format("chat template \"test\", line 1: {}", wanted));
+  }
+  const std::pair<const char*, const char*> cases[] = {
+      {"{% macro n(kwargs, varargs) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ n(1, 2) }}", "12"},
+      {"{% macro o() %}{% macro i() %}{{ caller is defined }}{% endmacro %}{{ i() }}{% endmacro %}"
+       "{% call o() %}y{% endcall %}",
+       "False"},
+      {"{% macro c(caller=none) %}{{ caller() }}{% endmacro %}{% call c() %}y{% endcall %}", "y"},
+      {"{% macro k() %}{{ kwargs }}{% endmacro %}{% call k() %}y{% endcall %}",
+       "{'caller': <Macro anonymous>}"},
+  };
+  for (const auto& [text, wanted] : cases) EXPECT_EQ(render_text(others + text), wanted) << text;
+}
+
+TEST(JinjaCases, ARecursiveLoopDoesNotSeeTheIterationThatCallsIt) {
+  EXPECT_EQ(
+      render_text("{% set t = [{'c': [{'c': []}]}] %}{% set z = 7 %}{% for x in t recursive %}"
+                  "{{ y is defined }}{{ z }}{% set y = 1 %}{{ loop(x.c) }}{{ y }}{% endfor %}"),
+      "False7False711");
+}
+
+TEST(JinjaCases, FloatsAreDividedAndRaisedAsInPython) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"-4.0 % 2", "0.0"},
+      {"4.0 % -2", "-0.0"},
+      {"-0.0 // 1", "-0.0"},
+      {"-5.0 // 1e999", "-1.0"},
+      {"4503599627370497.0 // 1", "4503599627370497.0"},
+      {"0.3 // 0.1", "2.0"},
+      {"-7.5 // 2", "-4.0"},
+  };
+  for (const auto& [expression, wanted] : cases) {
+    EXPECT_EQ(render_text(fmt::format("{{{{ {} }}}}", expression)), wanted) << expression;
+  }
+  for (const char* const power : {"10.0 ** 400", "-8.0 ** 0.5"}) {
+    const std::string error = error_of([&] { render_text(fmt::format("{{{{ {} }}}}", power)); });
+    EXPECT_NE(error.find("is not a finite real number"), std::string::npos) << error;
+  }
+}
+
+TEST(JinjaCases, AnAttributeOfNoneIsTheItemItself) {
+  EXPECT_EQ(render_text("{% set l = [3, 1, 3] %}{{ l|unique(attribute=none)|list }}"
+                        "{{ l|min(attribute=none) }}{{ l|map(attribute=none)|list }}"
+                        "{{ l|sort(attribute=none) }}{{ l|join(attribute=none) }}"),
+            "[3, 1]1[3, 1, 3][1, 3, 3]313");
+}
+
+TEST(JinjaCases, ACutInAMessageFallsBetweenTwoCharacters) {
+  for (const char* const text :
+       {"{{ 1 'éééééééééééééééééééééééééééééé' }}", "{{ {}[('ab' ~ 'é' * 60,)].x }}",
+        "{{ '{éééééééééééé}'.format() }}"}) {
+    const std::string error = error_of([&] { render_text(text); });
+    EXPECT_TRUE(is_valid_utf8(error)) << error;
+    EXPECT_NE(error.find("..."), std::string::npos) << error;
+  }
 }
 
 TEST(JinjaCases, AFailedComparisonNamesItsSidesInTheirOrder) {
