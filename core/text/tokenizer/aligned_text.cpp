@@ -30,6 +30,11 @@ ByteRange AlignedText::character_origin(size_t at) const {
   return origin(at, at + utf8_size(bytes[at]));
 }
 
+ByteRange AlignedText::empty_origin(size_t at) const {
+  const uint32_t begin = at < ranges_.size() ? ranges_[at].begin : at > 0 ? ranges_[at - 1].end : 0;
+  return {begin, begin};
+}
+
 void AlignedText::extend_front(uint32_t begin) {
   // Only the bytes of the first character.
   for (size_t i = 0; i < bytes_.size() && (i == 0 || is_continuation(bytes_[i])); ++i) {

@@ -47,10 +47,11 @@ class AlignedText {
   std::string_view text() const { return owned_ ? std::string_view(bytes_) : view_; }
   size_t size() const { return text().size(); }
 
-  // Returns the input range from the start of the first byte's range to the end of the last byte's.
-  // Requires begin < end <= size().
+  // Returns the input range from the start of the first byte's range to the end of the last byte's;
+  // for no bytes, an empty range there. Requires begin <= end <= size().
   ByteRange origin(size_t begin, size_t end) const {
     if (!owned_) return {shift_ + uint32_t(begin), shift_ + uint32_t(end)};
+    if (begin == end) return empty_origin(begin);
     return {ranges_[begin].begin, ranges_[end - 1].end};
   }
   // Returns the origin of the whole character that contains byte `at`.
@@ -62,6 +63,7 @@ class AlignedText {
 
  private:
   friend class AlignedTextBuilder;
+  ByteRange empty_origin(size_t at) const;
   std::string_view view_;
   std::string bytes_;  // with ranges_, used once owned_ is set
   std::vector<ByteRange> ranges_;
