@@ -12,9 +12,10 @@ namespace xrun {
 
 namespace {
 
+// `piece` may be input bytes that are not UTF-8, which an added token of U+FFFD matches.
 bool is_blank(std::string_view piece, size_t at) {
   constexpr uint32_t kSpelledSpace = 0x120;  // a space in the byte alphabet
-  const uint32_t c = utf8_character(piece, at);
+  const uint32_t c = read_utf8(piece, at).value;
   return c == kSpelledSpace || char_kind(c) == CharKind::kSpace;
 }
 
