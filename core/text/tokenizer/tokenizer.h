@@ -102,8 +102,8 @@ class Tokenizer {
   // Returns the chat templates of the folder's files or, if there are none, those of
   // tokenizer_config.json (tokenizer_folder.h). A template without a name is "default".
   const NamedTexts& chat_templates() const;
-  // Returns a hash over the names and bytes of the files that define ids and special tokens
-  // (not the chat template): 32 hexadecimal digits.
+  // Returns a hash over the names and bytes of the files that define ids and special tokens (not
+  // the chat template), and over an EOS that only config.json names: 32 hexadecimal digits.
   const std::string& digest() const;
   // Returns a sentence for the user if transformers would number added tokens otherwise, else "".
   const std::string& notice() const;

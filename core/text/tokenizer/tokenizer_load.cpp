@@ -227,6 +227,11 @@ std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
   state->chat_templates = settings.chat_templates;
   Hasher hasher;
   for (const auto& [name, text] : settings.hashed) hasher.field(name, text);
+  // The hashed files do not include config.json, and of its roles only EOS decides tokens and
+  // masks.
+  if (state->eos.id && settings.names.text("eos_token").empty()) {
+    hasher.field("eos_token_id", std::to_string(*state->eos.id));
+  }
   state->digest = hasher.hex();
   return state;
 }

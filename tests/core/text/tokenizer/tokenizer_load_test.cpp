@@ -182,6 +182,19 @@ TEST_F(TokenizerLoad, TheDigestCoversTokensButNotTheTemplate) {
   EXPECT_EQ(digest.size(), 32u);
 }
 
+TEST_F(TokenizerLoad, TheDigestCoversAnEosThatOnlyConfigJsonNames) {
+  write(small_tokenizer());
+  const auto digest = [&](const char* config) {
+    write("config.json", config);
+    return load()->digest();
+  };
+  const std::string first = digest(R"({"eos_token_id": 1})");
+  EXPECT_NE(digest(R"({"eos_token_id": 2})"), first);
+  EXPECT_EQ(digest(R"({"eos_token_id": [1, 2], "hidden_size": 8})"), first);
+  write("tokenizer_config.json", R"({"eos_token": "c"})");
+  EXPECT_EQ(digest(R"({"eos_token_id": 1})"), digest(R"({"eos_token_id": 2})"));
+}
+
 }  // namespace
 
 }  // namespace xrun::tokenizer_load_test
