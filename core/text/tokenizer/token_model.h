@@ -83,7 +83,7 @@ struct ModelSource {
 };
 
 // Makes the model of the source's "type". Throws Error naming the path, the unknown type and the
-// known ones.
+// known ones, and whatever the model's reader throws.
 std::unique_ptr<const TokenModel> make_model(const ModelSource& source);
 
 // The readers that make_model chooses from. They throw Error, or simdjson_error for malformed JSON.

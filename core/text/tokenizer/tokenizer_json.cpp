@@ -141,7 +141,8 @@ TokenizerPipeline read_tokenizer_json(const std::string& path, std::string& dige
     const Json* const model = whole.find("model");
     XRUN_CHECK(model == nullptr || model->is_object(), "{}: model: got {}, wanted an object", path,
                model->kind_name());
-    throw Error(fmt::format("{}: {}", path, error.what()));
+    // All other members were parsed by parse_json.
+    throw Error(fmt::format("{}: model: {}", path, error.what()));
   }
 }
 
