@@ -187,7 +187,7 @@ TEST_F(TokenizerJson, StagesThatMultiplyATextAreAnErrorWithTheirPath) {
   write(json);
   EXPECT_EQ(failure_of([&] { load()->encode("abc"); }),
             "DIR/tokenizer.json: normalizer.normalizers[20]: a text grows beyond 1048768 bytes, 64 "
-            "times its size and 1 MiB");
+            "times its size plus 1 MiB");
   Json once = twice;
   once.set("content", std::string(100'000, 'a'));
   json.set("normalizer", once);
