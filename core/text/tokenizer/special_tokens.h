@@ -26,8 +26,8 @@ struct SpecialToken {
   std::string where;  // file and key
 };
 
-// Returns the special tokens of a folder in the order in which they get ids: the roles, the other
-// names, the lists. Each name occurs once. Throws Error naming file and key if extra_special_tokens
+// Returns the special tokens of a folder in the order in which they get ids: roles, other names,
+// lists. Each name occurs once. Throws Error naming file and key if extra_special_tokens
 // or additional_special_tokens is neither a list nor an object.
 std::vector<SpecialToken> special_tokens(const SettingsFile& config, const SettingsFile& map);
 

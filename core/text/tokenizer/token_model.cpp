@@ -53,7 +53,6 @@ bool ModelSource::flag(std::string_view key) const {
 
 std::string ModelSource::type() const {
   const std::string type = text("type");
-  // Files of early versions name no type.
   return type.empty() ? "BPE" : type;
 }
 

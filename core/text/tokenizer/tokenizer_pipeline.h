@@ -16,7 +16,7 @@
 
 namespace xrun {
 
-// The stages in the order in which encode() runs them; every one but the model may be absent.
+// The stages in the order in which encode() runs them; any but the model may be absent.
 struct TokenizerPipeline {
   std::unique_ptr<const Normalizer> normalizer;
   std::unique_ptr<const PreTokenizer> pre_tokenizer;
