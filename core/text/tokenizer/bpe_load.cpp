@@ -30,12 +30,10 @@ class MergeReader {
     vocabulary_.prefetch(block_[size_].right_hash);
     if (++size_ == kBlock) flush();
   }
-  MergeTable finish() {
+  BpeMerges finish() {
     flush();
-    return std::move(table_);
+    return {std::move(table_), marks_begin_words_};
   }
-  // See BpeMerges.
-  bool marks_begin_words() const { return marks_begin_words_; }
 
  private:
   static constexpr size_t kBlock = 32;
@@ -144,8 +142,7 @@ BpeMerges read_merges(simdjson::ondemand::array array, const Vocabulary& vocabul
     XRUN_CHECK(count == 2, "{}, merge {}: {} pieces, wanted 2", where, number, count);
     reader.add(sides[0], sides[1]);
   }
-  MergeTable table = reader.finish();
-  return {std::move(table), reader.marks_begin_words()};
+  return reader.finish();
 }
 
 BpeOptions read_bpe_options(const ModelSource& source) {
@@ -190,8 +187,7 @@ BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
     if (!line.empty()) add_merge_line(line, number, name, reader);
     at = end + 1;
   }
-  MergeTable table = reader.finish();
-  return {std::move(table), reader.marks_begin_words()};
+  return reader.finish();
 }
 
 }  // namespace

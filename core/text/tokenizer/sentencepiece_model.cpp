@@ -116,7 +116,7 @@ class SentencePieceModel : public TokenModel {
     for (size_t i = out.size(); i-- > first + 1;) {
       ModelToken& token = out[i - 1];
       const bool is_empty = token.begin == token.end && out[i].begin == token.begin;
-      if (is_empty && vocabulary_.piece(token.id) != "\u2581") token.end = out[i].end;
+      if (is_empty && vocabulary_.piece(token.id) != kMark) token.end = out[i].end;
     }
   }
 

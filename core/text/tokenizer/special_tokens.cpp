@@ -14,6 +14,10 @@ namespace xrun {
 
 namespace {
 
+// The role names that every tokenizer may have, in transformers' order.
+constexpr std::string_view kRoleNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                           "pad_token", "cls_token", "mask_token"};
+
 constexpr const char* kExtra = "extra_special_tokens";
 constexpr const char* kAdditional = "additional_special_tokens";
 

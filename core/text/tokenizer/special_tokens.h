@@ -11,10 +11,6 @@
 
 namespace xrun {
 
-// The role names that every tokenizer may have, in transformers' order.
-inline constexpr std::string_view kRoleNames[] = {
-    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
-
 struct SettingsFile {
   Json json = Json::object();
   std::string name;  // for messages
