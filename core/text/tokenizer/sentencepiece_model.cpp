@@ -270,23 +270,14 @@ AddedToken added_token(const SentencePiece& piece, int32_t id) {
   return token;
 }
 
-std::unique_ptr<const PostProcessor> make_bos_eos_processor(const FolderSettings& settings,
-                                                            const TokenModel& model) {
+void set_surrounding_tokens(const FolderSettings& settings, TokenizerPipeline& pipeline) {
   const std::string name = class_name(settings);
   // The classes of transformers that add a BOS, or an EOS, by default.
   const bool llama_like =
       name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
   const bool t5_like = name.starts_with("T5") || name.starts_with("MT5");
-  std::vector<int32_t> before, after;
-  const auto bos = model.vocabulary().find(settings.names.text("bos_token"));
-  const auto eos = model.vocabulary().find(settings.names.text("eos_token"));
-  if (bos && config_flag(settings.tokenizer_config, "add_bos_token", llama_like)) {
-    before.push_back(*bos);
-  }
-  if (eos && config_flag(settings.tokenizer_config, "add_eos_token", t5_like)) {
-    after.push_back(*eos);
-  }
-  return make_surrounding_processor(std::move(before), std::move(after));
+  pipeline.adds_bos = config_flag(settings.tokenizer_config, "add_bos_token", llama_like);
+  pipeline.adds_eos = config_flag(settings.tokenizer_config, "add_eos_token", t5_like);
 }
 
 Vocabulary vocabulary_of(const SentencePieceFile& file, const std::string& where) {
@@ -343,7 +334,7 @@ TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
   const bool legacy = config_flag(settings.tokenizer_config, "legacy", true);
   pipeline.model = std::make_unique<SentencePieceModel>(
       SentencePieceSource{where, file, bytes, legacy}, std::move(vocabulary));
-  pipeline.post_processor = make_bos_eos_processor(settings, *pipeline.model);
+  set_surrounding_tokens(settings, pipeline);
   return pipeline;
 }
 

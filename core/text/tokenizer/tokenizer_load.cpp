@@ -194,6 +194,17 @@ Tokenizer::State::Role read_role(const Tokenizer::State& state, const FolderSett
   return {int32_t(id.as_int()), std::string(text)};
 }
 
+// Makes the post-processor of a tokenizer.model. A token that only config.json names is not added.
+void add_surrounding_tokens(const TokenNames& names, Tokenizer::State& state) {
+  std::vector<int32_t> before, after;
+  const auto add = [&](const char* name, std::vector<int32_t>& ids) {
+    if (const auto id = state.id_of(names.text(name))) ids.push_back(*id);
+  };
+  if (state.stages.adds_bos) add("bos_token", before);
+  if (state.stages.adds_eos) add("eos_token", after);
+  state.stages.post_processor = make_surrounding_processor(std::move(before), std::move(after));
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
@@ -208,6 +219,9 @@ std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
   for (const AddedToken& token : settings.added) added.put(token);
   state->vocab_size = added.end();
   state->added = AddedTokens(added.take(), state->stages.normalizer.get());
+  if (state->stages.adds_bos || state->stages.adds_eos) {
+    add_surrounding_tokens(settings.names, *state);
+  }
   if (state->stages.post_processor) {
     state->stages.post_processor->each_id([&](int64_t id) {
       XRUN_CHECK(id < state->vocab_size,

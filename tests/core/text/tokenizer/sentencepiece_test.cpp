@@ -64,6 +64,15 @@ TEST_F(SentencePieceModelFile, RolesAndSurroundingTokensFollowTheModelAndTheConf
   EXPECT_EQ(tokenizer->encode("", post).ids, std::vector<int32_t>{2});
 }
 
+TEST_F(SentencePieceModelFile, AnEosThatIsNotAPieceFollowsTheTextToo) {
+  EncodeOptions post;
+  post.add_post_processor = true;
+  const auto tokenizer = load(R"({"add_eos_token": true, "eos_token": "<|end|>"})");
+  const int32_t eos = tokenizer->eos_id().value();
+  EXPECT_EQ(tokenizer->piece(eos), "<|end|>");
+  EXPECT_EQ(tokenizer->encode("", post).ids, (std::vector<int32_t>{1, eos}));
+}
+
 TEST_F(SentencePieceModelFile, AUserDefinedPieceIsPlainTextIfTheConfigCallsItSpecial) {
   const std::string text = "a<|im_start|>b";
   const auto is_in = [&](const Tokenizer& tokenizer, const EncodeOptions& options) {
