@@ -20,7 +20,7 @@ class MergeReader {
       : vocabulary_(vocabulary),
         prefix_(prefix),
         where_(std::move(where)),
-        table_(size_t(vocabulary.count())) {}
+        table_(size_t(vocabulary.count())) {}  // most pieces are the result of one merge
 
   // Adds the next merge; the strings must live until finish().
   void add(std::string_view left, std::string_view right) {

@@ -54,6 +54,7 @@ class MergeTable {
     return (uint64_t(uint32_t(left)) << 32 | uint32_t(right)) + 1;
   }
   void grow();
+  // Multiplies by 2^64 / the golden ratio, which spreads neighbours (Knuth, section 6.4).
   static uint64_t hash_of(uint64_t key) { return key * 0x9E3779B97F4A7C15ull; }
   uint64_t slot_of(uint64_t key) const { return hash_of(key) >> shift_; }
   uint64_t bit_of(uint64_t key) const { return hash_of(key) >> (shift_ - 3); }

@@ -39,6 +39,7 @@ inline bool equal_bytes(const char* a, const char* b, size_t size) {
 
 // Returns a hash of a short string, the same in every run.
 inline uint64_t hash_piece(std::string_view piece) {
+  // wyhash's constants.
   constexpr uint64_t kA = 0xA0761D6478BD642Full, kB = 0xE7037ED1A0B428DBull;
   const char* at = piece.data();
   size_t left = piece.size();

@@ -40,7 +40,7 @@ class WordLevel : public TokenModel {
 struct WordPieceOptions {
   std::string unk_token = "[UNK]";
   std::string prefix = "##";
-  int64_t max_characters = 100;  // of a word
+  int64_t max_characters = 100;  // of a word; the default of tokenizers
 };
 
 // Cuts a word greedily: takes the longest piece that begins it, then the longest that continues it,
