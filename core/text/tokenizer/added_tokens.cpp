@@ -61,8 +61,7 @@ AddedMatch with_spaces(std::string_view text, const AddedToken& token, AddedMatc
 SpecialRanges::SpecialRanges(const EncodeOptions& options) : all_(options.all_special) {
   for (const ByteRange range : options.special_ok) {
     if (range.begin >= range.end) continue;
-    // Touching ranges join: a token may span two of them. They come sorted by their
-    // begin.
+    // Adjacent ranges join, since a token may span two of them. They are sorted by their begin.
     if (!runs_.empty() && range.begin <= runs_.back().end) {
       runs_.back().end = std::max(runs_.back().end, range.end);
     } else {
@@ -91,7 +90,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     // Pass 0 matches the input, pass 1 its normal form.
     insert(passes_[token.normalized], normal_forms_.back(), int32_t(i));
     if (!token.normalized) continue;
-    // Such a token looks beyond its own text, so a cut beside it could change a match.
+    // Such a token depends on text around it, so a cut beside it could change a match.
     crosses_splits_ = crosses_splits_ || token.lstrip || token.rstrip || token.single_word ||
                       mixes_spaces(normal_forms_.back());
   }
@@ -120,7 +119,6 @@ const AddedToken* AddedTokens::find(std::string_view content) const {
   return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 
-// The normalised content: transformers decodes a normalised token so.
 const std::string& AddedTokens::decoded(const AddedToken& token) const {
   return normal_forms_[size_t(&token - tokens_.data())];
 }
@@ -128,7 +126,7 @@ const std::string& AddedTokens::decoded(const AddedToken& token) const {
 void AddedTokens::find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                            std::vector<AddedMatch>& out) const {
   const TokenPass& pass = passes_[normalized];
-  // Nothing may match: the pass has only special tokens, and this text allows none.
+  // Nothing can match if the pass has only special tokens and the text allows none.
   if (pass.finder.empty() || (special.none() && !pass.has_plain)) return;
   const std::string_view bytes = text.text();
   // The longest allowed token at each byte, from back to front.
@@ -150,12 +148,12 @@ void AddedTokens::find_all(const AlignedText& text, bool normalized, const Speci
   // that overlap it are dropped.
   for (auto here = found.rbegin(); here != found.rend(); ++here) {
     if (here->begin < from) continue;
-    // Its text is passed even if the token is refused below; no shorter one is tried there.
+    // Even if the token is refused below, no shorter one is tried there.
     from = here->end;
     const AddedToken& token = tokens_[size_t(here->token)];
     if (token.single_word && touches_word(bytes, here->begin, here->end)) continue;
     const AddedMatch match = with_spaces(bytes, token, {here->begin, here->end, token.id}, done);
-    if (match.begin >= match.end) continue;  // the previous match has taken this blank
+    if (match.begin >= match.end) continue;  // the previous match took this blank
     out.push_back(match);
     done = match.end;
   }
@@ -193,10 +191,9 @@ std::string package_numbering(const std::vector<AddedToken>& added, const Vocabu
     // A repeated token keeps its first id.
     if (!seen.insert(token.content).second) continue;
     const std::optional<int32_t> known = vocabulary.find(token.content);
-    // As the package's add_tokens does it.
+    // The rule of the package's add_tokens.
     const int64_t id = known ? *known : std::max(last + 1, pieces);
     last = std::max(last, id);
-    // It keeps the id that the file gives it.
     if (id == token.id) continue;
     ++others;
     if (first.empty()) {

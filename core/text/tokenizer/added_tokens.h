@@ -1,5 +1,5 @@
 #pragma once
-// Tokens added to a vocabulary; they are found in a text before the model sees it.
+// Tokens added to a vocabulary, which are found in a text before the model sees it.
 
 #include <functional>
 #include <string>
@@ -20,12 +20,12 @@ struct AddedToken {
   std::string content;
   bool special = false;      // a piece of the format, never of the data
   bool normalized = true;    // matches the normalised text, in its own normalised form
-  bool single_word = false;  // only where no word character touches it
+  bool single_word = false;  // matches only where no word character is adjacent
   bool lstrip = false;       // takes the spaces before it
   bool rstrip = false;       // takes the spaces after it
 };
 
-// A token found in a text and its bytes, stripped spaces included.
+// A token found in a text, and its byte range with the spaces that it strips.
 struct AddedMatch {
   uint32_t begin;
   uint32_t end;
@@ -57,7 +57,7 @@ class AddedTokens {
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   const AddedToken* find(int32_t id) const;
   const AddedToken* find(std::string_view content) const;
-  // Returns the text that decoding gives for an added token: its normalised form.
+  // Returns the decoded text of an added token: its normalised form, as in transformers.
   const std::string& decoded(const AddedToken& token) const;
 
   // Returns the split point after the pass over normalised text: unchanged or none.
@@ -65,8 +65,8 @@ class AddedTokens {
     return crosses_splits_ ? SafeSplit::kNone : split;
   }
 
-  // Appends the longest tokens of one of Hugging Face's two passes, from left to right: with
-  // `normalized` false those that match the input, with true those that match normalised text.
+  // Appends the leftmost-longest matches of one of Hugging Face's two passes, from left to right:
+  // tokens that match the input if `normalized` is false, else those that match normalised text.
   void find_all(const AlignedText& text, bool normalized, const SpecialRanges& special,
                 std::vector<AddedMatch>& out) const;
 

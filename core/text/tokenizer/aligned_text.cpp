@@ -30,6 +30,11 @@ ByteRange AlignedText::character_origin(size_t at) const {
   return origin(at, at + utf8_size(bytes[at]));
 }
 
+ByteRange AlignedText::empty_origin(size_t at) const {
+  const uint32_t begin = at < ranges_.size() ? ranges_[at].begin : at > 0 ? ranges_[at - 1].end : 0;
+  return {begin, begin};
+}
+
 void AlignedText::extend_front(uint32_t begin) {
   // Only the bytes of the first character.
   for (size_t i = 0; i < bytes_.size() && (i == 0 || is_continuation(bytes_[i])); ++i) {
@@ -50,7 +55,7 @@ AlignedText AlignedText::slice(size_t begin, size_t end) const {
 
 AlignedTextBuilder::AlignedTextBuilder(const AlignedText& from) : from_(from) {
   out_.owned_ = true;
-  // The limit is the input's own, whatever the number of steps.
+  // The limit follows the input, not the text before this step.
   out_.most_ = from.most_;
   out_.bytes_.reserve(from.size() + from.size() / 2 + 16);
   out_.ranges_.reserve(from.size() + from.size() / 2 + 16);
@@ -59,13 +64,13 @@ AlignedTextBuilder::AlignedTextBuilder(const AlignedText& from) : from_(from) {
 void AlignedTextBuilder::check_size() const {
   if (out_.bytes_.size() <= out_.most_) return;
   throw TextGrowth(
-      fmt::format("a text grows beyond {} bytes, 64 times its size and 1 MiB", out_.most_));
+      fmt::format("a text grows beyond {} bytes, 64 times its size plus 1 MiB", out_.most_));
 }
 
 void AlignedTextBuilder::copy(size_t begin, size_t end) {
   out_.bytes_.append(from_.text().substr(begin, end - begin));
   check_size();
-  // Ranges exist only after a first change.
+  // A view has no ranges yet.
   if (from_.owned_) {
     out_.ranges_.insert(out_.ranges_.end(), from_.ranges_.begin() + int64_t(begin),
                         from_.ranges_.begin() + int64_t(end));

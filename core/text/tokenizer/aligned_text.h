@@ -1,5 +1,5 @@
 #pragma once
-// Text while a tokenizer processes it; each byte maps to the input bytes it represents.
+// The text that a tokenizer's stages change; each byte maps to the input bytes it represents.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// Thrown when a stage makes a text grow beyond every sensible size.
+// Thrown when a stage makes a text grow beyond its limit (see AlignedText).
 class TextGrowth : public Error {
  public:
   using Error::Error;
@@ -25,16 +25,16 @@ void run_stage(const std::string& where, const Run& run) {
   }
 }
 
-// One character of a changed text, as an edit of the old text from left to right: change 0 replaces
-// the next old character, 1 inserts after it, -n replaces it and removes the n characters after it.
+// One character of a changed text. Edits go through the old text from left to right: change 0
+// replaces the next old character, 1 inserts before it, -n replaces it and removes the n after it.
 struct CharacterEdit {
   uint32_t character;
   int32_t change;
 };
 
 // A text of valid UTF-8 and, for each of its bytes, a range of the input. An unchanged text is a
-// view of the input, which must outlive it. A text may grow to 64 times the input plus 1 MiB, and
-// to 4 GiB; beyond that TextGrowth is thrown.
+// view of the input, which must outlive it. TextGrowth is thrown for a text beyond 64 times the
+// input plus 1 MiB, or beyond 4 GiB.
 class AlignedText {
  public:
   AlignedText() = default;
@@ -47,10 +47,11 @@ class AlignedText {
   std::string_view text() const { return owned_ ? std::string_view(bytes_) : view_; }
   size_t size() const { return text().size(); }
 
-  // Returns the input range from the start of the first byte's range to the end of the last byte's.
-  // Requires begin < end <= size().
+  // Returns the input range from the start of the first byte's range to the end of the last byte's;
+  // for no bytes, an empty range there. Requires begin <= end <= size().
   ByteRange origin(size_t begin, size_t end) const {
     if (!owned_) return {shift_ + uint32_t(begin), shift_ + uint32_t(end)};
+    if (begin == end) return empty_origin(begin);
     return {ranges_[begin].begin, ranges_[end - 1].end};
   }
   // Returns the origin of the whole character that contains byte `at`.
@@ -62,6 +63,7 @@ class AlignedText {
 
  private:
   friend class AlignedTextBuilder;
+  ByteRange empty_origin(size_t at) const;
   std::string_view view_;
   std::string bytes_;  // with ranges_, used once owned_ is set
   std::vector<ByteRange> ranges_;

@@ -35,11 +35,11 @@ Bpe::Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool
 }
 
 void Bpe::finish_loading() const {
-  // Threads that tokenise a first text wait here for the one that reads the merges.
+  // Other threads with a first text wait here for the one that reads the merges.
   std::call_once(loaded_, [this] {
     BpeMerges merges = read_merges_(vocabulary_);
     merges_ = std::move(merges.table);
-    // Words may be cut at the mark if it is a token and no merge crosses its front.
+    // Cut at the mark only if it is a token and no merge crosses its front.
     const bool cuts = !maps_bytes_ && !has_affixes_ && !options_.ignore_merges &&
                       merges.marks_begin_words && vocabulary_.find("\u2581").has_value();
     if (cuts) word_mark_ = "\u2581";
@@ -86,7 +86,7 @@ bool Bpe::hash_rules(Hasher& hasher) const {
 
 void Bpe::cut_at_marks(std::string_view text, ByteRange piece,
                        std::vector<ByteRange>& words) const {
-  // Shortened only at its end, so that offsets are still those of the text.
+  // Cut off only at the end, so that offsets remain those of the text.
   const std::string_view bytes = text.substr(0, piece.end);
   const size_t size = word_mark_.size();
   for (size_t from = piece.begin, at = from; at < bytes.size(); from = at) {
@@ -146,7 +146,7 @@ void Bpe::split_characters(std::string_view word, std::vector<ModelToken>& symbo
   for (uint32_t at = 0; at < word.size();) {
     const uint32_t end = at + utf8_size(word[at]);
     const int32_t id = character_id(word, at, end);
-    // All bytes of the character or none, as in Hugging Face's tokenizers.
+    // As in Hugging Face's tokenizers, a character becomes byte tokens only if all its bytes do.
     bool has_bytes = options_.byte_fallback;
     for (uint32_t i = at; i < end && has_bytes; ++i) {
       has_bytes = fallback_ids_[static_cast<unsigned char>(word[i])] >= 0;

@@ -23,7 +23,7 @@ struct BpeOptions {
 
 struct BpeMerges {
   MergeTable table;
-  // No merge joins a right side that begins with U+2581 to a left side that ends otherwise.
+  // True if every merge whose right side begins with U+2581 has a left side that ends with it.
   bool marks_begin_words = false;
 };
 using ReadMerges = std::function<BpeMerges(const Vocabulary&)>;
@@ -31,7 +31,7 @@ using ReadMerges = std::function<BpeMerges(const Vocabulary&)>;
 class Bpe : public TokenModel {
  public:
   // finish_loading(), or else the first text, calls `read_merges`.
-  //   maps_bytes  as ModelSource has it; excludes prefix, suffix and byte_fallback
+  //   maps_bytes  as in ModelSource; requires options without prefix, suffix and byte_fallback
   Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes);
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
@@ -51,7 +51,7 @@ class Bpe : public TokenModel {
   // Returns the id of word[begin, end), one character, or -1.
   int32_t character_id(std::string_view word, uint32_t begin, uint32_t end) const;
   void add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const;
-  // Returns the id of a word that is a token itself.
+  // Returns the id of the token that is the whole word.
   std::optional<int32_t> whole_token_id(std::string_view word) const;
 
   Vocabulary vocabulary_;

@@ -11,35 +11,32 @@ namespace xrun {
 
 namespace {
 
-// Fills a MergeTable. Merges are looked up in blocks with prefetches, since the tables exceed the
-// nearest caches.
+// Fills a MergeTable. Merges are looked up in blocks with prefetches: each look-up waits for
+// memory, since the tables exceed the nearest caches, and those of a block overlap.
 class MergeReader {
  public:
-  // The merged piece leaves out the first `prefix` bytes of its right side.
+  // A merged piece omits the first `prefix` bytes of its right side.
   MergeReader(const Vocabulary& vocabulary, size_t prefix, std::string where)
       : vocabulary_(vocabulary),
         prefix_(prefix),
         where_(std::move(where)),
-        table_(size_t(vocabulary.count())) {}
+        table_(size_t(vocabulary.count())) {}  // most pieces are the result of one merge
 
   // Adds the next merge; the strings must live until finish().
   void add(std::string_view left, std::string_view right) {
-    // Hashed now, looked up when the block is full: its slots arrive meanwhile.
+    // Hash now and look up when the block is full: its slots arrive meanwhile.
     block_[size_] = {left, right, hash_piece(left), hash_piece(right), -1, -1, -1};
     vocabulary_.prefetch(block_[size_].left_hash);
     vocabulary_.prefetch(block_[size_].right_hash);
     if (++size_ == kBlock) flush();
   }
-  MergeTable finish() {
+  BpeMerges finish() {
     flush();
-    return std::move(table_);
+    return {std::move(table_), marks_begin_words_};
   }
-  // See BpeMerges.
-  bool marks_begin_words() const { return marks_begin_words_; }
 
  private:
   static constexpr size_t kBlock = 32;
-  // The look-ups of a block overlap, since each waits for memory.
   struct Pair {
     std::string_view left, right;
     uint64_t left_hash, right_hash;
@@ -61,7 +58,7 @@ class MergeReader {
                where_, rank_ + i, pair.right);
     const std::string_view right = pair.right.substr(prefix_);
     const size_t size = pair.left.size() + right.size();
-    // The guess: the id after the previous result. It saves a hash and a look-up.
+    // Guess the id after the previous result, which saves a hash and a look-up.
     if (guess_ < vocabulary_.size()) {
       const std::string_view piece = vocabulary_.piece(guess_);
       if (piece.size() == size && piece.substr(0, pair.left.size()) == pair.left &&
@@ -74,9 +71,9 @@ class MergeReader {
   }
 
   void flush() {
-    // Slot, span, bytes: each is found by the one before, so each pass fetches one of them for the
-    // whole block.
     constexpr std::string_view kMark = "\u2581";
+    // Slot, span, bytes: each is found through the one before, so each pass fetches one of them for
+    // the whole block.
     for (size_t i = 0; i < size_; ++i) {
       vocabulary_.prefetch_span(block_[i].left_hash);
       vocabulary_.prefetch_span(block_[i].right_hash);
@@ -145,8 +142,7 @@ BpeMerges read_merges(simdjson::ondemand::array array, const Vocabulary& vocabul
     XRUN_CHECK(count == 2, "{}, merge {}: {} pieces, wanted 2", where, number, count);
     reader.add(sides[0], sides[1]);
   }
-  MergeTable table = reader.finish();
-  return {std::move(table), reader.marks_begin_words()};
+  return reader.finish();
 }
 
 BpeOptions read_bpe_options(const ModelSource& source) {
@@ -179,7 +175,7 @@ Vocabulary read_vocab_file(const BpeFiles& files) {
 
 BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
                            const std::string& name) {
-  // The format has no continuing_subword_prefix.
+  // merges.txt has no continuing_subword_prefix.
   MergeReader reader(vocabulary, 0, name);
   uint64_t number = 0;
   for (size_t at = 0; at < text.size();) {
@@ -191,8 +187,7 @@ BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
     if (!line.empty()) add_merge_line(line, number, name, reader);
     at = end + 1;
   }
-  MergeTable table = reader.finish();
-  return {std::move(table), reader.marks_begin_words()};
+  return reader.finish();
 }
 
 }  // namespace
@@ -200,7 +195,7 @@ BpeMerges read_merge_lines(std::string_view text, const Vocabulary& vocabulary,
 std::unique_ptr<const TokenModel> read_bpe(const ModelSource& source) {
   BpeOptions options = read_bpe_options(source);
   Vocabulary vocabulary = read_vocabulary(source.member("vocab"), source.where + ".vocab");
-  // A second parser: the document of the file is in the middle of an iteration.
+  // A second parser, since the first one is still iterating over the whole file.
   const auto merges = [&, prefix = options.prefix.size()](const Vocabulary& known) {
     simdjson::ondemand::parser parser;
     simdjson::ondemand::document document = parser.iterate(padded(source.member("merges")));

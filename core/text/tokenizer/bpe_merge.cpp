@@ -1,5 +1,5 @@
 // The table uses linear probing behind a bit filter. The merge loop scans the few symbols of a word
-// for the best pair; longer pieces keep their pairs in a heap.
+// for the best pair, and keeps the pairs of longer pieces in a heap.
 
 #include "core/text/tokenizer/bpe_merge.h"
 
@@ -44,7 +44,7 @@ void MergeTable::grow() {
 }
 
 void MergeTable::hash(Hasher& hasher) const {
-  // By rank: the order of slots depends on the table's size.
+  // Sorted by rank, since the order of slots depends on the table's size.
   struct RankedMerge {
     uint32_t rank;
     int32_t left, right, id;
@@ -69,7 +69,7 @@ namespace {
 
 constexpr size_t kScanLimit = 64;  // symbols; both loops cost the same at about 100
 
-// A pair that could merge when it was queued; one of its symbols may have changed since.
+// A pair that could merge when it was queued; its symbols may have changed since.
 struct QueuedMerge {
   uint32_t rank;
   uint32_t left;  // index of the left symbol
@@ -106,7 +106,7 @@ class MergeQueue {
     while (!queue_.empty()) {
       const QueuedMerge best = queue_.top();
       queue_.pop();
-      // Entries of a symbol that merges stay in the queue; here they are recognised and skipped.
+      // Stale entry: one of its symbols has merged since.
       const uint32_t right = next_[best.left];
       if (symbols_[best.left].id != best.left_id || right >= symbols_.size() ||
           symbols_[right].id != best.right_id) {

@@ -23,13 +23,13 @@ class MergeTable {
  public:
   // Reserves room for a number of merges; the table grows if there are more.
   explicit MergeTable(size_t expected = 0);
-  // Sets the merge of two ids, which must not be negative. Of a repeated pair the later merge
+  // Sets the merge of two ids, which must not be negative. The last merge of a repeated pair
   // counts, as in Hugging Face.
   void set(int32_t left, int32_t right, Merge merge);
   // Returns the merge of a pair; rank kNoMerge and id -1 if it does not merge.
   Merge find(int32_t left, int32_t right) const {
     const uint64_t key = key_of(left, right);
-    // Most pairs do not merge, and the bits fit a faster level of the cache than the slots.
+    // Most pairs do not merge, and the bits fit a faster cache level than the slots do.
     const uint64_t bit = bit_of(key);
     if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return {kNoMerge, -1};
     for (uint64_t at = slot_of(key);; at = (at + 1) & mask_) {
@@ -39,7 +39,7 @@ class MergeTable {
   }
   // Hashes the pairs and their merged tokens in the order of their ranks, not the ranks themselves.
   void hash(Hasher& hasher) const;
-  // Starts to load the slot of a pair, for a find() that follows.
+  // Prefetches the slot of a pair for a later find().
   void prefetch(int32_t left, int32_t right) const {
     __builtin_prefetch(&slots_[slot_of(key_of(left, right))]);
   }
@@ -54,6 +54,7 @@ class MergeTable {
     return (uint64_t(uint32_t(left)) << 32 | uint32_t(right)) + 1;
   }
   void grow();
+  // Multiplies by 2^64 / the golden ratio, which spreads neighbours (Knuth, section 6.4).
   static uint64_t hash_of(uint64_t key) { return key * 0x9E3779B97F4A7C15ull; }
   uint64_t slot_of(uint64_t key) const { return hash_of(key) >> shift_; }
   uint64_t bit_of(uint64_t key) const { return hash_of(key) >> (shift_ - 3); }
@@ -69,8 +70,8 @@ class MergeTable {
 };
 
 // Merge the n symbols of a piece in place, all with the same result:
-//   merge_by_scan  takes n^2 steps, and less time for the few symbols of a word
-//   merge_by_heap  takes n log n steps
+//   merge_by_scan  O(n^2), but faster for the few symbols of a word
+//   merge_by_heap  O(n log n)
 //   merge_symbols  chooses between the two by n
 void merge_symbols(const MergeTable& merges, std::vector<ModelToken>& symbols);
 void merge_by_scan(const MergeTable& merges, std::vector<ModelToken>& symbols);

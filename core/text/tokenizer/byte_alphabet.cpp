@@ -19,7 +19,6 @@ constexpr std::array<uint16_t, 256> make_alphabet() {
   std::array<uint16_t, 256> alphabet{};
   uint16_t next = 0x100;
   for (int b = 0; b < 256; ++b) {
-    // GPT-2's printable bytes stand for themselves; the others follow from U+0100.
     const bool printable = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
     alphabet[b] = printable ? uint16_t(b) : next++;
   }
@@ -52,7 +51,6 @@ bool append_unspelled(std::string& out, std::string_view spelling) {
   const size_t size = out.size();
   for (size_t at = 0; at < spelling.size();) {
     const CodePoint point = read_utf8(spelling, at);
-    // A character outside the alphabet: `out` is left as it was.
     if (!point.valid || point.value >= kAlphabetEnd || kInverse[point.value] < 0) {
       out.resize(size);
       return false;

@@ -9,12 +9,11 @@
 
 namespace xrun {
 
-// Appends the spelling of bytes in the alphabet, in UTF-8. Printable Latin-1 is spelled as itself,
-// the other 68 bytes as U+0100 and up, in order.
+// Appends the spelling of bytes in the alphabet, in UTF-8.
 void append_spelled(std::string& out, std::string_view bytes);
 
-// Appends the bytes of a spelling. Returns false, and appends nothing, if a character
-// is not in the alphabet.
+// Appends the bytes of a spelling. Returns false, and appends nothing, if a character is not in the
+// alphabet.
 bool append_unspelled(std::string& out, std::string_view spelling);
 
 // Inserts the spelling of bytes [begin, end) of a text, each character aligned with its byte.

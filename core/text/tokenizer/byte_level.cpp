@@ -1,7 +1,7 @@
-// The components ByteLevel of tokenizer.json, whose vocabulary spells bytes in GPT-2's alphabet. A
-// text keeps its own bytes up to the model, which reads them through the alphabet; only a stage
-// after the pre-tokenizer, or the normalizer, makes the spelling itself. The post-processor trims
-// offsets as Roberta's does and is in post_processors.cpp.
+// The ByteLevel components of tokenizer.json, for vocabularies that spell bytes in GPT-2's
+// alphabet. The model reads a text's own bytes through the alphabet. They are spelled out only by
+// the normalizer, before another pre-tokenizer, and for a model that cannot map bytes. The
+// post-processor trims offsets as Roberta's does, so it is in post_processors.cpp.
 
 #include "core/base/utf8.h"
 #include "core/text/tokenizer/byte_alphabet.h"
@@ -26,7 +26,7 @@ void spell_pieces(PieceList& list) {
 
 namespace {
 
-// Every byte becomes its character of the byte alphabet.
+// Replaces every byte by its character of the byte alphabet.
 class ByteLevelNormalizer : public Normalizer {
  public:
   void apply(AlignedText& text) const override {
@@ -48,7 +48,7 @@ class ByteLevelPreTokenizer : public PreTokenizer {
     if (splitter_) split_pieces(list, *splitter_, SplitBehavior::kIsolated);
   }
   SafeSplit split_after(SafeSplit split) const override {
-    // Only a part that begins with a space gets no further one.
+    // Only a part that begins with a space does not get another one.
     if (prefix_space_ && split != SafeSplit::kSpace) return SafeSplit::kNone;
     return splitter_ ? splitter_->split_after(split) : split;
   }

@@ -31,14 +31,12 @@ int base64_value(char c) {
 }  // namespace
 
 Charsmap::Charsmap(std::string_view bytes, const std::string& where) {
-  // The size of the trie in bytes (4, little endian), its units of 4 bytes, then the texts, each
-  // ended by a 0.
   const uint32_t size = bytes.size() < 4 ? 0 : read_unit(bytes, 0);
   XRUN_CHECK(bytes.size() >= 4 && size <= bytes.size() - 4 && size % 4 == 0 && size > 0,
              "{}: the table of {} bytes claims a trie of {} bytes", where, bytes.size(), size);
   for (size_t at = 4; at < 4 + size_t(size); at += 4) units_.push_back(read_unit(bytes, at));
   texts_ = bytes.substr(4 + size_t(size));
-  XRUN_CHECK(is_valid_utf8(texts_), "{}: the texts of the table are not UTF-8", where);
+  XRUN_CHECK(is_valid_utf8(texts_), "{}: the replacements of the table are not UTF-8", where);
 }
 
 std::optional<std::string_view> Charsmap::find(std::string_view part) const {
@@ -55,7 +53,7 @@ std::optional<std::string_view> Charsmap::find(std::string_view part) const {
     // The first leaf decides: the shortest prefix that the table knows.
     if (!has_leaf(unit)) continue;
     if (at >= units_.size()) return {};
-    // The leaf's value is the offset of the replacement in the texts.
+    // The leaf's value is the offset of the replacement.
     const size_t begin = units_[at] & ~(1u << 31);
     if (begin >= texts_.size()) return {};
     const std::string_view rest = std::string_view(texts_).substr(begin);
@@ -71,7 +69,7 @@ bool Charsmap::is_sound() const {
   while (!bases.empty()) {
     const uint32_t base = bases.back();
     bases.pop_back();
-    // XOR with a byte stays in the aligned block of 256 units, which must exist.
+    // XOR with a byte stays within an aligned block of 256 units, which must exist.
     if ((base | 0xFF) >= units_.size()) return false;
     // A hostile table may contain cycles.
     if (seen[base]) continue;
@@ -89,7 +87,7 @@ bool Charsmap::is_sound() const {
 }
 
 std::optional<std::string> decode_base64(std::string_view text) {
-  // Without line breaks or blanks, as the format writes it.
+  // The format writes no line breaks or blanks.
   if (text.size() % 4 != 0) return {};
   std::string out;
   for (size_t at = 0; at < text.size(); at += 4) {

@@ -1,6 +1,5 @@
 #pragma once
-// The precompiled normalization table of SentencePiece: a double-array trie and its replacement
-// texts.
+// SentencePiece's precompiled normalization table: a double-array trie and its replacement strings.
 
 #include <cstdint>
 #include <optional>
@@ -13,9 +12,9 @@ namespace xrun {
 // Immutable, thread-safe. The bytes are hostile input: every index is checked.
 class Charsmap {
  public:
-  // Parses the trie's size in bytes as a little-endian u32, its units of 4 bytes, and texts that
-  // end with a zero byte. Throws Error starting with `where` if the size is wrong or if the texts
-  // are not UTF-8.
+  // Parses the trie's size in bytes (little-endian u32), the trie in units of 4 bytes, and the
+  // replacement strings, each followed by a zero byte. Throws Error starting with `where` if the
+  // size is wrong or if the strings are not UTF-8.
   Charsmap(std::string_view bytes, const std::string& where);
 
   // Returns the replacement of the shortest prefix of `part` in the trie, or nullopt. An index

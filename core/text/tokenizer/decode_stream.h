@@ -6,9 +6,9 @@
 
 namespace xrun {
 
-// Concatenated, the results of push() and finish() are Tokenizer::decode() of all ids. None ends
-// inside a character: text that may still change (an unfinished character, a run of byte tokens) is
-// held back. Not thread-safe; one stream decodes one text.
+// Concatenated, the results of push() and finish() are Tokenizer::decode() of all ids. Text that
+// may still change (an unfinished character, a run of byte tokens) is held back, so that none ends
+// inside a character. Not thread-safe; one stream decodes one text.
 class DecodeStream {
  public:
   // The tokenizer must outlive the stream; skip_special leaves special tokens out.

@@ -1,6 +1,6 @@
-// The components Metaspace of tokenizer.json: spaces become a visible mark, which begins a piece,
-// and marks spaces again. The pre-tokenizer may put a mark before the text, which the decoder then
-// removes from the first token.
+// The Metaspace components of tokenizer.json. The pre-tokenizer turns spaces into visible marks, at
+// which pieces begin, and may put one before the text. The decoder turns marks into spaces, but
+// removes those of the first token if the pre-tokenizer may have put one there.
 
 #include "core/text/tokenizer/pre_tokenizers.h"
 #include "core/text/tokenizer/text_pattern.h"
@@ -53,14 +53,14 @@ class MetaspacePreTokenizer : public PreTokenizer {
     list.text = builder.finish();
     if (options_.split) split_pieces(list, *mark_, SplitBehavior::kMergedWithNext);
   }
-  // Text that begins with a space or a mark gets no further mark.
+  // Text that begins with a space or a mark does not get another one.
   SafeSplit split_after(SafeSplit split) const override {
     if (options_.replacement != "\u2581") return SafeSplit::kNone;
     // With `split` the mark begins a piece, so nothing crosses the cut.
     if (split == SafeSplit::kSpace || split == SafeSplit::kMark) {
       return options_.split ? SafeSplit::kPiece : SafeSplit::kMark;
     }
-    // "always" would put a mark before the part after the cut, too.
+    // "always" would put a mark before the text after the split, too.
     return options_.scheme == PrependScheme::kAlways ? SafeSplit::kNone : split;
   }
   void describe(TextSpelling& spelling) const override {
@@ -97,7 +97,6 @@ class MetaspacePreTokenizer : public PreTokenizer {
 
   bool wants_prefix(const AlignedText& from, ByteRange piece) const {
     const std::string_view text = from.text().substr(piece.begin, piece.end - piece.begin);
-    // It has one already.
     if (text[0] == ' ' || text.substr(0, options_.replacement.size()) == options_.replacement) {
       return false;
     }

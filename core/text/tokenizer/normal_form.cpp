@@ -72,7 +72,7 @@ bool is_hangul_syllable(uint32_t c) { return c >= kS && c < kS + kSCount; }
 
 void decompose(uint32_t c, NormalForm form, std::vector<Decomposed>& out) {
   const auto add = [&](uint32_t character, bool first) {
-    // As an edit of the text: the first character replaces the old one, the others are inserted.
+    // The first character replaces the old one, the others are inserted.
     out.push_back({character, combining_class(character), first ? 0 : 1});
   };
   if (is_hangul_syllable(c)) {

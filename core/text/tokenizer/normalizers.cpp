@@ -1,5 +1,5 @@
-// The normalizers of Hugging Face's tokenizers, with the alignments that it gives. kNormalizers at
-// the end lists them.
+// The normalizers of Hugging Face's tokenizers, with the same alignments. kNormalizers at the end
+// lists them.
 
 #include "core/text/tokenizer/normalizers.h"
 
@@ -159,7 +159,7 @@ class PrependNormalizer : public Normalizer {
     builder.copy(0, text.size());
     text = builder.finish();
   }
-  // The prefix belongs to the whole text, whose first part has it.
+  // The prefix belongs to the whole text, so only the first part gets it.
   void apply_rest(AlignedText&) const override {}
   SafeSplit split_after(SafeSplit split) const override { return split; }
   void describe(TextSpelling& spelling) const override {
@@ -277,7 +277,7 @@ class StripNormalizer : public Normalizer {
   bool right_;
 };
 
-// StripAccents: removes combining marks. It does not decompose: an NFD goes before it.
+// StripAccents: removes combining marks. It does not decompose, so files put an NFD before it.
 class StripAccentsNormalizer : public Normalizer {
  public:
   void apply(AlignedText& text) const override {

@@ -14,18 +14,18 @@ class Normalizer {
   virtual ~Normalizer() = default;
   // Changes the text in place; a text that needs no change stays a view.
   virtual void apply(AlignedText& text) const = 0;
-  // apply() for text after a split point, whose front apply() has seen.
+  // apply() for the text after a split point; apply() has changed the text before it.
   virtual void apply_rest(AlignedText& text) const { apply(text); }
-  // Returns what this stage leaves of a split point.
+  // Returns the split point after this stage (safe_split.h).
   virtual SafeSplit split_after(SafeSplit split) const {
     (void)split;
     return SafeSplit::kNone;
   }
-  // Adds what this stage does to the spelling of a text.
+  // Records what this stage does to the spelling of a text.
   virtual void describe(TextSpelling& spelling) const { spelling.exact = false; }
 };
 
-// Makes the normalizer of a spec. Throws Error naming the path and what is wrong.
+// Makes the normalizer of a spec. Throws Error naming the path and the fault.
 std::unique_ptr<const Normalizer> make_normalizer(const ComponentSpec& spec);
 
 // The normalizers ByteLevel (byte_level.cpp) and Precompiled (precompiled_normalizer.cpp).

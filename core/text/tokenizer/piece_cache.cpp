@@ -1,9 +1,10 @@
-// The threads' tables of caches, and what may enter a cache.
+// Each thread's table of caches, and the rule for pieces that may be cached.
 
 #include "core/text/tokenizer/piece_cache.h"
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <memory>
 
 namespace xrun {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,8 +13,8 @@
 
 namespace xrun {
 
-// Two-way buckets: a new piece takes the first entry and moves the old one to the second. Never
-// changes a result, only its cost.
+// Two-way buckets: a new piece takes the first entry and moves the old one to the second. The cache
+// changes only the cost of a result.
 class PieceCache {
  public:
   static constexpr size_t kMaxBytes = 23;  // of a piece
@@ -43,8 +42,8 @@ class PieceCache {
   // four; a fifth replaces the oldest.
   static PieceCache& of(uint64_t serial);
 
-  // Appends the tokens of each piece of `text`, in order: the cached ones, else those that
-  // cut(piece, tokens) appends to an empty list, as ranges of the piece.
+  // Appends the tokens of each piece of `text`, in order. A piece that is not in the cache gets the
+  // tokens that cut(piece, tokens) appends to an empty list, with ranges in the piece.
   template <class Cut>
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                 std::vector<ModelToken>& out, Cut cut) {
@@ -76,8 +75,8 @@ class PieceCache {
 
  private:
   static constexpr size_t kEntries = 1 << 17;  // 8 MiB
-  // Pieces hashed before the first lookup: the table exceeds the second-level cache, and its lines
-  // arrive while the others are hashed.
+  // Pieces hashed before the first look-up: the table exceeds the second-level cache, and its lines
+  // arrive while the other pieces are hashed.
   static constexpr size_t kAhead = 16;
 
   static size_t size_of(ByteRange range) { return range.end - range.begin; }
@@ -102,26 +101,9 @@ class PieceCache {
   }
   static bool holds(const CachedPiece& entry, std::string_view piece) {
     return size_t(entry.bytes[kMaxBytes]) == piece.size() &&
-           is_same(entry.bytes, piece.data(), piece.size());
+           equal_bytes(entry.bytes, piece.data(), piece.size());
   }
-  template <class Word>
-  static bool is_same_word(const char* a, const char* b) {
-    Word left, right;
-    std::memcpy(&left, a, sizeof left);
-    std::memcpy(&right, b, sizeof right);
-    return left == right;
-  }
-  // Compares 1 to kMaxBytes bytes by words that may overlap; a call of memcmp costs more.
-  static bool is_same(const char* a, const char* b, size_t size) {
-    if (size >= 8) {
-      return is_same_word<uint64_t>(a, b) && is_same_word<uint64_t>(a + size - 8, b + size - 8) &&
-             (size <= 16 || is_same_word<uint64_t>(a + 8, b + 8));
-    }
-    if (size >= 4) {
-      return is_same_word<uint32_t>(a, b) && is_same_word<uint32_t>(a + size - 4, b + size - 4);
-    }
-    return a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1];
-  }
+
   ZeroedBuffer buffer_{kEntries * sizeof(CachedPiece)};
 };
 

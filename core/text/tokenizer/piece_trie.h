@@ -34,6 +34,7 @@ class PieceTrie {
   };
   static constexpr uint64_t kNoEdge = UINT64_MAX;
   static uint64_t key_of(uint32_t node, unsigned char byte) { return uint64_t(node) << 8 | byte; }
+  // As in MergeTable (bpe_merge.h): 2^64 / the golden ratio.
   size_t slot_of(uint64_t key) const { return (key * 0x9E3779B97F4A7C15ull) >> shift_; }
   uint32_t child(uint32_t node, unsigned char byte) const {
     const uint64_t key = key_of(node, byte);

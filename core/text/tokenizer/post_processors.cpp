@@ -12,9 +12,10 @@ namespace xrun {
 
 namespace {
 
+// `piece` may be input bytes that are not UTF-8, which an added token of U+FFFD matches.
 bool is_blank(std::string_view piece, size_t at) {
   constexpr uint32_t kSpelledSpace = 0x120;  // a space in the byte alphabet
-  const uint32_t c = utf8_character(piece, at);
+  const uint32_t c = read_utf8(piece, at).value;
   return c == kSpelledSpace || char_kind(c) == CharKind::kSpace;
 }
 
@@ -30,7 +31,7 @@ void trim_range(const PostContext& context, std::string_view piece, bool is_firs
   }
   // A single space before the first word counts as the one that add_prefix_space put there.
   if ((is_first || range.begin == 0) && prefix_space && leading == 1) leading = 0;
-  // A character of the input for each blank of the spelling, but never beyond the range.
+  // Each blank of the spelling takes one character of the input off the range.
   for (; leading > 0 && range.begin < range.end; --leading) {
     range.begin = std::min(range.begin + read_utf8(context.text, range.begin).size, range.end);
   }
@@ -39,9 +40,9 @@ void trim_range(const PostContext& context, std::string_view piece, bool is_firs
   }
 }
 
-// Takes the spaces at the ends of each token off its range, one character of the range a space,
-// even if the range does not cover that space (one inserted by add_prefix_space maps to the
-// character after it).
+// Takes one character off the range of each token for each space at the ends of its spelling, even
+// if the range does not cover that space (one inserted by add_prefix_space maps to the character
+// after it).
 void trim_offsets(Encoding& encoding, const PostContext& context, bool prefix_space) {
   for (size_t i = 0; i < encoding.ids.size(); ++i) {
     trim_range(context, context.spelling(encoding.ids[i], encoding.offsets[i]),

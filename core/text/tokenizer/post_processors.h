@@ -12,8 +12,8 @@ namespace xrun {
 
 struct PostContext {
   std::string_view text;  // the input
-  // Returns the spelling of a token in the vocabulary or, for an added token, the text it covers,
-  // stripped spaces included.
+  // Returns the spelling of a token in the vocabulary or, for an added token, the text that it
+  // covers, stripped spaces included.
   std::function<std::string_view(int32_t id, ByteRange range)> spelling;
   bool add_tokens = false;
   bool at_begin = true;  // the tokens begin the text; false for a later part of it
@@ -31,7 +31,7 @@ class PostProcessor {
   virtual void each_id(const std::function<void(int64_t id)>& check) const { (void)check; }
 };
 
-// Makes the post-processor of a spec. Throws Error naming the path and what is wrong.
+// Makes the post-processor of a spec. Throws Error naming the path and the fault.
 std::unique_ptr<const PostProcessor> make_post_processor(const ComponentSpec& spec);
 
 // Makes a post-processor that puts fixed tokens before and after a text, with empty ranges.

@@ -1,6 +1,5 @@
 // The pre-tokenizers of Hugging Face's tokenizers, and the splitting that most of them share.
-// kPreTokenizers at the end lists them; ByteLevel and Metaspace have files that their decoders
-// share.
+// kPreTokenizers at the end lists them. ByteLevel and Metaspace share files with their decoders.
 
 #include "core/text/tokenizer/pre_tokenizers.h"
 
@@ -50,7 +49,7 @@ bool joins_previous(const std::vector<Stretch>& s, size_t i, SplitBehavior behav
 
 void add_pieces(const std::vector<Stretch>& stretches, uint32_t base, SplitBehavior behavior,
                 std::vector<ByteRange>& out) {
-  // Others may join an empty stretch; a piece that stays empty is removed at the end.
+  // An empty stretch may be joined by others; a piece that stays empty is removed at the end.
   const auto first = int64_t(out.size());
   bool has_empty = false;
   for (size_t i = 0; i < stretches.size(); ++i) {
@@ -80,7 +79,6 @@ void split_pieces(PieceList& list, const TextPattern& pattern, SplitBehavior beh
   for (const ByteRange piece : list.pieces) {
     stretches.clear();
     pattern.find(text.substr(piece.begin, piece.end - piece.begin), stretches);
-    // `invert`: the pattern names what to keep.
     if (invert) {
       for (Stretch& s : stretches) s.is_match = !s.is_match;
     }
@@ -160,12 +158,12 @@ class SequencePreTokenizer : public PreTokenizer {
     for (size_t i = 0; i < stages_.size(); ++i) {
       run_stage(paths_[i], [&] {
         stages_[i]->apply(list);
-        // If only the model follows ByteLevel, the pieces keep the text's own bytes.
+        // Pieces keep the text's own bytes only if nothing but the model follows ByteLevel.
         if (stages_[i]->maps_bytes() && i + 1 < stages_.size()) spell_pieces(list);
       });
     }
   }
-  // No later stage joins what one has cut; spelled bytes contain no spaces.
+  // No later stage joins what one has cut. Spelled bytes contain no spaces.
   SafeSplit split_after(SafeSplit split) const override {
     for (size_t i = 0; i < stages_.size() && split != SafeSplit::kPiece; ++i) {
       if (i > 0 && stages_[i - 1]->maps_bytes()) return SafeSplit::kNone;
@@ -237,7 +235,7 @@ class WordPattern : public TextPattern {
 class WhitespacePreTokenizer : public PreTokenizer {
  public:
   void apply(PieceList& list) const override {
-    // Inverted: the matches stay, the spaces between them are removed.
+    // Inverted: the spaces between the matches are removed.
     split_pieces(list, WordPattern(), SplitBehavior::kRemoved, true);
   }
   SafeSplit split_after(SafeSplit split) const override {

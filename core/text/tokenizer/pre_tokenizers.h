@@ -25,19 +25,19 @@ class PreTokenizer {
   virtual ~PreTokenizer() = default;
   // Cuts every piece further, or changes its text.
   virtual void apply(PieceList& list) const = 0;
-  // Returns what this stage leaves of a split point: kPiece if a piece always ends there; the same
-  // kind if no piece can end there and each side is cut as it would be alone.
+  // Returns the split point after this stage: kPiece if a piece always ends there; the same kind if
+  // each side is cut as it would be alone.
   virtual SafeSplit split_after(SafeSplit split) const {
     (void)split;
     return SafeSplit::kNone;
   }
   // Returns true if the model reads the bytes of a piece through the byte alphabet.
   virtual bool maps_bytes() const { return false; }
-  // Adds what this stage does to the spelling of a text; most only cut it.
+  // Records what this stage does to the spelling of a text; most stages only cut it.
   virtual void describe(TextSpelling& spelling) const { (void)spelling; }
 };
 
-// Makes the pre-tokenizer of a spec. Throws Error naming the path and what is wrong.
+// Makes the pre-tokenizer of a spec. Throws Error naming the path and the fault.
 std::unique_ptr<const PreTokenizer> make_pre_tokenizer(const ComponentSpec& spec);
 
 // The pre-tokenizers ByteLevel (byte_level.cpp) and Metaspace (metaspace.cpp).

@@ -16,17 +16,16 @@ class Replacements {
  public:
   explicit Replacements(size_t size) { edits_.reserve(size); }
   void keep(std::string_view part) { append(part); }
-  // The extra characters of a longer replacement count as inserted; the last character of a shorter
-  // one, or the one before it, takes away the rest of the old part.
+  // The extra characters of a longer replacement count as inserted. The last character of a shorter
+  // one (the character before it if it is empty) removes the rest of the old part.
   void replace(std::string_view old_part, std::string_view new_part) {
     changed_ = true;
     const int64_t more = int64_t(count_characters(new_part)) - int64_t(count_characters(old_part));
     append(new_part);
-    // The last `more` characters.
     for (int64_t i = 0; i < more; ++i) edits_[edits_.size() - 1 - size_t(i)].change = 1;
     if (more >= 0) return;
     if (edits_.empty()) {
-      // Nothing is left to take the rest away: the text begins with a removed part.
+      // No character before it can remove the rest: the text begins with a removed part.
       removed_ += old_part.size();
     } else {
       edits_.back().change += int32_t(more);
@@ -81,9 +80,7 @@ class PrecompiledNormalizer : public Normalizer {
     return Charsmap(*bytes, where);
   }
   void add_cluster(std::string_view cluster, Replacements& out) const {
-    // The limit is that of Hugging Face's tokenizers.
-    constexpr size_t kWholeLimit = 6;  // bytes
-    // As SentencePiece: a whole cluster first, if it is short, then its characters.
+    constexpr size_t kWholeLimit = 6;  // bytes; the limit of Hugging Face's tokenizers
     if (cluster.size() < kWholeLimit) {
       if (const auto found = charsmap_.find(cluster)) return out.replace(cluster, *found);
     }

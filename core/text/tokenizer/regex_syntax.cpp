@@ -42,11 +42,10 @@ constexpr NamedSet kSets[] = {
     {"xdigit", "", kHexDigits},
 };
 
-// Returns a set by its name, ignoring case, spaces, - and _; nullptr if PCRE2 reads the name like
-// Oniguruma, or if neither knows it.
+// Returns a set by its name; like Oniguruma, ignores case, spaces, - and _. Returns nullptr if
+// PCRE2 reads the name like Oniguruma, or if neither knows it.
 const NamedSet* find_named_set(std::string_view name) {
   std::string plain;
-  // Oniguruma ignores case, blanks, "-" and "_" in names of properties.
   for (const char c : name) {
     if (c != ' ' && c != '-' && c != '_') plain += c >= 'A' && c <= 'Z' ? char(c + 32) : c;
   }
@@ -163,7 +162,7 @@ class RegexTranslation {
       default: break;
     }
     if (in_class) return false;  // \b is a backspace there
-    // PCRE2's own \b goes by its \w, which is another set.
+    // PCRE2's own \b follows its \w, which is another set.
     const char* form = kind == 'b' ? "(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))"
                                    : "(?:(?<=[{0}])(?=[{0}])|(?<![{0}])(?![{0}]))";
     out_ += fmt::format(fmt::runtime(form), kWordOutside);
@@ -247,7 +246,7 @@ class RegexTranslation {
     const bool negated = at_ < in_.size() && in_[at_] == '^';
     at_ += negated;
     operands.emplace_back();
-    // A ] in the first place is a character.
+    // A ] at the front is a character.
     for (bool first = true; at_ < in_.size() && (first || in_[at_] != ']'); first = false) {
       if (in_.substr(at_, 2) == "&&") {
         at_ += 2;
@@ -257,7 +256,7 @@ class RegexTranslation {
       } else if (in_[at_] == '[') {
         add_inner(operands.back());
       } else if (in_[at_] == '\\') {
-        // escape() writes to out_, so the operand takes its place meanwhile.
+        // escape() writes to out_, so the two are swapped meanwhile.
         std::swap(out_, operands.back().text);
         escape(true);
         std::swap(out_, operands.back().text);

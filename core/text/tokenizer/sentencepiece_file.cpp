@@ -92,7 +92,7 @@ SentencePiece read_piece(std::string_view message, size_t begin, const std::stri
     XRUN_CHECK(field.is_varint && field.value >= 1 && field.value <= 6,
                "{}: a piece is of the unknown kind {}", where, field.value);
     piece.kind = PieceKind(field.value);
-    // An offset in the file, where the model overwrites the kind of hidden pieces.
+    // The loader overwrites the kind of hidden pieces there.
     piece.kind_at = begin + field.at;
   }
   XRUN_CHECK(!piece.piece.empty() && is_valid_utf8(piece.piece) &&
@@ -149,7 +149,7 @@ void check_denormalizer(std::string_view message, const std::string& where) {
   }
 }
 
-// Leading marks are the space before a word; any other is inside the piece.
+// Leading marks are the space before a word; any other mark is inside the piece.
 bool has_inner_space(std::string_view piece) {
   constexpr std::string_view kMark = "\u2581";
   size_t at = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// The contents of a tokenizer.model (sentencepiece_model.proto): pieces, their kinds, normalization
-// rules. The file is hostile input and is checked here before the library reads it.
+// The contents of a tokenizer.model (sentencepiece_model.proto): pieces, their kinds and the
+// normalization rules. The file is hostile input, checked here before the library reads it.
 
 #include <cstdint>
 #include <string>

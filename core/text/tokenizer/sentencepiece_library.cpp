@@ -12,9 +12,8 @@ namespace xrun {
 
 namespace {
 
-// RTLD_DEEPBIND: the library and libc10 both export FLAGS_minloglevel, of different types; bound to
-// libc10's, the library would overwrite its neighbours (docs/log.md).
-// AddressSanitizer refuses a library that resolves symbols in itself first.
+// RTLD_DEEPBIND: the library uses its own FLAGS_minloglevel; with libc10's it would overwrite
+// memory (docs/log.md). AddressSanitizer refuses a library that resolves symbols in itself first.
 #ifdef __SANITIZE_ADDRESS__
 constexpr int kOwnScope = 0;
 #elif defined(__has_feature)
@@ -49,7 +48,7 @@ MakeSentencePieceEncoder load_entry() {
 
 std::unique_ptr<const SentencePieceEncoder> make_sentencepiece_encoder(const std::string& bytes,
                                                                        const std::string& where) {
-  // Loaded at the first model that needs it.
+  // The first model that needs it loads it.
   static const MakeSentencePieceEncoder make = load_entry();
   std::string message;
   std::unique_ptr<const SentencePieceEncoder> encoder(make(bytes, message));

@@ -33,7 +33,7 @@ class SentencePieceEncoder {
 std::unique_ptr<const SentencePieceEncoder> make_sentencepiece_encoder(const std::string& bytes,
                                                                        const std::string& where);
 
-// The plug-in's entry point: nullptr and a message if the library rejects the model.
+// The plug-in's entry point. Returns nullptr and sets the message if the library rejects the model.
 using MakeSentencePieceEncoder = const SentencePieceEncoder* (*)(const std::string& bytes,
                                                                  std::string& message);
 constexpr const char* kSentencePieceEntry = "xrun_make_sentencepiece_encoder";

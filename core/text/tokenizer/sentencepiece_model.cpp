@@ -1,15 +1,18 @@
-// Runs the library with and without a space before the text, and refines its offsets.
+// The sentencepiece library runs the model, with or without a space before the text; its offsets
+// are refined here.
 
 #include "core/text/tokenizer/sentencepiece_model.h"
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_set>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 #include "core/base/utf8.h"
 #include "core/text/tokenizer/byte_alphabet.h"
+#include "core/text/tokenizer/sentencepiece_file.h"
 #include "core/text/tokenizer/sentencepiece_library.h"
 #include "core/text/tokenizer/tokenizer_class.h"
 #include "core/text/unicode/utf8_cursor.h"
@@ -20,25 +23,32 @@ namespace {
 
 constexpr std::string_view kMark = "\u2581";
 
+// A tokenizer.model that has been read and checked.
+struct SentencePieceSource {
+  std::string where;  // the path, for messages
+  const SentencePieceFile& file;
+  const std::string& bytes;  // for the library; may hide pieces that `file` has
+  bool prefix_everywhere;    // put a leading space before text that does not begin the input, too
+};
+
+// Offsets are bytes of the text before the library's normalization. A byte token covers its byte if
+// the text contains the character unchanged, else the whole character.
 class SentencePieceModel : public TokenModel {
  public:
-  SentencePieceModel(const SentencePieceFile& file, std::string bytes,
-                     const SentencePieceOptions& options)
-      : where_(options.where),
-        encoder_(make_sentencepiece_encoder(bytes, where_)),
-        adds_prefix_(file.add_dummy_prefix),
-        prefix_everywhere_(options.prefix_everywhere),
-        cuts_at_spaces_(file.cuts_at_spaces),
-        normalizes_(file.normalizes) {
-    vocabulary_.reserve(file.pieces.size(), bytes.size());
-    is_byte_.resize(file.pieces.size());
-    for (size_t id = 0; id < file.pieces.size(); ++id) {
-      vocabulary_.add(file.pieces[id].piece, int32_t(id));
-      is_byte_[id] = file.pieces[id].kind == PieceKind::kByte;
+  // Throws Error if the library rejects the bytes.
+  SentencePieceModel(const SentencePieceSource& source, Vocabulary vocabulary)
+      : where_(source.where),
+        encoder_(make_sentencepiece_encoder(source.bytes, where_)),
+        adds_prefix_(source.file.add_dummy_prefix),
+        prefix_everywhere_(source.prefix_everywhere),
+        cuts_at_spaces_(source.file.cuts_at_spaces),
+        normalizes_(source.file.normalizes),
+        vocabulary_(std::move(vocabulary)) {
+    for (const SentencePiece& piece : source.file.pieces) {
+      is_byte_.push_back(piece.kind == PieceKind::kByte);
     }
-    vocabulary_.finish(where_);
     // For without_prefix().
-    if (adds_prefix_) bytes_ = std::move(bytes);
+    if (adds_prefix_) bytes_ = source.bytes;
   }
 
   void tokenize(std::string_view text, std::span<const ByteRange> pieces,
@@ -50,7 +60,7 @@ class SentencePieceModel : public TokenModel {
     const SentencePieceEncoder& encoder = prefix_everywhere_ ? *encoder_ : without_prefix();
     for (const ByteRange piece : pieces) add_tokens(encoder, text, piece, out);
   }
-  // After a cut the text goes on, so it gets no space of its own.
+  // Text after a split point gets no space of its own.
   void tokenize_rest(std::string_view text, std::span<const ByteRange> pieces,
                      std::vector<ModelToken>& out) const override {
     for (const ByteRange piece : pieces) add_tokens(without_prefix(), text, piece, out);
@@ -75,7 +85,7 @@ class SentencePieceModel : public TokenModel {
   bool hash_rules(Hasher&) const override { return false; }
 
  private:
-  // Made by the first text that needs it.
+  // The first text that needs this encoder makes it.
   const SentencePieceEncoder& without_prefix() const {
     if (!adds_prefix_) return *encoder_;
     std::call_once(made_, [this] {
@@ -99,18 +109,18 @@ class SentencePieceModel : public TokenModel {
     fill_empty_ranges(first, out);
   }
 
-  // If the normalizer decomposes a character, the library aligns all of it with the last token and
-  // nothing with the others. All of them get its range, or a mask would leave them out. A space
+  // If the normalizer decomposes a character, the library aligns the last token with all of it and
+  // the others with nothing. All of them get its range, or a mask would leave them out. A space
   // that the library puts before a text keeps its empty range.
   void fill_empty_ranges(size_t first, std::vector<ModelToken>& out) const {
     for (size_t i = out.size(); i-- > first + 1;) {
       ModelToken& token = out[i - 1];
       const bool is_empty = token.begin == token.end && out[i].begin == token.begin;
-      if (is_empty && vocabulary_.piece(token.id) != "\u2581") token.end = out[i].end;
+      if (is_empty && vocabulary_.piece(token.id) != kMark) token.end = out[i].end;
     }
   }
 
-  // The library aligns a character with its last byte token only.
+  // The library aligns only the last byte token of a character; this gives each one its byte.
   void spread_bytes(std::string_view text, size_t first, std::vector<ModelToken>& out) const {
     for (size_t begin = first; begin < out.size();) {
       size_t end = begin + 1;
@@ -122,8 +132,8 @@ class SentencePieceModel : public TokenModel {
       const uint32_t size = utf8_size(char(spelled_byte(vocabulary_.piece(out[begin].id))));
       while (end < out.size() && end - begin < size && is_byte_[size_t(out[end].id)]) ++end;
       const uint32_t from = out[begin].begin, to = out[end - 1].end;
-      // Exact if the tokens spell the bytes of their range: each token then gets its byte.
-      // Otherwise the normalizer changed the character, and all of them get the whole range.
+      // If the tokens do not spell the bytes of their range, the normalizer changed the character,
+      // and all of them get the whole range.
       bool exact = to - from == end - begin;
       for (size_t i = begin; i < end && exact; ++i) {
         exact = spelled_byte(vocabulary_.piece(out[i].id)) ==
@@ -154,8 +164,8 @@ struct SpaceRules {
 };
 
 // Decodes like the library: the first text loses its leading U+2581 (all of them if the model
-// removes extra spaces), every other one becomes a space. A run of byte tokens gives the characters
-// it spells, and U+FFFD for each byte that spells none.
+// removes extra spaces), every other U+2581 becomes a space. A run of byte tokens gives the
+// characters that it spells, and U+FFFD for each byte that spells none.
 class SentencePieceStage : public DecodeStage {
  public:
   SentencePieceStage(DecodeStage& next, SpaceRules rules, const std::vector<bool>& is_byte)
@@ -236,7 +246,7 @@ class SentencePieceDecoder : public TokenDecoder {
 
  private:
   SpaceRules rules_;
-  std::vector<bool> is_byte_;  // which bytes have a token
+  std::vector<bool> is_byte_;  // by byte: it has a token
 };
 
 constexpr uint64_t kMaxModelBytes = 256 << 20;  // the largest known file has 16 MB
@@ -260,58 +270,54 @@ AddedToken added_token(const SentencePiece& piece, int32_t id) {
   return token;
 }
 
-std::unique_ptr<const PostProcessor> make_bos_eos_processor(const FolderSettings& settings,
-                                                            const TokenModel& model) {
+void set_surrounding_tokens(const FolderSettings& settings, TokenizerPipeline& pipeline) {
   const std::string name = class_name(settings);
-  // The defaults of transformers: these classes add a BOS, T5's an EOS.
-  // The classes of transformers whose default adds a BOS, or an EOS.
+  // The classes of transformers that add a BOS, or an EOS, by default.
   const bool llama_like =
       name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
   const bool t5_like = name.starts_with("T5") || name.starts_with("MT5");
-  std::vector<int32_t> before, after;
-  const auto bos = model.vocabulary().find(settings.names.text("bos_token"));
-  const auto eos = model.vocabulary().find(settings.names.text("eos_token"));
-  if (bos && config_flag(settings.tokenizer_config, "add_bos_token", llama_like)) {
-    before.push_back(*bos);
+  pipeline.adds_bos = config_flag(settings.tokenizer_config, "add_bos_token", llama_like);
+  pipeline.adds_eos = config_flag(settings.tokenizer_config, "add_eos_token", t5_like);
+}
+
+Vocabulary vocabulary_of(const SentencePieceFile& file, const std::string& where) {
+  Vocabulary vocabulary;
+  size_t bytes = 0;
+  for (const SentencePiece& piece : file.pieces) bytes += piece.piece.size();
+  vocabulary.reserve(file.pieces.size(), bytes);
+  for (size_t id = 0; id < file.pieces.size(); ++id) {
+    vocabulary.add(file.pieces[id].piece, int32_t(id));
   }
-  if (eos && config_flag(settings.tokenizer_config, "add_eos_token", t5_like)) {
-    after.push_back(*eos);
+  vocabulary.finish(where);
+  return vocabulary;
+}
+
+// The library finds user-defined pieces in any text, control pieces in none. This turns those that
+// are also special tokens into control pieces, so that text that spells one stays plain.
+void hide_special_pieces(const SentencePieceFile& file, const std::vector<AddedToken>& added,
+                         std::string& bytes) {
+  std::unordered_set<std::string_view> special;
+  for (const AddedToken& token : added) {
+    if (token.special) special.insert(token.content);
   }
-  return make_surrounding_processor(std::move(before), std::move(after));
+  for (const SentencePiece& piece : file.pieces) {
+    const bool hidden = piece.kind == PieceKind::kUserDefined && special.contains(piece.piece);
+    if (hidden) bytes[piece.kind_at] = char(PieceKind::kControl);
+  }
 }
 
 }  // namespace
 
-std::unique_ptr<const TokenModel> make_sentencepiece_model(std::string bytes,
-                                                           const SentencePieceOptions& options) {
-  const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);
-  for (const SentencePiece& piece : file.pieces) {
-    // A user-defined piece that is also a special token.
-    const bool hidden =
-        piece.kind == PieceKind::kUserDefined && options.special.contains(std::string(piece.piece));
-    // The library never finds a control piece in a text: text that spells a special token stays
-    // plain.
-    if (hidden) bytes[piece.kind_at] = char(PieceKind::kControl);
-  }
-  return std::make_unique<SentencePieceModel>(file, std::string(bytes), options);
-}
-
-std::unique_ptr<const TokenDecoder> make_sentencepiece_decoder(const SentencePieceFile& file) {
-  return std::make_unique<SentencePieceDecoder>(file);
-}
-
 TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
                                             FolderSettings& settings) {
-  SentencePieceOptions options;
-  options.where = (dir / "tokenizer.model").string();
-  // transformers' legacy mode: every stretch between special tokens gets the space, not the first
-  // alone.
-  options.prefix_everywhere = config_flag(settings.tokenizer_config, "legacy", true);
-  const std::string bytes = read_file(options.where, kMaxModelBytes);
-  const SentencePieceFile file = read_sentencepiece_file(bytes, options.where);
-  for (const AddedToken& token : settings.added) {
-    if (token.special) options.special.insert(token.content);
-  }
+  const std::string where = (dir / "tokenizer.model").string();
+  std::string bytes = read_file(where, kMaxModelBytes);
+  settings.hashed.emplace_back("tokenizer.model", hash_hex(bytes));
+  const SentencePieceFile file = read_sentencepiece_file(bytes, where);
+  Vocabulary vocabulary = vocabulary_of(file, where);
+  // An unknown class gets the defaults of Llama, which most models share.
+  const std::string name = class_name(settings);
+  add_class_roles(settings, class_roles(name).empty() ? "LlamaTokenizer" : name, vocabulary);
   TokenizerPipeline pipeline;
   for (size_t id = 0; id < file.pieces.size(); ++id) {
     const PieceKind kind = file.pieces[id].kind;
@@ -320,14 +326,15 @@ TokenizerPipeline read_sentencepiece_folder(const std::filesystem::path& dir,
       pipeline.added.push_back(added_token(file.pieces[id], int32_t(id)));
     }
   }
-  pipeline.model = make_sentencepiece_model(bytes, options);
-  pipeline.decoder = make_sentencepiece_decoder(file);
-  // An unknown class gets the defaults of Llama, which most models share.
-  const std::string name = class_name(settings);
-  add_class_roles(settings, class_roles(name).empty() ? "LlamaTokenizer" : name,
-                  pipeline.model->vocabulary());
-  pipeline.post_processor = make_bos_eos_processor(settings, *pipeline.model);
-  settings.hashed.emplace_back("tokenizer.model", hash_hex(bytes));
+  pipeline.decoder = std::make_unique<SentencePieceDecoder>(file);
+  // After the roles of the class, which are special tokens too.
+  hide_special_pieces(file, settings.added, bytes);
+  // transformers' legacy mode: every stretch between special tokens gets the space, not the first
+  // alone.
+  const bool legacy = config_flag(settings.tokenizer_config, "legacy", true);
+  pipeline.model = std::make_unique<SentencePieceModel>(
+      SentencePieceSource{where, file, bytes, legacy}, std::move(vocabulary));
+  set_surrounding_tokens(settings, pipeline);
   return pipeline;
 }
 

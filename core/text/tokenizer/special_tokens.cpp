@@ -14,6 +14,10 @@ namespace xrun {
 
 namespace {
 
+// The role names that every tokenizer may have, in transformers' order.
+constexpr std::string_view kRoleNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                           "pad_token", "cls_token", "mask_token"};
+
 constexpr const char* kExtra = "extra_special_tokens";
 constexpr const char* kAdditional = "additional_special_tokens";
 
@@ -53,7 +57,7 @@ Extras read_extras(const SettingsFile& file, const char* key) {
 
 class SpecialTokenList {
  public:
-  // A later value of a name replaces the earlier one in its place.
+  // A later value of a name replaces the earlier one, at the same index.
   void set(const std::string& name, const Json& value, std::string where) {
     const auto known = std::find_if(tokens_.begin(), tokens_.end(),
                                     [&](const SpecialToken& one) { return one.name == name; });
@@ -105,13 +109,13 @@ std::vector<SpecialToken> special_tokens(const SettingsFile& config, const Setti
   const bool has_extra = config.json.find(kExtra) != nullptr;
   const Extras own = read_extras(config, is_empty(config.json.find(kExtra)) ? kAdditional : kExtra);
   const Extras added = read_extras(last, kExtra);
-  // If the configuration lists its tokens, the old key of the map does not count.
+  // If the configuration lists its tokens, the old key of the map is ignored.
   const bool lists =
       own.named == nullptr && (has_extra || config.json.find(kAdditional) != nullptr);
   const bool takes_old = !lists && added.listed == nullptr;
   const Extras old = takes_old ? read_extras(last, kAdditional) : Extras{};
   for (const Extras* extras : {&own, &added, &old}) out.set_members(*extras);
-  // An object in the map takes the place of the configuration's list.
+  // An object in the map replaces the configuration's list.
   if (added.named == nullptr) out.add_list(own);
   for (const Extras* extras : {&added, &old}) out.add_list(*extras);
   return out.take();

@@ -11,10 +11,6 @@
 
 namespace xrun {
 
-// The role names that every tokenizer may have, in transformers' order.
-inline constexpr std::string_view kRoleNames[] = {
-    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
-
 struct SettingsFile {
   Json json = Json::object();
   std::string name;  // for messages
@@ -26,8 +22,8 @@ struct SpecialToken {
   std::string where;  // file and key
 };
 
-// Returns the special tokens of a folder in the order in which they get ids: the roles, the other
-// names, the lists. Each name occurs once. Throws Error naming file and key if extra_special_tokens
+// Returns the special tokens of a folder in the order in which they get ids: roles, other names,
+// lists. Each name occurs once. Throws Error naming file and key if extra_special_tokens
 // or additional_special_tokens is neither a list nor an object.
 std::vector<SpecialToken> special_tokens(const SettingsFile& config, const SettingsFile& map);
 

@@ -1,8 +1,8 @@
 // Literal and single-character patterns, and regexes in PCRE2 with its JIT.
 //
-// PCRE2 has its own, older category tables. A character whose category changed since is shown to it
-// as an older character of its category and size, so that \p{..} and \s mean what they mean
-// everywhere else in the tokenizer.
+// PCRE2 has its own, older category tables. It sees a character whose category has changed since as
+// an older character of the same category and size, so that \p{..} and \s mean what they mean
+// elsewhere in the tokenizer.
 
 #include "core/text/tokenizer/text_pattern.h"
 
@@ -35,7 +35,7 @@ class LiteralPattern : public TextPattern {
     }
     if (at < text.size()) out.push_back({uint32_t(at), uint32_t(text.size()), false});
   }
-  // No space touches a mark.
+  // No space is adjacent to a mark.
   SafeSplit split_after(SafeSplit split) const override {
     return literal_ == " " && split == SafeSplit::kMark ? split : SafeSplit::kNone;
   }
@@ -74,13 +74,13 @@ class CharacterPattern : public TextPattern {
 
 constexpr uint32_t kMatchLimit = 10'000'000;  // steps of one match, about a tenth of a second
 
-// Older characters of the categories that have gained some: of three bytes, below and above the Han
-// ideographs so that ranges of scripts still separate them, and of four bytes.
+// Older characters of the categories that have gained some. Those of three bytes are below and
+// above the Han ideographs, so that ranges of scripts still separate them.
 struct OlderCharacter {
   Category category;
-  std::string_view low;
-  std::string_view high;
-  std::string_view wide;  // "": no newer character has this size
+  std::string_view low;   // three bytes, below U+4E00
+  std::string_view high;  // three bytes, above the ideographs
+  std::string_view wide;  // four bytes
 };
 constexpr OlderCharacter kOlderCharacters[] = {
     {Category::kLl, "\u1e01", "\ua723", "\U00010428"},
@@ -178,11 +178,10 @@ class RegexPattern : public TextPattern {
     };
     size_t done = 0;
     bool matched = false;
-    // <=, since an empty match may be at the very end.
+    // <=, since an empty match may be at the end of the text.
     for (size_t from = 0; from <= text.size();) {
+      // encode_parts has validated the text; a check here would cost a pass over it for each match.
       const int found =
-          // The text was validated once, in encode_parts; here the check would cost a pass over it
-          // for each match.
           pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(shown.data()), shown.size(), from,
                       PCRE2_NO_UTF_CHECK, data.get(), context_.get());
       if (found == PCRE2_ERROR_NOMATCH) break;

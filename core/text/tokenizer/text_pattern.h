@@ -1,5 +1,5 @@
 #pragma once
-// Patterns of tokenizer.json ({"String": ..} or {"Regex": ..}) and the stretches they cut.
+// The patterns of tokenizer.json, {"String": ..} or {"Regex": ..}, and the stretches that they cut.
 
 #include <cstdint>
 #include <string_view>

@@ -46,8 +46,8 @@ class TextScanner {
     for (; limit > 0 && is_kind(at, wanted); --limit) at = next(at);
     return at;
   }
-  // Returns the end of the ASCII letters from `at` on, eight bytes at a time: most words of most
-  // texts are shorter.
+  // Returns the end of the ASCII letters from `at` on. Reads eight bytes at a time: most words are
+  // shorter.
   size_t ascii_letters(size_t at) const {
     constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x80 * kOnes;
     for (uint64_t bytes; at + sizeof bytes <= size(); at += sizeof bytes) {

@@ -44,9 +44,8 @@ std::string TokenBytes::of(int32_t id) const {
   }
   const int byte = byte_tokens_ ? spelled_byte(piece) : -1;
   if (byte >= 0) return std::string(1, static_cast<char>(byte));
-  // Decoders take the leading space of the first token only.
+  // Decoders remove the leading space of the first token only, so the second of a pair has its own.
   const std::string once = tokenizer_.decode(std::array{id});
-  // The second token of a pair is decoded without the rule for the first one.
   const std::string twice = tokenizer_.decode(std::array{id, id});
   const bool longer = twice.size() > once.size() && twice.starts_with(once);
   return longer ? twice.substr(once.size()) : once;

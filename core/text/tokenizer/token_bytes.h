@@ -1,6 +1,6 @@
 #pragma once
-// The bytes of tokens: the rule by which pieces spell a text, read off the tokenizer's stages, and
-// the bytes of a single token, which may be part of a character.
+// The bytes of tokens: how the pieces of a tokenizer spell a text, and the bytes of a single token,
+// which may end within a character.
 
 #include <cstdint>
 #include <string>
@@ -21,9 +21,8 @@ enum class PrefixSpace : uint8_t {
 enum class PrefixScope : uint8_t { kText, kSections, kStretches };
 
 struct TextSpelling {
-  // The bytes of the pieces, one after the other, are the bytes of a text in UTF-8, but for the
-  // space before it and for text that spells U+2581 itself. False if a stage changes or drops
-  // characters.
+  // Concatenated, the bytes of the pieces are the UTF-8 bytes of the text, except for a space
+  // before it and for U+2581 in the text itself. False if a stage changes or drops characters.
   bool exact = true;
   bool byte_level = false;    // pieces are spelled in GPT-2's byte alphabet
   bool marks_spaces = false;  // U+2581 is a space
@@ -31,13 +30,14 @@ struct TextSpelling {
   PrefixSpace prefix = PrefixSpace::kNone;
   PrefixScope scope = PrefixScope::kText;
 
-  // A stage adds a space before the stretches of `where`.
+  // Records that a stage puts a space before the stretches of `where`.
   void add_prefix(PrefixSpace space, PrefixScope where) {
     prefix = space;
     scope = where;
   }
 };
 
+// Returns the spelling by the tokenizer's stages.
 TextSpelling text_spelling(const Tokenizer& tokenizer);
 
 // Immutable, thread-safe. The tokenizer must outlive it.

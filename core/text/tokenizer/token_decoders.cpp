@@ -1,5 +1,5 @@
-// The decoders of Hugging Face's tokenizers. kDecoders at the end lists them; ByteLevel and
-// Metaspace have files that their pre-tokenizers share.
+// The decoders of Hugging Face's tokenizers. kDecoders at the end lists them. ByteLevel and
+// Metaspace share files with their pre-tokenizers.
 
 #include "core/text/tokenizer/token_decoders.h"
 
@@ -25,7 +25,7 @@ std::string without_token_spaces(std::string text) {
   return text;
 }
 
-// BPEDecoder: the suffix that ends a word becomes a space, and nothing in the last token; so each
+// BPEDecoder: the suffix that ends a word becomes a space, or nothing in the last token. So each
 // token is held back until the next one.
 class BpeDecoder : public TokenDecoder {
  public:
@@ -41,7 +41,6 @@ class BpeDecoder : public TokenDecoder {
         : input_(input), next_(next), suffix_(suffix) {}
     void push(std::string_view text) override {
       if (input_ == DecoderInput::kTokens) {
-        // Not the last one, since another follows.
         if (has_token_) next_.push(replaced(token_, suffix_, " "));
         token_.clear();
       }
@@ -65,7 +64,7 @@ class BpeDecoder : public TokenDecoder {
 };
 
 // ByteFallback: a run of tokens <0x00> to <0xFF> becomes its text; a run that is not UTF-8 becomes
-// one U+FFFD a token. Nothing of a run is certain before its end.
+// one U+FFFD per token. No byte of a run is certain before its end.
 class ByteFallbackDecoder : public TokenDecoder {
  public:
   std::unique_ptr<DecodeStage> start(DecoderInput input, DecodeStage& next) const override {
@@ -77,7 +76,7 @@ class ByteFallbackDecoder : public TokenDecoder {
    public:
     ByteStage(DecoderInput input, DecodeStage& next) : input_(input), next_(next) {}
     void push(std::string_view text) override {
-      // Behind Fuse there is one token in fragments, and it may spell <0x0A> only as a whole.
+      // After Fuse there is one token, in fragments, which may spell <0x0A> only as a whole.
       if (input_ == DecoderInput::kFragments) {
         whole_ += text;
       } else {
@@ -100,7 +99,7 @@ class ByteFallbackDecoder : public TokenDecoder {
       flush();
       next_.push(token);
     }
-    // At the first other token and at the end: until then the run may still become valid.
+    // Called at the first other token and at the end: until then the run may become valid.
     void flush() {
       if (is_valid_utf8(run_)) {
         if (!run_.empty()) next_.push(run_);

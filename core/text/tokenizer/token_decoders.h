@@ -9,8 +9,8 @@
 
 namespace xrun {
 
-// The state of one decoding in one decoder. Takes spellings and passes on text as soon as it is
-// certain; it never splits a character. Not thread-safe.
+// The state of one decoder in one decoding. It takes spellings and passes on text as soon as that
+// is certain, and never splits a character. Not thread-safe.
 class DecodeStage {
  public:
   virtual ~DecodeStage() = default;
@@ -19,7 +19,7 @@ class DecodeStage {
   virtual void finish() = 0;
 };
 
-// A stage is pushed one token at a time, or fragments that together are one token.
+// The input of a stage: one token per push, or fragments that together are one token.
 enum class DecoderInput { kTokens, kFragments };
 
 // Immutable, thread-safe.
@@ -32,7 +32,7 @@ class TokenDecoder {
   virtual DecoderInput output(DecoderInput input) const { return input; }
 };
 
-// Makes the decoder of a spec. Throws Error naming the path and what is wrong.
+// Makes the decoder of a spec. Throws Error naming the path and the fault.
 std::unique_ptr<const TokenDecoder> make_token_decoder(const ComponentSpec& spec);
 
 // The decoders ByteLevel (byte_level.cpp) and Metaspace (metaspace.cpp).

@@ -10,7 +10,7 @@
 namespace xrun {
 
 size_t TokenFinder::end_before(std::string_view text, size_t at) const {
-  // Reading backwards, a token is met at its last byte: the text between is skipped by memrchr.
+  // Backwards, a token starts with its last byte; memrchr skips the text before that.
   if (only_last_byte_ >= 0) {
     const void* found = memrchr(text.data(), only_last_byte_, at);
     return found == nullptr ? 0 : size_t(static_cast<const char*>(found) - text.data()) + 1;
@@ -32,7 +32,7 @@ int32_t TokenFinder::step(int32_t node, unsigned char byte) const {
   while (true) {
     const int32_t next = child(node, byte);
     if (next > 0 || node == 0) return next;
-    // The longest end of what was read that begins another path.
+    // Fall back to the longest proper prefix that has a node.
     node = nodes_[size_t(node)].fail;
   }
 }
@@ -54,13 +54,12 @@ void TokenFinder::add(std::string_view bytes, int32_t token) {
     node = next;
   }
   FinderNode& end = nodes_[size_t(node)];
-  // If two tokens have the same bytes, the first one counts.
   if (end.token < 0) end.token = token;
 }
 
 void TokenFinder::finish() {
   if (!nodes_.empty() && nodes_[0].next.size() == 1) only_last_byte_ = nodes_[0].next[0].first;
-  // Breadth first: a node's fail is less deep, so its links are complete.
+  // Breadth first: a node fails to a shallower one, whose links are complete.
   std::vector<int32_t> order;
   if (!nodes_.empty()) order.push_back(0);
   for (size_t i = 0; i < order.size(); ++i) {

@@ -19,8 +19,8 @@ class TokenFinder {
   void add(std::string_view bytes, int32_t token);
   void finish();
 
-  // Calls found(begin, end, token) for every token of the text, from back to front; at one byte
-  // from long to short, until `found` returns true.
+  // Calls found(begin, end, token) for every token of the text, from back to front. Tokens that
+  // begin at the same byte come from long to short, until `found` returns true.
   template <class Found>
   void find(std::string_view text, const Found& found) const {
     int32_t node = 0;

@@ -2,8 +2,6 @@
 
 #include "core/text/tokenizer/token_model.h"
 
-#include <simdjson.h>
-
 #include "core/base/error.h"
 #include "core/base/strings.h"
 
@@ -55,7 +53,6 @@ bool ModelSource::flag(std::string_view key) const {
 
 std::string ModelSource::type() const {
   const std::string type = text("type");
-  // Files of early versions name no type.
   return type.empty() ? "BPE" : type;
 }
 
@@ -70,12 +67,7 @@ std::unique_ptr<const TokenModel> make_model(const ModelSource& source) {
   std::string known;
   for (const ModelType& model : kModels) {
     add_item(known, model.name);
-    if (type != model.name) continue;
-    try {
-      return model.read(source);
-    } catch (const simdjson::simdjson_error& error) {
-      throw Error(fmt::format("{}: {}", source.where, error.what()));
-    }
+    if (type == model.name) return model.read(source);
   }
   throw Error(fmt::format("{}: the type \"{}\" is not supported; supported: {}", source.where, type,
                           known));

@@ -1,5 +1,5 @@
 #pragma once
-// Token models: each turns pieces of text into tokens of its vocabulary.
+// Token models, which turn pieces of text into tokens of their vocabulary.
 
 #include <memory>
 #include <span>
@@ -32,12 +32,12 @@ class TokenModel {
   // and the unknown token is not in the vocabulary.
   virtual void tokenize(std::string_view text, std::span<const ByteRange> pieces,
                         std::vector<ModelToken>& out) const = 0;
-  // The same for a text that does not begin the input.
+  // tokenize() for a text that does not begin the input.
   virtual void tokenize_inner(std::string_view text, std::span<const ByteRange> pieces,
                               std::vector<ModelToken>& out) const {
     tokenize(text, pieces, out);
   }
-  // The same for text after a split point.
+  // tokenize() for the text after a split point.
   virtual void tokenize_rest(std::string_view text, std::span<const ByteRange> pieces,
                              std::vector<ModelToken>& out) const {
     tokenize_inner(text, pieces, out);
@@ -51,9 +51,9 @@ class TokenModel {
   virtual const Vocabulary& vocabulary() const = 0;
   // Reads the data that the constructor left for the first text. Throws Error naming file and key.
   virtual void finish_loading() const {}
-  // Adds the model's part of how pieces spell a text. The earlier stages have added theirs.
+  // Records how the model's pieces spell a text; the earlier stages have recorded theirs.
   virtual void describe(TextSpelling& spelling) const { spelling.exact = false; }
-  // Hashes the rules besides the vocabulary that choose a segmentation: merges, scores. Returns
+  // Hashes the rules, besides the vocabulary, that choose a segmentation: merges or scores. Returns
   // false if the model does not know them.
   virtual bool hash_rules(Hasher& hasher) const {
     (void)hasher;
@@ -76,14 +76,14 @@ struct ModelSource {
   // it is of another kind.
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
-  // Returns the "type"; a file older than that key is BPE.
+  // Returns the "type"; files older than that key are BPE.
   std::string type() const;
   // Returns true if the model may read bytes instead of their spelling.
   bool can_map_bytes() const;
 };
 
 // Makes the model of the source's "type". Throws Error naming the path, the unknown type and the
-// known ones.
+// known ones, and whatever the model's reader throws.
 std::unique_ptr<const TokenModel> make_model(const ModelSource& source);
 
 // The readers that make_model chooses from. They throw Error, or simdjson_error for malformed JSON.
@@ -99,8 +99,8 @@ struct BpeFiles {
   std::string vocab_name;  // for messages
   std::string merges_name;
 };
-// Makes the byte-pair model of the two files. The merges are read when the first text comes: they
-// are more than half of the work, and many commands never tokenise.
+// Makes the byte-pair model of the two files. The first text reads the merges: they are more than
+// half of the work, and many commands never tokenise.
 std::unique_ptr<const TokenModel> make_bpe_model(const BpeFiles& files, bool maps_bytes);
 
 }  // namespace xrun

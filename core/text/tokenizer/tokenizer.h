@@ -1,5 +1,5 @@
 #pragma once
-// Text to token ids and back, exactly as Hugging Face's `tokenizers` does it, from a model folder.
+// Turns text into token ids and back, exactly as Hugging Face's `tokenizers` does.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,9 +17,9 @@
 
 namespace xrun {
 
-// Texts by name, in order.
+// Strings by name, in order.
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
-// Returns the text of a name, or nullptr.
+// Returns the string of a name, or nullptr.
 const std::string* find_text(const NamedTexts& texts, std::string_view name);
 
 // Token ids and the byte range of each token. A token that holds part of a character has exactly
@@ -30,10 +30,10 @@ struct Encoding {
   uint32_t replaced = 0;  // bytes of the text that were not UTF-8 and were read as U+FFFD
 };
 
-// The origin of special tokens. By default none match: text that spells one stays plain.
+// By default no special token matches: text that spells one stays plain.
 struct EncodeOptions {
-  bool all_special = false;               // special tokens may match anywhere, as Hugging Face does
-  std::span<const ByteRange> special_ok;  // or only inside these sorted ranges; touching ranges
+  bool all_special = false;               // they match anywhere, as in Hugging Face
+  std::span<const ByteRange> special_ok;  // they match inside these sorted ranges; adjacent ranges
                                           // count as one
   bool add_post_processor = false;        // add the post-processor's tokens (BOS, EOS)
 };
@@ -47,8 +47,8 @@ class Tokenizer {
   // folder has none of them, if a file is malformed, or if it names an unknown component. The first
   // text, or finish_loading(), reads merges.txt.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& dir);
-  // Reads the files that load() left for the first text, so that damage is found before the data is
-  // read. Throws Error as load() does.
+  // Reads the files that load() left for the first text, so that a damaged one is reported before
+  // the data is read. Throws Error as load() does.
   void finish_loading() const;
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
@@ -59,20 +59,22 @@ class Tokenizer {
   // Throws Error if the text is 4 GiB or longer, Interrupted between parts of a long one.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // encode() in parts, for long texts whose ids alone are kept: calls `take` at least once, with
-  // the tokens of one part after the other. If the text is UTF-8 and has safe split points
-  // (safe_split.h) for this tokenizer, working memory follows part_bytes. Hand-written splitters,
-  // Metaspace, WordPiece and BPE over marked spaces (some tokenizer.models included) have them;
-  // PCRE2's regexes, Precompiled and other tokenizer.models do not. A longer stretch without them
-  // is processed at once, as in encode(). Offsets are those of the whole text. Returns the sum of
-  // `replaced`, which is 0 in each part. Throws like encode(), and whatever `take` throws.
+  // encode() for long texts whose tokens need not be in memory together: passes the tokens of one
+  // part after the other to `take`, which is called at least once. If the text is UTF-8 and has
+  // safe split points (safe_split.h) for this tokenizer, working memory follows part_bytes.
+  // Hand-written splitters, Metaspace, WordPiece and BPE over marked spaces (some tokenizer.models
+  // included) have them; PCRE2's regexes, Precompiled and other tokenizer.models do not. A longer
+  // stretch without them is processed at once, as in encode(). Offsets are those of the whole text.
+  // Returns the sum of `replaced`, which is 0 in each part. Throws like encode(), and whatever
+  // `take` throws.
   using TakeTokens = std::function<void(Encoding&& part)>;
   static constexpr size_t kPartBytes = size_t{1} << 18;
   uint32_t encode_parts(std::string_view text, const EncodeOptions& options, const TakeTokens& take,
                         size_t part_bytes = kPartBytes) const;
   // Returns the kinds of split points that encode_parts() uses.
   SplitKinds safe_splits() const;
-  // Returns the longest stretch between two split points, in bytes, that fits some 600 MB.
+  // Returns the longest stretch without a split point, in bytes, that takes at most some 600 MB of
+  // working memory.
   size_t max_stretch() const;
 
   // Returns the text of `ids`; skip_special leaves special tokens out. Bytes that do not make up
@@ -102,15 +104,15 @@ class Tokenizer {
   // Returns the chat templates of the folder's files or, if there are none, those of
   // tokenizer_config.json (tokenizer_folder.h). A template without a name is "default".
   const NamedTexts& chat_templates() const;
-  // Returns a hash over the names and bytes of the files that define ids and special tokens
-  // (not the chat template): 32 hexadecimal digits.
+  // Returns a hash over the names and bytes of the files that define ids and special tokens (not
+  // the chat template), and over an EOS that only config.json names: 32 hexadecimal digits.
   const std::string& digest() const;
   // Returns a sentence for the user if transformers would number added tokens otherwise, else "".
   const std::string& notice() const;
   // Returns the ids that the post-processor puts before a text: usually none, or the BOS.
   std::vector<int32_t> leading_bos() const;
 
-  // The stages and tables, for those who describe a tokenizer (token_bytes.h).
+  // The stages and tables, for code that describes a tokenizer (token_bytes.h).
   struct State;  // tokenizer_pipeline.h
   const State& state() const { return *state_; }
 

@@ -1,4 +1,4 @@
-// Pipeline stages and constructor defaults of the tokenizer classes in transformers 5.
+// Pipeline stages and default tokens of the tokenizer classes in transformers 5.
 
 #include "core/text/tokenizer/tokenizer_class.h"
 
@@ -38,7 +38,7 @@ constexpr TokenizerClass kTokenizerClasses[] = {
     {"GPTNeoXTokenizer", "gpt_neox", kNfcGpt2Stages},
 };
 
-// Defaults of the classes, which apply where no file names the token.
+// The defaults of the classes, for roles that no file names.
 constexpr ClassRole kGpt2Roles[] = {
     {"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}};
 
@@ -96,7 +96,6 @@ const TokenizerClass* find_tokenizer_class(std::string_view name) {
   return nullptr;
 }
 
-// For a folder whose config.json alone says what it is.
 const TokenizerClass* find_model_type_class(std::string_view model_type) {
   for (const TokenizerClass& known : kTokenizerClasses) {
     if (model_type == known.model_type) return &known;

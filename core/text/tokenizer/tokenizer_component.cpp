@@ -9,7 +9,7 @@ namespace xrun {
 const Json& ComponentSpec::find(const std::string& key) const {
   XRUN_CHECK(json_.is_object(), "{}: got {}, wanted an object", where_, json_.kind_name());
   const Json* member = json_.find(key);
-  // The package writes null for a member that is left out.
+  // The package writes null for an absent member.
   XRUN_CHECK(member != nullptr && !member->is_null(), "{}: the key \"{}\" is missing", where_, key);
   return *member;
 }

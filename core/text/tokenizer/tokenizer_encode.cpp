@@ -16,12 +16,12 @@ namespace xrun {
 namespace {
 
 constexpr size_t kRetainedTokens = size_t{1} << 20;  // capacity that a thread keeps
-constexpr size_t kFlushTokens = size_t{1} << 16;     // passed to `take` at once, or more
+constexpr size_t kFlushTokens = size_t{1} << 16;     // passed to `take` at once, at least
 
 // Reserves room for the tokens of a whole text at the rate of its first part, plus an eighth.
 void reserve_rest(Encoding& first, size_t text_bytes) {
   if (first.offsets.empty() || first.offsets.back().end == 0) return;
-  // Growing by doubling would hold twice the tokens at its last step.
+  // Growth by doubling would hold up to twice the tokens.
   const double rate = double(first.ids.size()) / first.offsets.back().end;
   const auto size = std::min(size_t(rate * 1.125 * double(text_bytes)), text_bytes);
   first.ids.reserve(size);
@@ -65,16 +65,14 @@ class Tokenizer::State::Encoder {
   }
 
  private:
-  // A stretch without tokens that match the input.
+  // Encodes a stretch without tokens that match the input.
   void section(AlignedText text) {
     if (text.size() <= part_bytes_) return part(std::move(text), true);
     const SplitKinds kinds = state_.safe_splits();
     for (size_t at = 0; at < text.size();) {
-      // Between parts: a text may have gigabytes.
-      check_interrupt();
+      check_interrupt();  // a text may have gigabytes
       const bool last = text.size() - at <= part_bytes_;
       const size_t end =
-          // At a split that changes no token, so that the parts give the tokens of the whole.
           last ? text.size() : find_safe_split(text.text(), at, at + part_bytes_, kinds);
       part(text.slice(at, end), at == 0);
       at = end;
@@ -100,7 +98,7 @@ class Tokenizer::State::Encoder {
         [&](const AddedMatch& m) { add(m.id, text.origin(m.begin, m.end)); });
   }
 
-  // Normalised text without added tokens; `is_rest`: after a split point.
+  // Encodes normalised text without added tokens; `is_rest`: it follows a split point.
   void plain(AlignedText text, bool is_rest) {
     thread_local std::vector<ByteRange> spare;
     PieceList list{std::move(text), std::move(spare)};
@@ -138,13 +136,13 @@ class Tokenizer::State::Encoder {
     is_first_ = false;
   }
 
-  // The tokens after the text are known with the first part and appended to the last one.
+  // The first part determines the tokens after the text, which are appended to the last part.
   void post_process(bool last) {
     const auto spelling = [&](int32_t id, ByteRange range) {
       if (state_.added.find(id) == nullptr) return state_.piece(id);
       return input_.substr(range.begin, range.end - range.begin);
     };
-    // The post-processor adds its tokens once, around the first part.
+    // The post-processor adds its tokens around the first part only.
     const PostContext context{input_, spelling, add_tokens_ && is_first_, is_first_};
     const size_t size = tokens_.ids.size();
     state_.stages.post_processor->apply(tokens_, context);

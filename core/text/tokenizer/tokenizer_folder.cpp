@@ -128,7 +128,7 @@ FolderSettings read_folder_settings(const fs::path& dir) {
 
   Json hashed = Json::object();
   for (const auto& [key, value] : out.tokenizer_config.as_object()) {
-    // A template changes no id; the key of a cache has it beside this digest.
+    // A template changes no id; the key of a cache contains it beside this digest.
     if (key != "chat_template") hashed.set(key, value);
   }
   out.hashed = {{"tokenizer_config", dump_json(hashed)}, {"special_tokens_map", dump_json(map)}};
@@ -142,7 +142,6 @@ FolderSettings read_folder_settings(const fs::path& dir) {
 void add_class_roles(FolderSettings& settings, std::string_view tokenizer_class,
                      const Vocabulary& vocabulary) {
   for (const ClassRole& role : class_roles(tokenizer_class)) {
-    // Only roles whose token is in the vocabulary, and that no file names.
     if (!vocabulary.find(role.text) || !settings.names.set_default(role.name, role.text)) continue;
     AddedToken token;
     token.content = role.text;

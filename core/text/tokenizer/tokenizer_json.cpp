@@ -69,9 +69,9 @@ std::unique_ptr<const Component> make_stage(
   return make({*json, name + ": " + key});
 }
 
-// Returns true if a normalizer or pre-tokenizer puts a space before the text.
+// Returns true if a normalizer or pre-tokenizer, or one in a sequence, puts a space before the
+// text.
 bool prefixes_space(const Json* stage) {
-  // Also within sequences.
   if (stage == nullptr || !stage->is_object()) return false;
   for (const char* list : {"normalizers", "pretokenizers"}) {
     const Json* stages = stage->find(list);
@@ -101,7 +101,7 @@ TokenizerPipeline make_pipeline(Sections& sections, const std::string& name) {
       make_stage(sections.stages, "post_processor", name, &make_post_processor);
   pipeline.decoder = make_stage(sections.stages, "decoder", name, &make_token_decoder);
   sections.model.maps_bytes = pipeline.pre_tokenizer && pipeline.pre_tokenizer->maps_bytes();
-  // This model cannot read bytes through the alphabet, so the pieces are spelled out for it.
+  // For a model that cannot map bytes the pieces are spelled out.
   if (sections.model.maps_bytes && !sections.model.can_map_bytes()) {
     pipeline.pre_tokenizer = make_spelling(std::move(pipeline.pre_tokenizer));
     sections.model.maps_bytes = false;
@@ -141,7 +141,8 @@ TokenizerPipeline read_tokenizer_json(const std::string& path, std::string& dige
     const Json* const model = whole.find("model");
     XRUN_CHECK(model == nullptr || model->is_object(), "{}: model: got {}, wanted an object", path,
                model->kind_name());
-    throw Error(fmt::format("{}: {}", path, error.what()));
+    // All other members were parsed by parse_json.
+    throw Error(fmt::format("{}: model: {}", path, error.what()));
   }
 }
 

@@ -30,7 +30,6 @@ bool spells_all_bytes(std::string_view vocab_json) {
 // model_type of config.json, else GPT-2, whose files these are, if the vocabulary is byte-level.
 const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings& settings,
                                       std::string_view vocab_json) {
-  // The class decides; without one the model's type; without that the form of vocab.json.
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
   if (named != nullptr && named->is_string()) {
     const TokenizerClass* known = find_tokenizer_class(named->as_string());
@@ -43,17 +42,19 @@ const TokenizerClass& class_of_folder(const fs::path& dir, const FolderSettings&
   const Json* type = settings.config.find("model_type");
   if (type != nullptr && type->is_string()) {
     const TokenizerClass* known = find_model_type_class(type->as_string());
-    XRUN_CHECK(known != nullptr,
-               "{}: there is no tokenizer.json and no tokenizer_class in "
-               "tokenizer_config.json, and the model_type {} does not decide; name one of {}",
-               dir.string(), type->as_string(), known_tokenizer_classes());
+    XRUN_CHECK(
+        known != nullptr,
+        "{}: there is no tokenizer.json and no tokenizer_class in tokenizer_config.json, and "
+        "the model_type {} implies none; set tokenizer_class to one of {}",
+        dir.string(), type->as_string(), known_tokenizer_classes());
     return *known;
   }
-  XRUN_CHECK(spells_all_bytes(vocab_json),
-             "{}: there is no tokenizer.json, nothing names the "
-             "tokenizer_class, and vocab.json does not spell bytes as GPT-2's does; name one of {} "
-             "in tokenizer_config.json",
-             dir.string(), known_tokenizer_classes());
+  XRUN_CHECK(
+      spells_all_bytes(vocab_json),
+      "{}: there is no tokenizer.json, nothing names the tokenizer_class, and vocab.json does "
+      "not spell bytes as GPT-2's does; set tokenizer_class in tokenizer_config.json to one "
+      "of {}",
+      dir.string(), known_tokenizer_classes());
   return *find_tokenizer_class("GPT2Tokenizer");
 }
 
@@ -83,7 +84,7 @@ void check_prefix_space(const fs::path& dir, const FolderSettings& settings, boo
   const Json* asked = settings.tokenizer_config.find("add_prefix_space");
   const Json* named = settings.tokenizer_config.find("tokenizer_class");
   if (asked == nullptr || !asked->is_bool() || named == nullptr || !named->is_string()) return;
-  // Follows tokenizer.json, whatever the setting.
+  // transformers follows tokenizer.json for this class.
   if (named->as_string().starts_with("PreTrainedTokenizer")) return;
   XRUN_CHECK(asked->as_bool() == prefixes_space,
              "{}: add_prefix_space is {}, but tokenizer.json {} a space before a text; make them "
@@ -135,7 +136,6 @@ class AddedTokenList {
       return;
     }
     AddedToken& same = list_[known->second];
-    // The same token in another file.
     XRUN_CHECK(token.id < 0 || token.id == same.id,
                "{}: the added token \"{}\" has two ids, {} and {}", where_, token.content, same.id,
                token.id);
@@ -154,7 +154,7 @@ class AddedTokenList {
                "{}: the added token \"{}\" has id {}, but the vocabulary has it as {}", where_,
                token.content, token.id, known.value_or(-1));
     if (known) return *known;
-    // Without an id a token gets the next free one, after the vocabulary and all ids so far.
+    // A token without an id gets the next free one, after the vocabulary and all ids so far.
     const int64_t id = token.id >= 0 ? token.id : next_;
     XRUN_CHECK(id <= Vocabulary::kMaxId, "{}: no id is left for the added token \"{}\"", where_,
                token.content);
@@ -184,7 +184,7 @@ Tokenizer::State::Role read_role(const Tokenizer::State& state, const FolderSett
   }
   const Json* value = settings.config.find(name + "_id");
   if (value == nullptr || value->is_null()) return {};
-  // If a list names several ends of text, the first is the one that xrun writes.
+  // If a list names several ends of text, xrun writes the first one.
   const Json& id = value->is_array() && value->size() > 0 ? value->as_array()[0] : *value;
   XRUN_CHECK(id.is_int(), "{}: {}_id: got {}, wanted an id", file, name, id.kind_name());
   // Some configurations name an id beyond the vocabulary.
@@ -192,6 +192,17 @@ Tokenizer::State::Role read_role(const Tokenizer::State& state, const FolderSett
   const std::string_view text = state.piece(int32_t(id.as_int()));
   if (text.empty()) return {};
   return {int32_t(id.as_int()), std::string(text)};
+}
+
+// Makes the post-processor of a tokenizer.model. A token that only config.json names is not added.
+void add_surrounding_tokens(const TokenNames& names, Tokenizer::State& state) {
+  std::vector<int32_t> before, after;
+  const auto add = [&](const char* name, std::vector<int32_t>& ids) {
+    if (const auto id = state.id_of(names.text(name))) ids.push_back(*id);
+  };
+  if (state.stages.adds_bos) add("bos_token", before);
+  if (state.stages.adds_eos) add("eos_token", after);
+  state.stages.post_processor = make_surrounding_processor(std::move(before), std::move(after));
 }
 
 }  // namespace
@@ -208,6 +219,9 @@ std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
   for (const AddedToken& token : settings.added) added.put(token);
   state->vocab_size = added.end();
   state->added = AddedTokens(added.take(), state->stages.normalizer.get());
+  if (state->stages.adds_bos || state->stages.adds_eos) {
+    add_surrounding_tokens(settings.names, *state);
+  }
   if (state->stages.post_processor) {
     state->stages.post_processor->each_id([&](int64_t id) {
       XRUN_CHECK(id < state->vocab_size,
@@ -227,6 +241,11 @@ std::unique_ptr<Tokenizer::State> load_tokenizer_state(const fs::path& dir) {
   state->chat_templates = settings.chat_templates;
   Hasher hasher;
   for (const auto& [name, text] : settings.hashed) hasher.field(name, text);
+  // The hashed files do not include config.json, and of its roles only EOS decides tokens and
+  // masks.
+  if (state->eos.id && settings.names.text("eos_token").empty()) {
+    hasher.field("eos_token_id", std::to_string(*state->eos.id));
+  }
   state->digest = hasher.hex();
   return state;
 }

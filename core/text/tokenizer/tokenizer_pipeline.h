@@ -16,7 +16,7 @@
 
 namespace xrun {
 
-// The stages in the order in which encode() runs them; every one but the model may be absent.
+// The stages in the order in which encode() runs them; any but the model may be absent.
 struct TokenizerPipeline {
   std::unique_ptr<const Normalizer> normalizer;
   std::unique_ptr<const PreTokenizer> pre_tokenizer;
@@ -25,6 +25,9 @@ struct TokenizerPipeline {
   std::unique_ptr<const TokenDecoder> decoder;
   std::vector<AddedToken> added;  // as listed, ids not checked yet
   bool prefixes_space = false;    // a stage of tokenizer.json puts a space before the text
+  // Of a tokenizer.model, which has no post-processor: the named token is put before or after a
+  // text. Its id may be known only once all added tokens are.
+  bool adds_bos = false, adds_eos = false;
 };
 
 // Reads a tokenizer.json and sets `digest` to the hash of its bytes. Throws Error naming file and

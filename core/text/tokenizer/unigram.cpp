@@ -1,5 +1,5 @@
-// Viterbi from left to right over bytes. The first of equal scores wins;
-// shorter pieces are tried first. Adjacent unknown characters are one token, or its bytes.
+// Viterbi from left to right over bytes. Shorter pieces are tried first, and the first of equal
+// scores wins. Adjacent unknown characters are one token, or its bytes.
 
 #include "core/text/tokenizer/unigram.h"
 
@@ -14,6 +14,7 @@ namespace xrun {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;  // below the lowest score, as in SentencePiece
+constexpr uint32_t kUnreached = UINT32_MAX;
 
 }  // namespace
 
@@ -22,12 +23,6 @@ struct Unigram::BestStep {
   uint32_t begin;  // of the last token; kUnreached: no segmentation ends here
   int32_t id;
 };
-
-namespace {
-
-constexpr uint32_t kUnreached = UINT32_MAX;
-
-}  // namespace
 
 Unigram::Unigram(UnigramPieces pieces, std::optional<int32_t> unk_id, bool byte_fallback)
     : pieces_(std::move(pieces)), unk_id_(unk_id), serial_(PieceCache::next_serial()) {
@@ -75,12 +70,12 @@ void Unigram::best_steps(std::string_view piece, std::vector<BestStep>& steps) c
       BestStep& step = steps[at + length];
       if (step.begin == kUnreached || score + so_far > step.score) step = {score + so_far, at, id};
     };
-    // Bytes of the piece times the length of the longest piece that matches, in all.
+    // In all at most the bytes of the piece times the longest match.
     trie_.prefixes(piece.substr(at), [&](size_t length, int32_t id) {
       offer(length, pieces_.scores[size_t(id)], id);
       if (length == size) has_single = true;
     });
-    // So the end of every character is reached, and no step below is kUnreached.
+    // So the end of every character is reached, and segment() finds no kUnreached.
     if (!has_single) offer(size, unk_score_, unk_id_.value_or(-1));
     at += size;
   }

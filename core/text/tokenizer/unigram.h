@@ -1,5 +1,6 @@
 #pragma once
-// The unigram model: the segmentation of a piece with the highest sum of scores (Kudo 2018).
+// The unigram model, which gives a piece the segmentation with the highest sum of scores (Kudo
+// 2018).
 
 #include <array>
 #include <optional>

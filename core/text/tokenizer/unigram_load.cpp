@@ -44,8 +44,8 @@ int64_t read_exponent(std::string_view text) {
   return negative ? -exponent : exponent;
 }
 
-// value * 10^exponent with serde_json's roundings: a score that differs in its last bit could
-// change a segmentation.
+// Returns value * 10^exponent with serde_json's roundings: a score that differs in its last bit
+// could change a segmentation.
 double scaled(double value, int64_t exponent) {
   // In steps of the largest power that is a double, as serde_json does.
   for (; exponent < -kMostPower && value > 0; exponent += kMostPower) {

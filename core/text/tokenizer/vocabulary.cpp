@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "core/base/error.h"
 
@@ -14,23 +13,9 @@ namespace xrun {
 
 namespace {
 
-// Pieces are a few bytes long: two loads that may overlap are cheaper than a call of memcmp.
+// Requires that one of them is not empty.
 bool same_piece(std::string_view a, std::string_view b) {
-  const size_t size = a.size();
-  if (size != b.size()) return false;
-  if (size > 16) return std::memcmp(a.data(), b.data(), size) == 0;
-  if (size >= 8) {
-    return load_bytes<8>(a.data()) == load_bytes<8>(b.data()) &&
-           load_bytes<8>(a.data() + size - 8) == load_bytes<8>(b.data() + size - 8);
-  }
-  if (size >= 4) {
-    return load_bytes<4>(a.data()) == load_bytes<4>(b.data()) &&
-           load_bytes<4>(a.data() + size - 4) == load_bytes<4>(b.data() + size - 4);
-  }
-  for (size_t i = 0; i < size; ++i) {
-    if (a[i] != b[i]) return false;
-  }
-  return true;
+  return a.size() == b.size() && equal_bytes(a.data(), b.data(), a.size());
 }
 
 }  // namespace
@@ -58,14 +43,13 @@ void Vocabulary::finish(const std::string& where, Repeats repeats) {
   buffer_ = ZeroedBuffer(slots * sizeof(PieceSlot));
   slots_ = buffer_.as<PieceSlot>();
   mask_ = slots - 1;
-  // The table exceeds a core's cache: hash a block ahead while its slots are fetched.
+  // The table exceeds a core's cache, so a block is hashed first: its slots arrive meanwhile.
   constexpr size_t kBlock = 32;
   uint64_t hashes[kBlock];
   for (size_t begin = 0; begin < entries_.size(); begin += kBlock) {
     const size_t size = std::min(kBlock, entries_.size() - begin);
     for (size_t i = 0; i < size; ++i) {
       const PieceSpan span = entries_[begin + i].span;
-      // Hashes of a block first, so that its slots are in the cache when they are filled.
       hashes[i] = hash_piece({arena_.data() + span.begin, span.size});
       prefetch(hashes[i]);
     }

@@ -27,7 +27,7 @@ class Vocabulary {
   // kError, a piece.
   void finish(const std::string& where, Repeats repeats = Repeats::kError);
 
-  // size() is the largest id + 1, count() the number of pieces.
+  // size() is the largest id + 1, count() the number of entries.
   int64_t size() const { return int64_t(spans_.size()); }
   int64_t count() const { return count_; }
   std::optional<int32_t> find(std::string_view piece) const {
@@ -80,7 +80,7 @@ class Vocabulary {
 // with `where` if an id or a piece is wrong, and simdjson_error if the text is not such an object.
 Vocabulary read_vocabulary(std::string_view json, const std::string& where);
 
-// Throws Error: a text needs the unknown token, which the vocabulary lacks.
+// Throws Error saying that a text needs the unknown token, which the vocabulary lacks.
 [[noreturn]] void throw_no_unknown_token(const std::string& unk_token);
 
 }  // namespace xrun

@@ -14,7 +14,7 @@ namespace xrun {
 
 namespace {
 
-// Returns the hash of the merges or scores, nothing if the model does not know them.
+// Returns the hash of the merges or scores, or nullopt if the model does not know them.
 std::optional<std::string> rules_of(const Tokenizer& tokenizer) {
   Hasher hasher;
   if (!tokenizer.state().stages.model->hash_rules(hasher)) return {};
@@ -25,7 +25,7 @@ bool same_token(const Tokenizer& a, const Tokenizer& b, int32_t id) {
   return a.piece(id) == b.piece(id) && a.is_special(id) == b.is_special(id);
 }
 
-// Returns true if a token of `own` has another id in `other`, which has none at this one.
+// Returns true if the token of an id of `own` has another id in `other`.
 bool is_renumbered(const Tokenizer& own, const Tokenizer& other, int32_t id) {
   const std::string_view piece = own.piece(id);
   return !piece.empty() && other.id_of(piece).has_value();
@@ -63,7 +63,7 @@ VocabularyMatch compare_vocabularies(const Tokenizer& a, const Tokenizer& b) {
       if (!same_token(a, b, id)) return VocabularyMatch::kDifferent;
       ++common;
     } else if (in_a || in_b) {
-      // Equal ids would pair different texts.
+      // The same token under two ids: equal ids would not mean equal texts.
       if (in_a ? is_renumbered(a, b, id) : is_renumbered(b, a, id)) {
         return VocabularyMatch::kDifferent;
       }

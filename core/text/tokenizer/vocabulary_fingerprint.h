@@ -1,5 +1,5 @@
 #pragma once
-// Recognises equal vocabularies by their tokens and merges, whatever their files, names and sizes.
+// Compares vocabularies by their tokens and merges, whatever files they come from.
 
 #include <string>
 
@@ -8,9 +8,9 @@
 namespace xrun {
 
 // Returns a hash over pieces with their ids, merges (or scores) and added tokens: 32 hexadecimal
-// digits. The same tokenizer as tokenizer.json and as vocab.json with merges.txt has one
-// fingerprint. A tokenizer.model has scores instead of merges, so its conversion has a different
-// one; compare_vocabularies() recognises the two. Reads the merges. Throws Error if they are
+// digits. A tokenizer.json has the fingerprint of the same tokenizer in vocab.json and merges.txt,
+// but not that of the tokenizer.model from which it was converted, whose scores are unknown;
+// compare_vocabularies() recognises those two as equal. Reads the merges. Throws Error if they are
 // damaged.
 std::string vocabulary_fingerprint(const Tokenizer& tokenizer);
 
@@ -20,8 +20,8 @@ enum class VocabularyMatch {
   kEqual,
 };
 
-// Compares two vocabularies token by token: pieces, special or not, and the merges. Two sequences
-// of equal ids over vocabularies that are not kDifferent are the same text, token for token.
+// Compares two vocabularies token by token: their pieces, which are special, and the merges. Unless
+// the result is kDifferent, equal ids mean the same text, token for token.
 VocabularyMatch compare_vocabularies(const Tokenizer& a, const Tokenizer& b);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// WordLevel and WordPiece: models that look up whole words, or the longest pieces of words.
+// WordLevel looks up whole words, WordPiece the longest pieces of words.
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace xrun {
 
 namespace {
 
-// A piece is one token, or the unknown token.
+// Each piece is one token or the unknown token.
 class WordLevel : public TokenModel {
  public:
   WordLevel(Vocabulary vocabulary, std::string unk_token)
@@ -40,11 +40,12 @@ class WordLevel : public TokenModel {
 struct WordPieceOptions {
   std::string unk_token = "[UNK]";
   std::string prefix = "##";
-  int64_t max_characters = 100;  // of a word
+  int64_t max_characters = 100;  // of a word; the default of tokenizers
 };
 
-// The longest piece of the vocabulary that begins a word, then the longest that continues it,
-// spelled with a prefix. A word without such pieces, or a longer one, is unknown as a whole.
+// Cuts a word greedily: takes the longest piece that begins it, then the longest that continues it,
+// spelled with a prefix. A word without such pieces, or beyond max_characters, is unknown as a
+// whole.
 class WordPiece : public TokenModel {
  public:
   WordPiece(Vocabulary vocabulary, WordPieceOptions options)
@@ -94,7 +95,7 @@ class WordPiece : public TokenModel {
       if (const auto id = vocabulary_.find(spelling)) {
         return {*id, begin, begin + uint32_t(spelling.size() - prefix)};
       }
-      // One character less, but never into the prefix.
+      // Drop a character, but none of the prefix.
       spelling.resize(std::max(utf8_before(spelling, spelling.size()), prefix));
     }
     return {-1, begin, begin};

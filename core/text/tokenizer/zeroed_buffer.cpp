@@ -1,4 +1,4 @@
-// Large buffers are mapped with a huge-page-aligned start; small ones come from the heap.
+// Large buffers are mapped, aligned to huge pages; small ones come from the heap.
 
 #include "core/text/tokenizer/zeroed_buffer.h"
 
@@ -29,7 +29,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 }  // namespace
 
 ZeroedBuffer::ZeroedBuffer(size_t bytes) {
-  // A map of whole huge pages would waste more than it holds.
+  // A huge page would be more than half empty.
   if (bytes < kHugePage / 2) {
     // aligned_alloc needs a size that is a multiple of the alignment and not 0.
     data_ = std::aligned_alloc(kAlignment, round_up(bytes + 1, kAlignment));

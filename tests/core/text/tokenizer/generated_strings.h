@@ -1,6 +1,6 @@
 #pragma once
-// Strings over all of Unicode from a number: the same as tests/golden/make/generated_strings.py,
-// which describes them, makes.
+// Strings over all of Unicode, each made from a number. They equal those of
+// tests/golden/make/generated_strings.py, which describes them.
 
 #include <cstdint>
 #include <fstream>

@@ -64,6 +64,15 @@ TEST_F(SentencePieceModelFile, RolesAndSurroundingTokensFollowTheModelAndTheConf
   EXPECT_EQ(tokenizer->encode("", post).ids, std::vector<int32_t>{2});
 }
 
+TEST_F(SentencePieceModelFile, AnEosThatIsNotAPieceFollowsTheTextToo) {
+  EncodeOptions post;
+  post.add_post_processor = true;
+  const auto tokenizer = load(R"({"add_eos_token": true, "eos_token": "<|end|>"})");
+  const int32_t eos = tokenizer->eos_id().value();
+  EXPECT_EQ(tokenizer->piece(eos), "<|end|>");
+  EXPECT_EQ(tokenizer->encode("", post).ids, (std::vector<int32_t>{1, eos}));
+}
+
 TEST_F(SentencePieceModelFile, AUserDefinedPieceIsPlainTextIfTheConfigCallsItSpecial) {
   const std::string text = "a<|im_start|>b";
   const auto is_in = [&](const Tokenizer& tokenizer, const EncodeOptions& options) {
@@ -78,6 +87,31 @@ TEST_F(SentencePieceModelFile, AUserDefinedPieceIsPlainTextIfTheConfigCallsItSpe
   EXPECT_FALSE(is_in(*tokenizer, {}));
   EXPECT_TRUE(is_in(*tokenizer, special));
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text).ids), text);
+}
+
+TEST_F(SentencePieceModelFile, AUserDefinedPieceIsPlainTextIfTheClassCallsItSpecial) {
+  // One more piece, of protobuf's fields 1 (the text), 2 (the score) and 3 (the kind).
+  const std::string piece("\x0a\x06<mask>\x15\0\0\0\0\x18\x04", 15);
+  folder_.write("tokenizer.model", model_ + "\x0a\x0f" + piece);
+  const auto tokenizer = load(R"({"tokenizer_class": "GemmaTokenizer"})");
+  const int32_t id = tokenizer->id_of("<mask>").value();
+  EXPECT_TRUE(tokenizer->is_special(id));
+  const std::vector<int32_t> ids = tokenizer->encode("a<mask>b").ids;
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0);
+  EXPECT_EQ(tokenizer->decode(ids), "a<mask>b");
+}
+
+TEST_F(SentencePieceModelFile, TheSpaceBeforeARepairedTextHasAnEmptyRange) {
+  const auto tokenizer = load();
+  EncodeOptions options;
+  options.all_special = true;
+  for (const char* text : {"ab<s>\nq", "ab<s>\nq\xff"}) {
+    const Encoding e = tokenizer->encode(text, options);
+    ASSERT_GT(e.ids.size(), 3u);
+    EXPECT_EQ(tokenizer->piece(e.ids[2]), "\u2581");
+    EXPECT_EQ(e.offsets[2], (ByteRange{5, 5}));
+    EXPECT_EQ(e.offsets[3], (ByteRange{5, 6}));
+  }
 }
 
 TEST_F(SentencePieceModelFile, WithoutLegacyOnlyTheFirstTextGetsASpace) {

@@ -1,5 +1,5 @@
 #pragma once
-// The tokenizers of tests/data/tokenizers, small ones of known families.
+// Loads the small tokenizers of known families in tests/data/tokenizers.
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// Returns the one in the folder `name`, for example "smol" or "llama2".
+// Returns the tokenizer in the folder `name`, for example "smol" or "llama2".
 inline std::shared_ptr<const Tokenizer> small_tokenizer(const std::string& name) {
   return Tokenizer::load(source_path("tests/data/tokenizers/" + name));
 }

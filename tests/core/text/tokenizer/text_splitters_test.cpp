@@ -1,4 +1,4 @@
-// The hand-written splitters against their regexes in PCRE2.
+// The hand-written splitters cut like their regexes in PCRE2.
 
 #include <gtest/gtest.h>
 

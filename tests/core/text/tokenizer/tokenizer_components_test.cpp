@@ -1,5 +1,5 @@
-// Random combinations of all components of tokenizer.json against Hugging Face's
-// (tests/golden/make/component_goldens.py).
+// Random combinations of all components of tokenizer.json give the tokens of Hugging Face's
+// tokenizers (tests/golden/make/component_goldens.py).
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tokenising in parts, cut at every safe split point, against tokenising at once.
+// A text that is tokenised in parts, cut at safe split points, has the tokens of the whole.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 const std::filesystem::path kTokenizers = source_path("tests/data/tokenizers");
 
-// Returns words with everything odd that may be next to a split point.
+// Returns words with all odd neighbours that a split point may have.
 std::string drawn_text(uint64_t seed) {
   static constexpr const char* kPieces[] = {
       "the",  "New York", "of",     "a",    "B",   "don't", "'s",     "'", "é",       "e\u0301",

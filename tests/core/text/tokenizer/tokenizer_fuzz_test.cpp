@@ -27,7 +27,7 @@ class MutationDraw {
   uint64_t count_ = 0;
 };
 
-// Values that the format gives a meaning.
+// Values to which the format gives a meaning.
 constexpr const char* kTokens[] = {"null",
                                    "true",
                                    "false",
@@ -109,7 +109,7 @@ std::string with_fewer_pieces(Json json) {
   return dump_json(json);
 }
 
-// Returns a file with the components that no other file has.
+// Returns a file with the components that the other files lack.
 Json with_all_components() {
   Json json = parse_json(read_file(source_path("tests/data/tokenizers/wordpiece/tokenizer.json")),
                          "wordpiece");

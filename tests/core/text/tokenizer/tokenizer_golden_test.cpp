@@ -1,4 +1,4 @@
-// Every tokenizer against Hugging Face's (tests/golden/make/tokenizer_goldens.py).
+// Every tokenizer gives the tokens of Hugging Face's (tests/golden/make/tokenizer_goldens.py).
 
 #include <gtest/gtest.h>
 

@@ -39,6 +39,7 @@ TEST_P(TokenizerJsonBadModel, IsAnErrorWithItsPath) {
 INSTANTIATE_TEST_SUITE_P(
     All, TokenizerJsonBadModel,
     testing::Values(
+        BadModel{R"({"vocab": []})", "model: The JSON element does not have the requested type."},
         BadModel{R"({"merges": ["a x"]})",
                  "model.merges[0]: the piece \"x\" is not in the vocabulary"},
         BadModel{R"({"merges": ["a b", ["b", "c"]]})",
@@ -109,6 +110,12 @@ TEST_F(TokenizerJson, AddedTokensMustAgreeWithTheVocabulary) {
 TEST_F(TokenizerJson, BrokenJsonIsReportedWithLineAndColumn) {
   write("tokenizer.json", "{\n  \"model\": {,}\n}");
   EXPECT_EQ(failure().substr(0, 24), "DIR/tokenizer.json:2:13:");
+  std::string text = dump_json(small_tokenizer());
+  text.replace(text.find(",\"c\":2"), 1, " ");
+  write("tokenizer.json", text);
+  EXPECT_EQ(failure(),
+            fmt::format("DIR/tokenizer.json:1:{}: is not valid JSON: expected ',' or '}}'",
+                        text.find("\"c\":2") + 1));
   write("tokenizer.json", "");
   EXPECT_EQ(failure(), "DIR/tokenizer.json:1:1: is not valid JSON: the text ends inside a value");
   write("tokenizer.json", "{}");
@@ -180,7 +187,7 @@ TEST_F(TokenizerJson, StagesThatMultiplyATextAreAnErrorWithTheirPath) {
   write(json);
   EXPECT_EQ(failure_of([&] { load()->encode("abc"); }),
             "DIR/tokenizer.json: normalizer.normalizers[20]: a text grows beyond 1048768 bytes, 64 "
-            "times its size and 1 MiB");
+            "times its size plus 1 MiB");
   Json once = twice;
   once.set("content", std::string(100'000, 'a'));
   json.set("normalizer", once);

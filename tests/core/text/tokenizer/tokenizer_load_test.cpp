@@ -120,7 +120,8 @@ TEST_F(TokenizerLoad, WithoutAClassTheModelTypeDecides) {
   write("config.json", R"({"model_type": "qwen2"})");
   EXPECT_EQ(load()->encode("12").ids, (std::vector<int32_t>{'1', '2'}));
   write("config.json", R"({"model_type": "bloom"})");
-  EXPECT_NE(failure().find("the model_type bloom does not decide"), std::string::npos);
+  EXPECT_NE(failure().find("the model_type bloom implies none; set tokenizer_class to one of"),
+            std::string::npos);
 }
 
 TEST_F(TokenizerLoad, AnUnnamedByteVocabularyIsReadAsGpt2) {
@@ -198,6 +199,19 @@ TEST_F(TokenizerLoad, TheDigestCoversTokensButNotTheTemplate) {
   write("tokenizer_config.json", R"({"bos_token": "a"})");
   EXPECT_NE(load()->digest(), with_template);
   EXPECT_EQ(digest.size(), 32u);
+}
+
+TEST_F(TokenizerLoad, TheDigestCoversAnEosThatOnlyConfigJsonNames) {
+  write(small_tokenizer());
+  const auto digest = [&](const char* config) {
+    write("config.json", config);
+    return load()->digest();
+  };
+  const std::string first = digest(R"({"eos_token_id": 1})");
+  EXPECT_NE(digest(R"({"eos_token_id": 2})"), first);
+  EXPECT_EQ(digest(R"({"eos_token_id": [1, 2], "hidden_size": 8})"), first);
+  write("tokenizer_config.json", R"({"eos_token": "c"})");
+  EXPECT_EQ(digest(R"({"eos_token_id": 1})"), digest(R"({"eos_token_id": 2})"));
 }
 
 }  // namespace

@@ -99,6 +99,21 @@ TEST(Tokenizer, InvalidBytesBecomeReplacementCharactersAndKeepTheirOffsets) {
   EXPECT_EQ(e.offsets.back(), (ByteRange{5, 6}));
 }
 
+TEST(Tokenizer, AnAddedReplacementCharacterKeepsTheRangeOfTheBytesItReplaces) {
+  const ScratchFolder folder;
+  Json json = read_json((kFolders / "smol/tokenizer.json").string());
+  json.set("post_processor",
+           Json(Json::Object{
+               {"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}}));
+  json.set("added_tokens", parse_json(R"([{"id": 9000, "content": "\ufffd"}])", ""));
+  folder.write("tokenizer.json", dump_json(json));
+  // With the '@' after them the two bytes look like U+3000, a space, to a reader without checks.
+  const Encoding e = Tokenizer::load(folder.path())->encode("a\xE3\x80@");
+  ASSERT_EQ(e.ids.size(), 3u);
+  EXPECT_EQ(e.ids[1], 9000);
+  EXPECT_EQ(e.offsets[1], (ByteRange{1, 3}));
+}
+
 TEST(Tokenizer, PostProcessorTokensHaveEmptyRanges) {
   const auto tokenizer = Tokenizer::load(kFolders / "llama2");
   EncodeOptions options;

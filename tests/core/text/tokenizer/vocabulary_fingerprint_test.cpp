@@ -1,4 +1,4 @@
-// Equal vocabularies are recognised by what they hold.
+// Equal vocabularies are recognised by their tokens and merges.
 
 #include "core/text/tokenizer/vocabulary_fingerprint.h"
 
