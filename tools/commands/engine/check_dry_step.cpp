@@ -276,10 +276,7 @@ bool may_be_made(const RecipeContext& context, const StepLoop& loop, const std::
       std::any_of(loop.sources.begin(), loop.sources.end(), [](const StepSource& source) {
         return source.rollouts != nullptr || source.data->set.kind() == RowKind::kPrompts;
       });
-  const bool modules =
-      std::any_of(context.modules.begin(), context.modules.end(),
-                  [](const LoadedModule& module) { return module.path != "xrun"; });
-  return rollouts || modules || may_assign(context.text.text, field);
+  return rollouts || !context.modules.empty() || may_assign(context.text.text, field);
 }
 
 // The error of a dry step. A field that the recipe makes only in a real run (from rollouts, say) is
