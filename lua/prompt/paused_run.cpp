@@ -67,7 +67,7 @@ void PausedRun::note(const std::string& text) {
   }
 }
 
-// Called before any code of the recipe runs, so an error leaves the run unchanged.
+// Runs before any code of the body, so an error leaves the run unchanged.
 void PausedRun::begin_loop() {
   const LoopPause& at = pause();
   if (!at.loop->begun) at.run->end_body(*at.loop, at.run->read_state());
@@ -94,7 +94,7 @@ SavedObjects PausedRun::changed_objects() {
 
 void PausedRun::copy_for_again() {
   const LoopPause& at = pause();
-  // If the recipe waits at a call, the copy from the beginning of its body stays.
+  // If the recipe waits at a call, the copy from before its body stays valid.
   if (at.failure != nullptr) return;
   const SavedObjects saved = changed_objects();
   const int64_t more = StateCopy::bytes_of(saved) - copy_.bytes();
@@ -140,7 +140,7 @@ MetricTable PausedRun::run_bodies(int64_t n) {
   name_objective();
   run->report().end_progress();
   const int64_t done = run->run().step() - before;
-  // Its batch is still there to be shown (batch_step).
+  // batch_step() then shows the batch of that body.
   if (done > 0) trained_step_ = run->run().step() - 1;
   stopped_ = hooks_.pause() != nullptr && done < n;
   if (const LoopPause* at = hooks_.pause(); at != nullptr && at->failure != nullptr) {
@@ -200,6 +200,7 @@ MetricTable PausedRun::go_on(int64_t n) {
   XRUN_CHECK(n > 0, "continue({}): wanted a number of steps above 0", n);
   begin_loop();
   MetricTable table;
+  stopped_ = false;  // of an earlier verb
   const int64_t from = pause().step;
   // Only the last body needs a copy of the state before it.
   if (n > 1) table = run_bodies(n - 1);
