@@ -99,7 +99,7 @@ class PausedRun {
   int64_t skipped_before_ = 0;
   std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ names
   std::string objective_name_;
-  std::optional<Carried> carried_;  // until a reload has used it
+  std::optional<Carried> carried_;  // until a reload has restored it
 };
 
 }  // namespace xrun
