@@ -119,7 +119,8 @@ const PromptVerb kVerbs[] = {
      {},
      {"Metrics"},
      "Runs the next body of the recipe's loop and shows what it logged. If the objective fails, "
-     "the recipe waits in that body: correct the objective, and step() tries again.",
+     "the recipe waits at that call: fix a value that the objective reads, and step() makes the "
+     "call again.",
      step_verb},
     {"again",
      {},
