@@ -44,8 +44,8 @@ function rewards.format(text, pattern)
   return trimmed(text):find("^" .. pattern .. "$") and 1 or 0
 end
 
--- Returns DAPO's penalty for long answers (Yu et al. 2025, eq. 13): 0 up to limit - margin tokens, then
--- linearly down to -1 at the limit.
+-- Returns DAPO's penalty for long answers (Yu et al. 2025, eq. 13): 0 up to limit - margin tokens,
+-- then linearly down to -1 at the limit.
 function rewards.overlong(length, limit, margin)
   if length <= limit - margin then return 0 end
   if length > limit then return -1 end
