@@ -72,8 +72,8 @@ std::string recipe_command(const std::string& recipe) {
 std::string settings_file_text(std::string_view word) {
   const std::string near = nearest_recipe(word);
   return fmt::format(
-      "{}: a recipe is a Lua file that contains its settings; try {}; docs/coming-from.md lists other "
-      "tools' keys",
+      "{}: a recipe is a Lua file that contains its settings; try {}; docs/coming-from.md lists "
+      "other tools' keys",
       word, recipe_command(near.empty() ? "sft" : near));
 }
 

@@ -54,8 +54,8 @@ std::string other_columns_hint(const Json& row) {
        {"chosen", "prompt", "completion", "instruction", "conversations", "text"}) {
     if (row.find(column) == nullptr) continue;
     return fmt::format(
-        ", which is all that render reads; xrun inspect RECIPE.lua --set data.1.path=FILE shows how "
-        "a row with \"{}\" trains",
+        ", which is all that render reads; xrun inspect RECIPE.lua --set data.1.path=FILE shows "
+        "how a row with \"{}\" trains",
         column);
   }
   return "";

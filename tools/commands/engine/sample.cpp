@@ -1,4 +1,4 @@
-// xrun sample: continues prompts, answers conversations, or chats on a terminal.
+// xrun sample continues prompts, answers conversations, or chats on a terminal.
 
 #include <fmt/core.h>
 #include <unistd.h>

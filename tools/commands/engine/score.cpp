@@ -1,4 +1,4 @@
-// xrun score: the log-probability of every token of a row, given the previous ones.
+// xrun score writes the log-probability of every token of a row, given the previous ones.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
