@@ -95,8 +95,11 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text, int 
   }
   // "Could not convert: NAME = VALUE"
   if (const size_t equals = text.rfind(" = "); name == "Could not convert" && equals > colon) {
-    return fmt::format("{}: got {}, wanted a number", text.substr(colon + 2, equals - colon - 2),
-                       text.substr(equals + 3));
+    const std::string value = text.substr(equals + 3);
+    // A whole number that the option's type cannot hold.
+    const bool large = whole_number_of(value).has_value();
+    return fmt::format("{}: got {}, wanted a {}number", text.substr(colon + 2, equals - colon - 2),
+                       value, large ? "smaller " : "");
   }
   // "NAME: VALUE not in {A,B}"
   if (const size_t set = text.find(" not in {"); set != std::string::npos && set > colon) {
