@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/process_usage.h"
@@ -257,8 +259,9 @@ int answer_all(const SampleArguments& arguments, Model& model,
   SampleGroups groups(arguments, model, *tokenizer, rows);
   const int64_t limit = model.config().max_length;
   // Groups of many batches, so that a finished answer makes room for a later row.
+  const int64_t batch = std::min<int64_t>(arguments.text.generate.batch, 1 << 20);
   const int status = answer_rows(
-      arguments.model, arguments.text.generate.batch * 256,
+      arguments.model, batch * 256,
       [&](const std::string& line, const RowReader& at) {
         if (!arguments.model.json) note_json_row(line, at, "is continued as text");
         std::vector<int32_t> ids = rows.parse(line, at);
