@@ -79,7 +79,7 @@ class PausedRun {
   };
 
   std::string go_on_from(const Carried& carried);
-  MetricTable run_bodies(int64_t n);
+  MetricTable run_bodies(int64_t n, bool shows_progress);
   bool go_to(int64_t step);
   void copy_for_again();
   MetricTable logged();

@@ -198,6 +198,7 @@ for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, nll)
   assign("side", "'chosen'");
   EXPECT_EQ(value(paused_->go_on(1), "train/loss"), 5);
   EXPECT_FALSE(paused_->stopped());
+  EXPECT_TRUE(has(said_, "step 1/4"));  // step() is quiet, continue() is not
   EXPECT_EQ(paused_->pause().step, 1);
 }
 
