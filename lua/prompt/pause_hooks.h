@@ -58,7 +58,8 @@ class PauseHooks : public RunHooks {
   const LoopPause* pause() const { return pause_.get(); }
   PausePlan plan;
 
-  // As Recipe::resume and Recipe::restart; the pause, and after a restart the last step, are gone.
+  // Call Recipe::resume and Recipe::restart. Both end the pause; a restart forgets the last step
+  // too.
   bool resume();
   void restart(const std::string& text);
   // Returns true for a preview, false for a real run.

@@ -14,7 +14,7 @@ struct ErrorReport;
 struct LoopPause;
 struct Session;
 
-// Splits the text "dpo.lua:12: text" into location and text. A text without a location stays.
+// Splits the text "dpo.lua:12: text" into location and text. A text without a location stays whole.
 void split_location(Finding& finding);
 
 // Reports an error of the recipe with its position and the fix.

@@ -289,7 +289,7 @@ std::string explanation(std::string name) {
     name.insert(list.size() - 1, "[]");
   }
   text = explain_command(name);
-  // Names of other programs get ours.
+  // A name of another program is answered with ours.
   std::string foreign, path;
   if (find_config_field(name) == nullptr) {
     foreign = foreign_name_hint(name, &path);
