@@ -23,11 +23,11 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMostRecordBytes = 1 << 24;
 
-// Options whose value is a file that the command writes, and others that have a value.
+// Options whose value is a file that the command writes, and those whose value is not a path.
 constexpr std::string_view kWrittenFiles[] = {"-o", "--out", "--html"};
-constexpr std::string_view kWithValue[] = {"--device",  "--threads", "--steps",
-                                           "--repl-at", "--step",    "--rows",
-                                           "--where",   "--gpus",    "--utilisation"};
+constexpr std::string_view kWithValue[] = {"--device", "--threads", "--steps",      "--repl-at",
+                                           "--step",   "--rows",    "--color",      "--width",
+                                           "--where",  "--gpus",    "--utilisation"};
 
 template <class List>
 bool contains(const List& list, std::string_view name) {
@@ -68,9 +68,10 @@ bool is_untrusted_run(const fs::path& folder) {
   }
 }
 
-// The lock of a bundle beside a recipe or in any folder above it, as the path is written and after
-// its links are resolved: someone sent the recipe. Up to the root, since a lock that has nothing
-// to do with the recipe only adds limits, and the note names it. "": there is none.
+// Returns the lock of a bundle beside a recipe or in any folder above it, both as the path is
+// written and with its links resolved, or "". Such a lock shows that someone sent the recipe. The
+// search goes up to the root: a lock that has nothing to do with the recipe only adds limits, and
+// the note names it.
 fs::path foreign_lock(const fs::path& recipe) {
   std::error_code code;
   const fs::path written = absolute_path(folder_of(recipe)).lexically_normal();
@@ -86,7 +87,8 @@ fs::path foreign_lock(const fs::path& recipe) {
   return {};
 }
 
-// Names the recipe and the file that shows that a stranger made it, for the note; "" if none does.
+// Returns the recipe and the file that shows that a stranger made it, for the note; "" if no file
+// does.
 std::string foreign_text(const std::string& recipe) {
   if (is_bundle_name(recipe)) return recipe;
   const fs::path lock = foreign_lock(recipe);
@@ -129,7 +131,7 @@ class TrustReader {
   std::string limit;  // the last option of a limit
 
  private:
-  // The value of `--name VALUE` or `--name=VALUE` at the current argument, if it is that option.
+  // Returns true if the current argument is `--name VALUE` or `--name=VALUE`, and sets `value`.
   bool value_of(std::string_view name, std::string& value) {
     const std::string_view argument = arguments_[at_];
     if (argument.starts_with(name) && argument.substr(name.size()).starts_with('=')) {
@@ -167,7 +169,7 @@ class TrustReader {
     return false;
   }
 
-  // An argument of the command: names what it may open.
+  // Passes an argument on to the command and notes the paths that it lets the command open.
   void note_argument() {
     const std::string_view argument = arguments_[at_];
     rest.push_back(arguments_[at_]);
@@ -195,7 +197,7 @@ class TrustReader {
   void note_path(std::string_view argument) {
     const fs::path path = argument;
     std::error_code code;
-    // A recipe is one by its use: check reads any file as Lua.
+    // Any file counts as a recipe, since commands such as check read any file as Lua.
     if (is_recipe(argument) || is_file(path)) {
       recipes.emplace_back(argument);
       out_.named.readable.push_back(folder_of(path));
@@ -204,7 +206,7 @@ class TrustReader {
     }
   }
 
-  // KEY=PATH, where the path may be in quotes or have wildcards.
+  // Notes the path of KEY=PATH, which may be in quotes or have wildcards.
   void note_setting(std::string_view setting) {
     const size_t equals = setting.find('=');
     if (equals == setting.npos) return;
@@ -245,7 +247,7 @@ TrustOptions take_trust_options(std::vector<char*>& arguments) {
     if (std::string text = foreign_text(recipe); !text.empty()) add_item(options.foreign, text);
   }
   options.by_default = !options.foreign.empty() && !options.untrusted && !reader.trusted;
-  // A child keeps its limits, whatever has changed since its parent looked.
+  // A child keeps its limits, even if a lock was removed since its parent started it.
   options.untrusted = options.untrusted || options.by_default || is_untrusted_child();
   if (!options.untrusted && !reader.limit.empty()) {
     throw UsageError(fmt::format(

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr const char* kChild = "XRUN_UNTRUSTED_CHILD";
 constexpr const char* kOwnCache = "untrusted";  // in the user's cache
 
-// Files that the program and its libraries read; none belongs to a user.
+// Files and folders that the program and its libraries read; none belongs to a user.
 constexpr const char* kSystem[] = {
     "/usr",           "/lib",           "/lib64",       "/bin",          "/etc/ld.so.cache",
     "/etc/localtime", "/etc/timezone",  "/proc/self",   "/proc/cpuinfo", "/proc/meminfo",

@@ -1,5 +1,5 @@
 #pragma once
-// Recipes that are not trusted: which command lines name one, and what its process may open.
+// Recipes that are not trusted: finds them on the command line, and limits what they may open.
 
 #include <string>
 #include <string_view>
@@ -22,20 +22,20 @@ struct TrustOptions {
   SandboxLimits limits;
 };
 
-// Takes --trusted, --untrusted, --read and --limit-... out of the arguments of a command over
-// recipes; other commands are left alone. Bundles, and recipes with a bundle's lock beside or above
-// them, are not trusted by default; so is the recipe.lua of a run that was not. Opens no file but a
-// run's run.json. Throws UsageError.
+// Takes --trusted, --untrusted, --read and --limit-... out of the arguments of a command that opens
+// recipes; those of other commands stay as they are. Bundles, and recipes with a bundle's lock
+// beside or above them, are not trusted by default; so is the recipe.lua of a run that was not.
+// Opens no file but a run's run.json. Throws UsageError.
 TrustOptions take_trust_options(std::vector<char*>& arguments);
 
-// True in the child that run_untrusted started.
+// Returns true in the child that run_untrusted started.
 bool is_untrusted_child();
 
-// Runs the command line again in a child, and returns its exit status: its own; 1 after a limit
-// ended it; 128 + N if signal N did. Messages go to standard error.
+// Runs the command line again in a child and returns the exit status: the child's own, 1 after a
+// limit ended it, 128 + N after signal N did. Messages go to standard error.
 int run_untrusted(const TrustOptions& options, char** argv);
 
-// In the child: sets the limits, before anything of the recipe is opened.
+// Sets the limits in the child. Call it before anything of the recipe is opened.
 void enter_untrusted(const TrustOptions& options);
 
 }  // namespace xrun

@@ -44,7 +44,7 @@ constexpr LightCommand kLightCommands[] = {
     {"launch", command_launch},     {"bench", command_bench},   {"test", command_test},
 };
 
-// Words that other programs have as commands, with what they are here.
+// Commands of other programs, with what does the same here.
 struct OtherWord {
   std::string_view word, here;
 };
@@ -79,7 +79,7 @@ void print_help() {
   std::vector<std::string> names = {"help"};
   for (const CommandName& command : kCommandNames) names.emplace_back(command.name);
   const std::string near = nearest_name(name, names);
-  // A recipe's own name comes before the name of a command that is only near.
+  // The exact name of a recipe wins over a command of similar spelling.
   if (const std::string recipe = nearest_recipe(name);
       recipe == name || (near.empty() && !recipe.empty())) {
     throw UsageError(fmt::format("there is no command \"{}\"; a recipe is a Lua file: {}", name,
@@ -128,7 +128,7 @@ int run_engine(int argc, char** argv) {
   return engine_function<decltype(xrun_engine_main)>("xrun_engine_main")(argc, argv);
 }
 
-// Options may come before a recipe; a command comes before its options.
+// Runs a recipe whose options come first. The options of a command must follow it.
 int run_options_first(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -190,7 +190,8 @@ int run(int argc, char** argv) {
   return dispatch(static_cast<int>(arguments.size()) - 1, arguments.data());
 }
 
-// Fails if the output did not reach its file; a reader that closed its pipe has all it wanted.
+// Returns `status`. Throws Error if the output did not reach its file; a reader that closed its
+// pipe has all it wanted.
 int finish(int status) {
   const bool flushed = std::fflush(stdout) == 0;
   const int code = errno;
@@ -202,7 +203,7 @@ int finish(int status) {
                       : fmt::format("standard output cannot be written: {}", std::strerror(code)));
 }
 
-// A message may quote rows and paths; their bytes must not move the cursor.
+// Prints the message escaped: rows and paths that it quotes must not move the cursor.
 int report(const char* message, int status) {
   std::fflush(stdout);
   std::fprintf(stderr, "xrun: error: %s\n", shown_text(message).c_str());
@@ -245,7 +246,7 @@ int main(int argc, char** argv) {
   signal(SIGXFSZ, SIG_IGN);  // a file beyond the system's limit is an error of its write
   const int status = xrun::run_and_report(argc, argv);
   std::fflush(nullptr);
-  // Not through the static destructors: LibTorch's take its operators out of a registry one by one,
-  // a quarter of the CPU time of a short run.
+  // Skips the static destructors: LibTorch's remove its operators from a registry one by one, a
+  // quarter of the CPU time of a short run.
   ::_exit(status);
 }

@@ -29,6 +29,7 @@ struct BodyRollouts {
   std::optional<double> pass = {};         // an answer passes if its reward is above it
   bool pass_settled = false;               // if `pass` is absent, answers do not pass or fail
   int64_t drawn = 0, drafted = 0, accepted = 0;  // tokens (SamplerCounters)
+  int64_t model_tokens = 0;  // the sampling model's limit of prompt and answer; 0: not known
 };
 
 // Returns the reward above which an answer passes: body.pass if it is given or settled, else 0 if

@@ -57,13 +57,27 @@ std::string RolloutNotices::cut_line(int64_t step, const BodyRollouts& body) {
   });
   if (cut_reported_ || !cut || body.all.empty()) return "";
   cut_reported_ = true;
-  int64_t longest = 0;
-  for (const auto& one : body.all) longest = std::max(longest, std::ssize(one->logprobs));
+  const int64_t answers = std::ssize(body.all);
+  int64_t longest = 0, by_model = 0;
+  for (const auto& one : body.all) {
+    longest = std::max(longest, std::ssize(one->logprobs));
+    const int64_t tokens = std::ssize(*one->prompt_ids) + std::ssize(one->ids);
+    if (body.model_tokens > 0 && tokens >= body.model_tokens) ++by_model;
+  }
+  std::string limit = "their limit", fix = "raise max_tokens of the sampling";
+  if (by_model > 0) {
+    const std::string whole =
+        fmt::format("{} for prompt and answer", counted(body.model_tokens, "token"));
+    limit = by_model == answers
+                ? "the model's limit of " + whole
+                : fmt::format("their limit ({} at the model's, {})", count_text(by_model), whole);
+    // A larger max_tokens cannot help an answer that fills the model.
+    fix = by_model == answers ? "shorten the prompts" : fix + ", shorten the prompts";
+  }
   return fmt::format(
-      "step {}: none of {} ended by itself; all were cut at their limit, the longest after {}: "
-      "raise max_tokens of the sampling, or name in `stop` a string that ends an answer. "
-      "rollout/stopped is the share that ends",
-      step, counted(std::ssize(body.all), "answer"), counted(longest, "token"));
+      "step {}: none of {} ended by itself; all were cut at {}, the longest after {}: {}, or name "
+      "in `stop` a string that ends an answer. rollout/stopped is the share that ends",
+      step, counted(answers, "answer"), limit, counted(longest, "token"), fix);
 }
 
 std::string RolloutNotices::equal_line(int64_t step, const Metrics& metrics,

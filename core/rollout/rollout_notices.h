@@ -16,7 +16,7 @@ class RolloutNotices {
   // Returns the lines due after a body, each of them once in a run:
   //   after the first body with an update  its prompts, samples, updates and loss
   //   at each new loss path                its name
-  //   if every answer was cut              the fix: raise max_tokens, or name a stop string
+  //   if every answer was cut              the limit, which may be the model's, and the fix
   //   if rewards vary within no group      the likely causes
   // `metrics` are rollout_metrics of the body.
   std::vector<std::string> after_body(int64_t step, const Metrics& metrics,

@@ -38,7 +38,7 @@ std::string field_row(const ConfigField& field) {
 
 bool is_operator(const DocEntry& entry) {
   const std::string last = entry.name.substr(entry.name.find_last_of(".:") + 1);
-  // Those two find members; they are not operators of a recipe.
+  // __index and __newindex find members; a recipe does not use them as operators.
   return entry.kind == DocKind::kMetamethod && last.starts_with("__") && last != "__index" &&
          last != "__newindex";
 }
@@ -52,8 +52,9 @@ std::string owner_of(const DocEntry& entry) {
   return entry.name.substr(0, entry.name.find_first_of(".:"));
 }
 
-// A call as a recipe writes it: "Policy:logprob(view: View) -> Tensor [n]", "step() -> Metrics" of
-// a verb, ":time CHUNK", "#DataSet -> integer", "Mixture(i: integer) -> integer source".
+// Returns a call as a recipe writes it: "Policy:logprob(view: View) -> Tensor [n]", "step() ->
+// Metrics" of a verb, ":time CHUNK", "#DataSet -> integer", "Mixture(i: integer) -> integer
+// source".
 std::string called_text(const DocEntry& entry) {
   std::string name = entry.name;
   if (name.starts_with(':')) {
@@ -90,8 +91,8 @@ const DocEntry* find_entry(const std::string& name) {
   return nullptr;
 }
 
-// "log_sigmoid", "Tensor:log_sigmoid", "xrun.ops.xrun.linear_head": the overloads that Lua can
-// call; "" if it is not an operator.
+// Returns the overloads that Lua can call of "log_sigmoid", "Tensor:log_sigmoid" or
+// "xrun.ops.xrun.linear_head"; "" for a name that is not an operator.
 std::string explain_operator(const std::string& name) {
   const std::string last = name.substr(name.find_last_of(".:") + 1);
   const OpPacket* packet = nullptr;

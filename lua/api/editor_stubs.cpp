@@ -16,10 +16,11 @@
 namespace xrun {
 namespace {
 
-// The elements of valid.data are those of data.
+// The elements of valid.data have the class of those of data.
 std::string list_class(const std::string& path) { return path == "valid.data" ? "data" : path; }
 
-// `root`: "xrun.Config" or "xrun.Resolved", of the tables inside.
+// Returns the LuaLS type of a field. `root` begins the class names of tables inside it:
+// "xrun.Config" or "xrun.Resolved".
 std::string type_of(const ConfigField& field, const std::string& root) {
   using K = FieldKind;
   const bool has_fields = !config_field_names(field.path).empty();
@@ -57,9 +58,9 @@ std::string field_line(const ConfigField& field, const std::string& name, bool a
                                     : fmt::format(" Default {}.", dump_json(field.default_value)));
 }
 
-// xrun.Config and a class for each table in it, as a recipe writes them, with nearly every field
-// optional; and xrun.Resolved and its tables, as xrun.config returns them, where fields with a
-// default are always there.
+// Returns two families of classes. xrun.Config and its tables are what a recipe writes, where
+// nearly every field is optional; xrun.Resolved and its tables are what xrun.config returns, where
+// fields with a default are always set.
 std::string config_stubs() {
   std::map<std::string, std::string> given, resolved;  // fields by the class that has them
   for (const ConfigField& field : config_fields()) {
@@ -115,8 +116,8 @@ class Stubs {
     return at == std::string::npos ? "" : entry.name.substr(at + 1);
   }
 
-  // A result that is one of several types, nil aside, is used as one of them: "any", since an
-  // editor would object to each use.
+  // A result of several types, nil aside, becomes "any": code uses it as one of them, and an editor
+  // would object to each use.
   static std::string result_line(const LuaResult& result) {
     const size_t bar = result.type.find('|');
     const bool one = bar == std::string::npos || result.type.substr(bar + 1) == "nil";
@@ -125,8 +126,8 @@ class Stubs {
            (result.note.empty() || result.note[0] == '[' ? "" : " " + result.note) + "\n";
   }
 
-  // "{scale?: boolean, eps?: number}" for a table of options, so that the editor checks its keys. A
-  // table with the fields of a config section has the section's class.
+  // Returns "{scale?: boolean, eps?: number}" for a table of options, so that the editor checks its
+  // keys. A table with the fields of a config section has the section's class.
   static std::string option_types(const LuaParameter& parameter) {
     if (parameter.type != "table" || parameter.options.empty()) return parameter.type;
     std::string out;
@@ -136,7 +137,7 @@ class Stubs {
     return "{" + out + "}";
   }
 
-  // One function: its documentation, parameters, results and an empty body.
+  // Returns a function's documentation, parameters and results, with an empty body.
   static std::string function(const DocEntry& entry) {
     std::string out = fmt::format("\n---{}\n", entry.doc), names;
     for (const LuaParameter& parameter : entry.parameters) {
@@ -162,7 +163,7 @@ class Stubs {
   std::string class_text(const DocEntry& entry) const {
     std::string out =
         fmt::format("\n---{}\n---@class {}\n{}", entry.doc, entry.name, fields_of(entry.name));
-    // Extra columns and entries that a recipe names itself.
+    // A recipe names extra columns and metrics itself.
     for (const char* open : {"Batch", "View", "Micro", "Metrics", "Rollouts"}) {
       if (entry.name == open) out += "---@field [string] any\n";
     }
@@ -181,7 +182,7 @@ class Stubs {
     return out;
   }
 
-  // ATen's operators that no binding of ours documents.
+  // Returns the operators of ATen that no binding of ours documents.
   std::string operators() const {
     std::string out;
     for (const std::string& name : public_op_names()) {

@@ -81,6 +81,7 @@ void Candidates::members(const std::vector<LuaToken>& tokens, size_t begin, size
 // tokens[end - 1] is the name of the call; its owner precedes it.
 void Candidates::keywords(const std::vector<LuaToken>& tokens, size_t begin, size_t end,
                           std::string_view word) {
+  if (begin == end) return;  // a bracket that no name precedes, as in `({`
   const StackGuard guard(L_);
   const std::string& name = tokens[end - 1].text;
   if (end - begin >= 3) {

@@ -16,8 +16,8 @@
 
 namespace xrun {
 
-// Calls nothing: the type comes from the value if it exists, and from doc strings ("(view) ->
-// Tensor [n]") if only a call would make the value. Tokens [begin, end) are a chain such as
+// Calls nothing: if the value exists, its type is known; if only a call would make it, its doc
+// string ("(view) -> Tensor [n]") tells the type. Tokens [begin, end) are a chain such as
 // `x.y:z(...)`; `word` is the beginning of the word after it.
 class Candidates {
  public:

@@ -47,7 +47,8 @@ void check_room(AdamW& adamw) {
 
 std::string cell(std::optional<double> value) { return value ? format_metric(*value) : "-"; }
 
-// Two tables: the metrics of both, "-" where one lacks a metric, and the angles of their gradients.
+// Returns two tables: the metrics of both, "-" where one lacks a metric, and the angles between
+// their gradients.
 std::string comparison_text(const ObjectiveGradient& first, const ObjectiveGradient& second,
                             const std::vector<GradientAngle>& angles, const std::string names[2],
                             int width) {
@@ -74,9 +75,8 @@ int compare_verb(lua_State* L) {
   paused.begin_loop();
   std::string names[2];
   const bool has_second = !lua_isnoneornil(L, 2);
-  const int top = lua_gettop(L);
   // An empty index, 3, means the recipe's own objective.
-  lua_settop(L, std::max(top, 2));
+  lua_settop(L, 2);
   const Objective first = objective_at(L, paused, has_second ? 1 : 3, "f", &names[0]);
   const Objective second =
       objective_at(L, paused, has_second ? 2 : 1, has_second ? "g" : "f", &names[1]);

@@ -1,5 +1,5 @@
-// Finds the paused frame by the `for` that walks over the loop. Before an error unwinds
-// the frames, the names of the main chunk are copied into the registry.
+// The paused frame is the one whose `for` walks over the loop. Before an error unwinds the frames,
+// the names of the main chunk are copied into the registry.
 
 #include "lua/prompt/frame_names.h"
 
@@ -138,10 +138,7 @@ bool FrameNames::push(lua_State* L, const std::string& name) const {
 
 bool FrameNames::set(lua_State* L, const std::string& name) const {
   const FrameName* found = find(name);
-  if (found == nullptr) {
-    lua_pop(L, 1);
-    return false;
-  }
+  if (found == nullptr) return false;
   if (thread_ != L) lua_xmove(L, thread_, 1);
   lua_Debug frame{};
   switch (found->kind) {

@@ -1,6 +1,6 @@
 #pragma once
-// The local names of a suspended recipe: locals and upvalues of the function whose loop is paused.
-// The loop runs on with the values that are assigned to them.
+// The names of a suspended recipe: locals and upvalues of the function whose loop is paused. Values
+// assigned to them are those that the loop continues with.
 
 #include <lua.hpp>
 #include <string>
@@ -28,7 +28,7 @@ class FrameNames {
   // Reads the frame whose `for` iterates over `loop`. If there is none, or `loop` is null, reads
   // the main chunk, else the innermost frame of a file.
   FrameNames(lua_State* thread, const StepLoop* loop);
-  // The names that save_frame_names saved; none without an error.
+  // Returns the names that save_frame_names saved; none if there was no error.
   static FrameNames saved(lua_State* L);
 
   bool empty() const { return names_.empty(); }
@@ -39,7 +39,8 @@ class FrameNames {
   // Pushes the value of a name onto L, a coroutine of the same state. Returns false and pushes
   // nothing if there is no such name.
   bool push(lua_State* L, const std::string& name) const;
-  // Pops the value on top of L and assigns it to the name. Returns false if there is no such name.
+  // Pops the value on top of L and assigns it to the name. Returns false, with nothing popped, if
+  // there is no such name.
   bool set(lua_State* L, const std::string& name) const;
 
  private:

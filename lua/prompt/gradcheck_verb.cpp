@@ -130,7 +130,7 @@ int gradcheck_verb(lua_State* L) {
   PausedRun& paused = paused_run_of(L);
   paused.begin_loop();
   std::string name;
-  lua_settop(L, std::max(lua_gettop(L), 1));
+  lua_settop(L, 1);
   const Objective objective = objective_at(L, paused, 1, "f", &name);
   const std::shared_ptr<Batch> batch = paused.batch();
   const auto stand_in = std::make_shared<LogprobStandIn>(true_values(paused), at::kDouble);

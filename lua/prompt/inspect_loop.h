@@ -27,7 +27,7 @@ std::string loop_text(const LoopPause& pause, const std::string& recipe, int64_t
 
 class PausedRun;
 
-// One line for each segment of each set of the loop: its row, tokens and trained tokens.
+// Returns a line for each segment of each set of the loop: its row, tokens and trained tokens.
 std::string batch_text(PausedRun& paused);
 
 }  // namespace xrun

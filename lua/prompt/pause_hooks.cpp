@@ -22,7 +22,7 @@ namespace {
 // suspended.
 constexpr double kCallbackPatienceS = 2;
 
-// Takes the signal, since the pause answers it.
+// Clears the signal, since the pause answers it.
 std::shared_ptr<const ErrorReport> interruption_report(lua_State* L) {
   LuaState::clear_interrupt(SIGINT);
   clear_interrupt(SIGINT);
@@ -33,7 +33,7 @@ std::shared_ptr<const ErrorReport> interruption_report(lua_State* L) {
   return report;
 }
 
-// The objectives of adamw:step(batch, f) or adamw:step{ { batch, f }, ... } on the stack of L.
+// Returns the objectives of adamw:step(batch, f) or adamw:step{ { batch, f }, ... } on the stack.
 std::vector<std::shared_ptr<LuaRef>> objectives_on(lua_State* L) {
   std::vector<std::shared_ptr<LuaRef>> objectives;
   const StackGuard guard(L);
@@ -129,7 +129,7 @@ bool PauseHooks::between_bodies(lua_State* L, const std::shared_ptr<StepLoop>& l
   bool ended = false;
   // A preview pauses before the loop begins: no report, no plan, no weights.
   if (loop->begun || !previews() || !plan.at_once) {
-    // end_body drops the loop's batches; the prompt may still ask for them.
+    // end_body drops the loop's batches, but the prompt may still ask for them.
     std::vector<std::shared_ptr<Batch>> batches;
     for (const StepSource& source : loop->sources) batches.push_back(source.batch);
     ended = run.end_body(*loop, run.read_state());

@@ -33,7 +33,7 @@ struct LoopPause {
   std::string wait_text() const;  // "where a call failed, at dpo.lua:17"
 };
 
-// The next pause.
+// The condition of the next pause.
 struct PausePlan {
   bool at_once = false;      // at the next point where a recipe can pause
   int64_t before_step = -1;  // before the body of this step of the run; -1: none
@@ -58,10 +58,11 @@ class PauseHooks : public RunHooks {
   const LoopPause* pause() const { return pause_.get(); }
   PausePlan plan;
 
-  // Recipe::resume and Recipe::restart.
+  // Call Recipe::resume and Recipe::restart. Both end the pause; a restart forgets the last step
+  // too.
   bool resume();
   void restart(const std::string& text);
-  // True for a preview, false for a real run.
+  // Returns true for a preview, false for a real run.
   bool previews() const;
 
   // While a prompt is open, failed and interrupted calls wait, and the latest step and batch

@@ -67,7 +67,7 @@ void PausedRun::note(const std::string& text) {
   }
 }
 
-// Called before any code of the recipe runs, so an error leaves the run unchanged.
+// Runs before any code of the body, so an error leaves the run unchanged.
 void PausedRun::begin_loop() {
   const LoopPause& at = pause();
   if (!at.loop->begun) at.run->end_body(*at.loop, at.run->read_state());
@@ -94,7 +94,7 @@ SavedObjects PausedRun::changed_objects() {
 
 void PausedRun::copy_for_again() {
   const LoopPause& at = pause();
-  // If the recipe waits at a call, the copy from the beginning of its body stays.
+  // If the recipe waits at a call, the copy from before its body stays valid.
   if (at.failure != nullptr) return;
   const SavedObjects saved = changed_objects();
   const int64_t more = StateCopy::bytes_of(saved) - copy_.bytes();
@@ -130,17 +130,19 @@ MetricTable PausedRun::logged() {
 }
 
 // Runs until n bodies have ended, the recipe waits at a failed call, or is done.
-MetricTable PausedRun::run_bodies(int64_t n) {
+MetricTable PausedRun::run_bodies(int64_t n, bool shows_progress) {
   const std::shared_ptr<RunLoop> run = pause().run;
   const int64_t before = run->run().step();
   take_pause_request();  // forgets a signal that came at the prompt
   hooks_.plan.at_once = false;
   hooks_.plan.bodies = n;
+  run->report().quiet = !shows_progress;
   hooks_.resume();
+  run->report().quiet = false;
   name_objective();
   run->report().end_progress();
   const int64_t done = run->run().step() - before;
-  // Its batch is still there to be shown (batch_step).
+  // batch_step() then shows the batch of that body.
   if (done > 0) trained_step_ = run->run().step() - 1;
   stopped_ = hooks_.pause() != nullptr && done < n;
   if (const LoopPause* at = hooks_.pause(); at != nullptr && at->failure != nullptr) {
@@ -153,11 +155,9 @@ MetricTable PausedRun::run_bodies(int64_t n) {
 MetricTable PausedRun::step() {
   begin_loop();
   copy_for_again();
-  // The table that step() returns shows the same values.
-  pause().run->report().quiet = true;
   const int64_t step = pause().step;
-  MetricTable table = run_bodies(1);
-  if (hooks_.pause() != nullptr) hooks_.pause()->run->report().quiet = false;
+  // The table that step() returns shows the same values as the progress line.
+  MetricTable table = run_bodies(1, /*shows_progress=*/false);
   const auto& run = session().run;
   // A body that failed or was stopped is not counted.
   const bool ran = run != nullptr && run->run().step() > step;
@@ -190,22 +190,20 @@ MetricTable PausedRun::again(MetricTable* first) {
   // The repeated body counts its skipped steps again.
   session().notices.skipped_steps = skipped_before_;
   note(fmt::format("again() ran step {} again", run.step()));
-  at.run->report().quiet = true;
-  MetricTable table = run_bodies(1);
-  if (hooks_.pause() != nullptr) hooks_.pause()->run->report().quiet = false;
-  return table;
+  return run_bodies(1, /*shows_progress=*/false);
 }
 
 MetricTable PausedRun::go_on(int64_t n) {
   XRUN_CHECK(n > 0, "continue({}): wanted a number of steps above 0", n);
   begin_loop();
   MetricTable table;
+  stopped_ = false;  // of an earlier verb
   const int64_t from = pause().step;
   // Only the last body needs a copy of the state before it.
-  if (n > 1) table = run_bodies(n - 1);
+  if (n > 1) table = run_bodies(n - 1, /*shows_progress=*/true);
   if (hooks_.pause() != nullptr && !stopped_) {
     copy_for_again();
-    table = run_bodies(1);
+    table = run_bodies(1, /*shows_progress=*/true);
   }
   note(fmt::format("continue({}) from step {}", n, from));
   return table;
@@ -240,7 +238,7 @@ std::shared_ptr<LuaRef> PausedRun::objective(std::string* name) {
 void PausedRun::finish() {
   begin_loop();
   note("continue()");
-  run_bodies(std::numeric_limits<int64_t>::max());
+  run_bodies(std::numeric_limits<int64_t>::max(), /*shows_progress=*/true);
 }
 
 int64_t PausedRun::batch_step() {

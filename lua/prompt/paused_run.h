@@ -79,7 +79,7 @@ class PausedRun {
   };
 
   std::string go_on_from(const Carried& carried);
-  MetricTable run_bodies(int64_t n);
+  MetricTable run_bodies(int64_t n, bool shows_progress);
   bool go_to(int64_t step);
   void copy_for_again();
   MetricTable logged();
@@ -99,7 +99,7 @@ class PausedRun {
   int64_t skipped_before_ = 0;
   std::shared_ptr<LuaRef> named_objective_;  // the one that objective_name_ names
   std::string objective_name_;
-  std::optional<Carried> carried_;  // until a reload has used it
+  std::optional<Carried> carried_;  // until a reload has restored it
 };
 
 }  // namespace xrun

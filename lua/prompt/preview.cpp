@@ -77,7 +77,6 @@ void Preview::start(RecipeOptions options, std::shared_ptr<Console> console, dou
   if (error_ == nullptr && !bare) resume();
 }
 
-// True at a loop; false at an error and at the end of the text.
 bool Preview::resume() {
   bool paused = false;
   error_ = error_of([&] {

@@ -29,15 +29,16 @@ class Preview {
   const LoopPause* pause() const { return hooks_->pause(); }
   // The error that ended the recipe, or null. The state stays usable.
   const std::shared_ptr<const ErrorReport>& error() const { return error_; }
-  // False if its text or configuration is wrong; recipe() is then empty.
+  // Returns false if its text or configuration is wrong; recipe() is then empty.
   bool resolved() const { return resolved_; }
-  // The reason that there is no loop, with file and line; "" if the recipe is paused at one.
+  // Returns the reason that there is no loop, with file and line; "" if the recipe is paused at
+  // one.
   std::string no_loop_text();
 
-  // Resumes the recipe. True if it pauses again; false if it is done or failed (error()).
+  // Resumes the recipe. Returns true if it pauses again, false if it is done or failed (error()).
   bool resume();
   // Skips the bodies of the loop and runs to the next loop: a later phase with its data, but
-  // without the weights that it would begin with. False if there is none.
+  // without the weights that it would begin with. Returns false if there is none.
   bool next_loop();
 
   // Returns the names at the pause or at the recipe's end; after an error, those that its main

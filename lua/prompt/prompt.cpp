@@ -168,7 +168,7 @@ std::string Prompt::show_results(int first) {
     const int width = console_->traits().width;
     add_item(text, value_text(L, i, {.width = width}), "\n");
   }
-  // _ is the last value, as at Python's prompt.
+  // `_` is the last input's first value, as at Python's prompt.
   if (lua_gettop(L) >= first && !lua_isnil(L, first)) {
     input_names_.own.push(L);
     push(L, "_");
@@ -185,7 +185,7 @@ PromptAnswer Prompt::answer(const std::function<std::string()>& work) {
   input_names_.open = this;
   PromptAnswer answer;
   const auto fail = [&](std::string_view text) {
-    // Only the first line is the message; the rest is the excerpt.
+    // The first line is the message, the rest the excerpt.
     const std::string shown = shown_text(text);
     const size_t line = std::min(shown.find('\n'), shown.size());
     answer.text = console_->red(shown.substr(0, line)) + shown.substr(line);

@@ -91,7 +91,7 @@ class Prompt {
   // Candidates at the cursor, a byte offset. Calls no function.
   Completions complete(std::string_view text, size_t cursor);
 
-  // Evaluates Lua as an input would and leaves its values on the stack of lua(); returns their
+  // Evaluates Lua as an input does and leaves its values on the stack of lua(); returns their
   // number. Throws what Lua threw. For commands whose argument is a chunk (":time CHUNK").
   int call_chunk(std::string_view chunk);
   // Pushes the value of a name as inputs see it, and returns true; false if it is not defined.
@@ -113,7 +113,7 @@ class Prompt {
   std::function<void(std::string_view input, bool failed)> on_input;
 
  private:
-  // True for `exit` and `quit`, with or without (), unless something has that name.
+  // Returns true for `exit` and `quit`, with or without (), unless something has that name.
   bool is_quit_word(std::string_view text);
   // Runs a colon command. An unknown one is an error and never tried as Lua.
   PromptAnswer run_command(std::string_view input);

@@ -188,7 +188,8 @@ std::string save(Prompt& prompt, std::string_view rest) {
   std::string text = "-- Inputs of a prompt; " + command + "\n";
   for (const std::string& input : prompt.script_inputs()) text += input + "\n";
   write_file_atomic(file, text);
-  return fmt::format("{} inputs in {}", prompt.script_inputs().size(), file.string());
+  return fmt::format("{} in {}", counted(std::ssize(prompt.script_inputs()), "input"),
+                     file.string());
 }
 
 std::string quit(Prompt& prompt, std::string_view) {

@@ -1,6 +1,5 @@
-// Completion: the text before the cursor is read backwards as a word and the chain of fields,
-// methods and calls before it. The type of the chain is found without running anything
-// (candidates.h).
+// The text before the cursor is read backwards as a word and the chain of fields, methods and calls
+// before it. The type of the chain is found without running anything (candidates.h).
 
 #include <algorithm>
 #include <optional>

@@ -21,11 +21,7 @@ class FramePromptNames : public PromptNames {
   explicit FramePromptNames(std::function<FrameNames()> now) : now_(std::move(now)) {}
 
   bool read(lua_State* L, const std::string& name) override { return now_().push(L, name); }
-  bool write(lua_State* L, const std::string& name) override {
-    const FrameNames frame = now_();
-    if (!has(frame, name)) return false;  // set() would pop the value
-    return frame.set(L, name);
-  }
+  bool write(lua_State* L, const std::string& name) override { return now_().set(L, name); }
   std::vector<std::string> names() override {
     std::vector<std::string> all;
     const FrameNames frame = now_();
@@ -34,12 +30,6 @@ class FramePromptNames : public PromptNames {
   }
 
  private:
-  static bool has(const FrameNames& frame, const std::string& name) {
-    for (const FrameName& known : frame.names()) {
-      if (known.name == name) return true;
-    }
-    return false;
-  }
   std::function<FrameNames()> now_;
 };
 
@@ -129,7 +119,8 @@ const PromptVerb kVerbs[] = {
      {},
      {"Metrics"},
      "Runs the next body of the recipe's loop and shows what it logged. If the objective fails, "
-     "the recipe waits in that body: correct the objective, and step() tries again.",
+     "the recipe waits at that call: fix a value that the objective reads, and step() makes the "
+     "call again.",
      step_verb},
     {"again",
      {},

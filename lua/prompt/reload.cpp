@@ -54,16 +54,18 @@ std::string PausedRun::reload() {
   const std::string text = read_recipe(recipe().context().options);
   const std::shared_ptr<RunLoop> old = session().run;
   // A recipe that has ended leaves nothing to carry over.
+  std::optional<Carried> carried;
   if (old != nullptr && !done()) {
     const Run& run = old->run();
-    carried_ = Carried{.objects = {},
-                       .state = run.in_body() ? run.body_state() : old->read_state(),
-                       .config = recipe().context().config.values(),
-                       .step = run.step()};
+    carried = Carried{.objects = {},
+                      .state = run.in_body() ? run.body_state() : old->read_state(),
+                      .config = recipe().context().config.values(),
+                      .step = run.step()};
     // Before the first step there are no weights to carry over.
-    if (StateCopy::bytes_of(run.saved()) > 0) carried_->objects.keep(run.saved());
+    if (StateCopy::bytes_of(run.saved()) > 0) carried->objects.keep(run.saved());
   }
-  hooks_.restart(text);
+  hooks_.restart(text);  // throws for a text that it rejects, with nothing changed
+  if (carried) carried_ = std::move(carried);
   // Copies and batches belong to objects of the state that is gone.
   copy_.forget();
   copied_objects_.clear();

@@ -1,6 +1,6 @@
--- The value of an arithmetic expression: + - * / % ^ and parentheses over decimal numbers, with the
--- usual precedence; ^ is right-associative and binds tighter than a sign before it. The text is a
--- model's, so nothing in it runs as code, and its length and nesting are bounded.
+-- Evaluates an arithmetic expression: + - * / % ^ and parentheses over decimal numbers, with the
+-- usual precedence; ^ is right-associative and binds tighter than a sign before it. A model writes
+-- the text, so nothing in it runs as code, and its length and nesting are bounded.
 local kLongest, kDeepest = 1000, 50
 
 local function fail(message) error({ message = message }, 0) end
@@ -46,7 +46,7 @@ local apply = {
   ["%"] = function(a, b) return a % b end,
 }
 
--- A chain of operators of one precedence, from left to right.
+-- Returns a parser of operators of one precedence, which it applies from left to right.
 local function chain(operators, operand)
   return function(s, i, depth)
     local value, at = operand(s, i, depth)
@@ -65,7 +65,7 @@ sum = chain("+-", chain("*/%", signed))
 
 -- Returns the value, or nil and the reason.
 return function(text)
-  if type(text) ~= "string" then return nil, "the expression is not a text" end
+  if type(text) ~= "string" then return nil, "the expression is not a string" end
   if #text > kLongest then return nil, ("longer than %d characters"):format(kLongest) end
   local ok, value, after = pcall(sum, text, 1, 0)
   if not ok then

@@ -15,8 +15,8 @@ function kl.k3(logprob, reference)
   return minus_x:exp() - minus_x - 1
 end
 
--- The estimator of this name as a term of a loss. k1 is refused: the run would log a KL that looks
--- like a penalty, and nothing would keep the policy near the reference.
+-- Returns the estimator of this name as a term of a loss. Refuses k1: the run would log a KL that
+-- looks like a penalty, and nothing would keep the policy near the reference.
 function kl.loss(name)
   if name == "k2" or name == "k3" then return kl[name] end
   if name == "k1" then

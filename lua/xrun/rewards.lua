@@ -10,14 +10,14 @@ local function check_wanted(wanted)
   error("the wanted answer is nil; a column is read as s.NAME, and is named in keep of data", 3)
 end
 
--- 1 if the answer is `wanted`, apart from blanks around both.
+-- Returns 1 if the answer is `wanted`, apart from blanks around both.
 function rewards.exact(text, wanted)
   check_wanted(wanted)
   return trimmed(text) == trimmed(wanted) and 1 or 0
 end
 
--- The last number of a text, nil if it has none. Commas between three digits are left out; a minus
--- after a letter, digit or closing bracket is an operator: 12-5 ends with 5.
+-- Returns the last number of a text, or nil. Commas before groups of three digits are ignored; a
+-- minus after a letter, digit or closing bracket is an operator: 12-5 ends with 5.
 function rewards.last_number(text)
   local plain, count = tostring(text), 1
   while count > 0 do plain, count = plain:gsub("(%d),(%d%d%d)%f[%D]", "%1%2") end
@@ -30,7 +30,7 @@ function rewards.last_number(text)
   return last
 end
 
--- 1 if the last number of the answer is `wanted`, within a relative `tolerance` (1e-6).
+-- Returns 1 if the last number of the answer is `wanted`, within a relative `tolerance` (1e-6).
 function rewards.number(text, wanted, tolerance)
   check_wanted(wanted)
   local got, value = rewards.last_number(text), tonumber(wanted) or rewards.last_number(wanted)
@@ -39,21 +39,21 @@ function rewards.number(text, wanted, tolerance)
   return math.abs(got - value) <= (tolerance or 1e-6) * math.max(1, math.abs(value)) and 1 or 0
 end
 
--- 1 if the whole answer matches a Lua pattern, apart from blanks around it.
+-- Returns 1 if the whole answer matches a Lua pattern, apart from blanks around it.
 function rewards.format(text, pattern)
   return trimmed(text):find("^" .. pattern .. "$") and 1 or 0
 end
 
--- DAPO's penalty of long answers (Yu et al. 2025, eq. 13): 0 up to limit - margin tokens, then
--- linearly down to -1 at the limit.
+-- Returns DAPO's penalty for long answers (Yu et al. 2025, eq. 13): 0 up to limit - margin tokens,
+-- then linearly down to -1 at the limit.
 function rewards.overlong(length, limit, margin)
   if length <= limit - margin then return 0 end
   if length > limit then return -1 end
   return (limit - margin - length) / margin
 end
 
--- The position after the JSON value that begins at i, nil if there is none (RFC 8259). `depth`
--- bounds the recursion: an answer may consist of brackets only.
+-- Returns the position after the JSON value that begins at i, or nil (RFC 8259). `depth` bounds the
+-- recursion, since an answer may consist of brackets only.
 local value
 local function blanks(s, i) return s:find("[^ \t\r\n]", i) or #s + 1 end
 
@@ -111,7 +111,7 @@ function value(s, i, depth)
   return number_end(s, i)
 end
 
--- 1 if the answer is one JSON value, at most 100 levels deep.
+-- Returns 1 if the answer is one JSON value, at most 100 levels deep.
 function rewards.json(text)
   local after = value(text, blanks(text, 1), 0)
   return after and blanks(text, after) > #text and 1 or 0

@@ -10,6 +10,9 @@ wants 2 "-n: got 0, wanted a whole number" "$xrun" launch -n 0 recipe.lua
 wants 2 "--ranks: got two, wanted a whole number" "$xrun" launch --ranks two recipe.lua
 printf 'alpha slots=2\nbeta slots=x\n' >hosts
 wants 2 'hosts:2: got "beta slots=x", wanted HOST or HOST slots=N' "$xrun" launch --hosts hosts recipe.lua
+printf 'alpha slots=9223372036854775807\n' >many
+wants 2 'many:1: got "alpha slots=9223372036854775807", wanted HOST or HOST slots=N with at most 1024' \
+  "$xrun" launch --hosts many recipe.lua
 printf 'alpha slots=2 # the first\n\nbeta\n' >hosts
 wants 2 "-n 4 is more than the 3 slots in hosts" "$xrun" launch -n 4 --hosts hosts recipe.lua
 RANK=0 wants 2 "RANK is set but WORLD_SIZE is not" "$xrun" recipe.lua

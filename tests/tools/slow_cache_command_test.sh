@@ -42,7 +42,7 @@ wants 1 'contains mine, which is not part of a cache' "$xrun" cache rm "$key"
 rm "store/data/$key/mine"
 "$xrun" cache rm --unfinished
 [ -d "store/data/$key" ] || fail "--unfinished removed a finished cache"
-wants 0 "/$key" "$xrun" cache rm "${key:0:6}"
+wants 0 "/$key" "$xrun" cache rm "${key:0:6}" "$key" # named twice
 [ ! -e "store/data/$key" ] || fail "the removed cache still exists"
 wants 0 'has no caches' "$xrun" cache ls
 mkdir -p store/file_digests

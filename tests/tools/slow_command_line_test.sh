@@ -38,6 +38,7 @@ wants 2 'B is required' "$xrun" diff one
 wants 2 'three is one argument too many' "$xrun" diff one two three
 wants 2 'b is one argument too many' "$xrun" init a b
 wants 2 '--temperature: got hot, wanted a number' "$xrun" sample --model tiny --temperature hot
+wants 2 '--width: got 99999999999, wanted a smaller number' "$xrun" inspect echo.lua --width 99999999999
 wants 2 '--jsn is not an option of xrun diff; did you mean --json?' "$xrun" diff --jsn one two
 wants 2 'xrun check [OPTIONS] RECIPE' "$xrun" check
 wants 2 '--steps needs a value' dpo --steps

@@ -15,6 +15,22 @@ for who in launcher rank; do
   no_ranks_left
 done
 
+# A rank that prints without end does not keep the launcher from signals, of which the second ends all at once.
+cat >floods.lua <<'LUA'
+local lines = ("x\n"):rep(30000)
+while true do if os.getenv("RANK") == "1" then io.stderr:write(lines) end end
+LUA
+"$xrun" launch -n 2 floods.lua >out.txt 2>/dev/null </dev/null &
+launcher=$!
+sleep 3
+kill -TERM "$launcher"
+sleep 1
+kill -TERM "$launcher"
+for tries in $(seq 100); do kill -0 "$launcher" 2>/dev/null || break; sleep 0.1; done
+! kill -9 "$launcher" 2>/dev/null || fail "the launcher of a rank that floods takes no signal"
+wait "$launcher" || true
+no_ranks_left
+
 # The ranks of a launcher that is killed end with it.
 start_endless --run orphans
 kill -9 "$launcher"

@@ -32,3 +32,8 @@ cp "$root/tests/data/pairs.jsonl" inspect/
 sed 's|path *= *"[^"]*"|path = "inspect/pairs.jsonl"|' recipes/dpo.lua >other/dpo.lua
 wants 1 "inspect/pairs.jsonl: may not be read" \
   "$xrun" inspect other/dpo.lua --untrusted --set model=tiny --set batch.pairs=2 --threads 1
+
+# Nor is a file with the name of an option's value.
+touch 90
+wants 1 "inspect/pairs.jsonl: may not be read" "$xrun" inspect other/dpo.lua --width 90 --untrusted \
+  --set model=tiny --set batch.pairs=2 --threads 1

@@ -1,5 +1,5 @@
-// xrun align: the tokens of a student and a teacher as pairs of spans over the same bytes, of texts
-// or of given ids; with --report the quality of the alignment instead.
+// xrun align: pairs the tokens of a student and a teacher as spans over the same bytes, for texts
+// or given ids; with --report it prints the quality of the alignment instead.
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -57,7 +57,7 @@ std::string aligned_row(const AlignedTokens& aligned) {
   return out + "}";
 }
 
-// Ids without a piece would be equal strings to the aligner, and a correct pair.
+// Refuses ids without a piece, which the aligner would take for equal strings and pair as correct.
 std::vector<std::string_view> pieces_of(const char* side, const Tokenizer& tokenizer,
                                         const std::vector<int32_t>& ids) {
   std::vector<std::string_view> pieces;
@@ -69,7 +69,8 @@ std::vector<std::string_view> pieces_of(const char* side, const Tokenizer& token
   return pieces;
 }
 
-// Loads a tokenizer and all its files, so that a damaged one is not an error of a row.
+// Loads a tokenizer with all its files, so that a damaged file is not reported as an error of a
+// row.
 std::shared_ptr<const Tokenizer> load_side(const std::string& name) {
   auto tokenizer = Tokenizer::load(tokenizer_folder(name));
   tokenizer->finish_loading();
@@ -106,7 +107,7 @@ class RowAligner {
       aligned.findings = {};
       aligned.pairs = dp_pairs(aligned, rows);
     }
-    // Before the output: --report has nothing else.
+    // Counted even for --report, which writes no rows.
     quality_.add({rows.line(), aligner_.student(), aligned.student_ids, aligner_.teacher(),
                   aligned.teacher_ids, aligned.pairs, aligned.findings});
     replaced_ += aligned.replaced;
@@ -170,11 +171,11 @@ class RowAligner {
   int64_t rows_differ_ = 0;
 };
 
-// Returns the exit status: 1 if a row was bad; its error is in its place in the output.
+// Returns the exit status: 1 if a row was bad, whose line of output is its error.
 int align_rows(const AlignArguments& arguments) {
   // Loaded before the first row is read, so that their errors are not a row's.
   RowAligner aligned(arguments, load_side(arguments.student), load_side(arguments.teacher));
-  // A report is about the rows of training; a line of output belongs to a line of the text.
+  // A report is about rows as training reads them; otherwise each line of text has one of output.
   RowReader rows(arguments.file,
                  arguments.report && !arguments.json ? TextRows::kDocuments : TextRows::kLines);
   RowWriter out;
@@ -187,14 +188,13 @@ int align_rows(const AlignArguments& arguments) {
       const std::string row = aligned.line(line, rows);
       if (!arguments.report) out.write(row);
     } catch (const Error& error) {
-      // A line of text is never bad but for the aligner of NeMo-RL: the error is not the row's.
+      // Only NeMo-RL's aligner refuses a line of text, so any other error is not the row's.
       if (!arguments.json && !arguments.dp) throw;
       status = 1;
-      const Json row(Json::Object{{"error", std::string(error.what())}});
       if (arguments.report) {
         std::fprintf(stderr, "xrun: error: %s\n", shown_text(error.what()).c_str());
       } else {
-        out.write(dump_json(row));
+        out.write(error_row(error.what()));
       }
     }
   }

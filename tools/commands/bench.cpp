@@ -1,11 +1,13 @@
-// xrun bench and xrun test: hand over to a script of the source tree, in whose build folder the
-// executable is (build/bin/xrun).
+// xrun bench and xrun test run a script of the source tree. The executable is in that tree's build
+// folder (build/bin/xrun).
 
 #include <fmt/core.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <vector>
@@ -26,8 +28,8 @@ bool asks_help(int argc, char** argv) {
   });
 }
 
-// Runs tools/NAME of the source tree in place of this process; returns only after help where there
-// is no source tree, whose scripts print their own.
+// Replaces this process by tools/NAME of the source tree. Without a source tree it prints the help
+// if that is asked for and returns, else throws Error.
 int run_tree_script(const char* name, const char* needs, int argc, char** argv) {
   const std::filesystem::path build = program_path().parent_path().parent_path();
   const std::filesystem::path script = build.parent_path() / "tools" / name;
@@ -42,17 +44,17 @@ int run_tree_script(const char* name, const char* needs, int argc, char** argv) 
   std::vector<char*> arguments(argv, argv + argc);
   arguments.push_back(nullptr);
   execv(script.c_str(), arguments.data());
-  throw Error(script.string() + ": cannot be run");
+  throw Error(fmt::format("{}: cannot be run: {}", script.string(), std::strerror(errno)));
 }
 
 }  // namespace
 
-// The benchmarks are programs that are built when they are first asked for.
+// The script builds a benchmark when it is first asked for.
 int command_bench(int argc, char** argv) {
   return run_tree_script("run_bench", "benchmarks", argc, argv);
 }
 
-// The wrapper ./xrun builds the tests first; this runs those that are built.
+// Runs the tests that are built; the wrapper ./xrun builds them first.
 int command_test(int argc, char** argv) {
   return run_tree_script("run_tests", "tests", argc, argv);
 }

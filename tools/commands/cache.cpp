@@ -2,6 +2,7 @@
 // cache RECIPE.lua` builds them: engine/recipe.cpp.)
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -42,8 +43,8 @@ fs::path store() { return cache_root() / "data"; }
 
 void print_line(const Json& row) { std::printf("%s\n", dump_json(row).c_str()); }
 
-// Folders beside the token caches that fill up too. They have no manifests, and an active run may
-// open their files again, so `rm` leaves them to the user.
+// Other folders of the cache that grow. They have no manifests, and an active run may open their
+// files again, so `rm` leaves them to the user.
 constexpr const char* kOtherFolders[] = {"bundles", "columns", "projections", "untrusted"};
 
 uint64_t folder_bytes(const fs::path& dir) {
@@ -59,8 +60,7 @@ uint64_t folder_bytes(const fs::path& dir) {
   return bytes;
 }
 
-// Names the other folders that there are, with the command that removes them; nothing if there are
-// none.
+// Prints the other folders and the command that removes them; nothing if there are none.
 void print_others() {
   std::string found, folders;
   for (const char* name : kOtherFolders) {
@@ -76,7 +76,7 @@ void print_others() {
               found.c_str(), shown_text(folders).c_str());
 }
 
-// The first file and the number of others; why, if the folder is unreadable.
+// Returns the first file and the number of others, or the reason that the folder is unreadable.
 std::string files_text(const CacheFolder& cache) {
   if (cache.state == CacheState::kUnreadable)
     return shown_text(cache.problem, Blanks::kBreaksMarked);
@@ -128,7 +128,7 @@ int list(const CacheArguments& arguments) {
                count_text(cache.tokens), format_bytes(static_cast<double>(cache.bytes)),
                format_duration(age), files_text(cache)});
   }
-  // In a file or pipe no column is cut.
+  // Columns are cut only on a terminal.
   const ConsoleTraits traits = console_traits(1);
   std::printf("%s%s in %s\n", table.text(traits.terminal ? traits.width : 0).c_str(),
               format_bytes(static_cast<double>(bytes)).c_str(), store().c_str());
@@ -142,7 +142,7 @@ fs::path folder_of(const std::string& key) {
   for (const CacheFolder& cache : list_caches(store())) {
     if (cache.dir.filename().string().starts_with(key)) found.push_back(cache.dir);
   }
-  // An empty key must not mean the only cache that there is.
+  // An empty key begins every name, and must not mean the only cache.
   if (found.size() == 1 && !key.empty()) return found[0];
   throw UsageError(fmt::format(
       "{} in {} with a key that begins with \"{}\"; `xrun cache ls` lists the keys",
@@ -161,7 +161,7 @@ bool verify_one(const fs::path& dir, bool json) {
   int64_t rows = 0;
   try {
     const CacheReader reader(dir);
-    // Kept outside: a cache that is damaged later has rows to report too.
+    // Read before the check, so that a damaged cache reports its rows too.
     rows = reader.rows();
     TaskProgress progress(console, "verifying " + dir.filename().string(), "MiB");
     reader.verify([&](uint64_t done, uint64_t total) {
@@ -205,7 +205,7 @@ void print_check(const SidecarCheck& check, bool json) {
 int verify(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
   for (const std::string& key : arguments.keys) {
-    // A folder may be anywhere; a key is one of the store.
+    // A folder may be anywhere; a key names a cache of the store.
     if (!is_folder(key)) {
       dirs.push_back(folder_of(key));
       continue;
@@ -223,9 +223,9 @@ int verify(const CacheArguments& arguments) {
     }
   }
   bool whole = true;
-  // All of them, though one is enough for the status.
+  // Verifies all of them, though one decides the status.
   for (const fs::path& dir : dirs) whole &= verify_one(dir, arguments.json);
-  // Sidecars are checked only where everything is.
+  // Sidecars have no keys, so only a check of everything includes them.
   if (arguments.keys.empty()) {
     for (const SidecarCheck& check : verify_sidecars(sidecar_root())) {
       whole &= check.problem.empty();
@@ -238,10 +238,14 @@ int verify(const CacheArguments& arguments) {
 // Keys are looked up before anything is removed, so a misspelt one removes nothing.
 int remove(const CacheArguments& arguments) {
   std::vector<fs::path> dirs;
-  for (const std::string& key : arguments.keys) dirs.push_back(folder_of(key));
+  const auto add = [&dirs](const fs::path& dir) {
+    // A key and an option may both name it.
+    if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) dirs.push_back(dir);
+  };
+  for (const std::string& key : arguments.keys) add(folder_of(key));
   for (const CacheFolder& cache : list_caches(store())) {
     const bool unfinished = cache.state == CacheState::kUnfinished;
-    if (arguments.all || (arguments.unfinished && unfinished)) dirs.push_back(cache.dir);
+    if (arguments.all || (arguments.unfinished && unfinished)) add(cache.dir);
   }
   if (arguments.keys.empty() && !arguments.all && !arguments.unfinished) {
     throw UsageError("xrun cache rm: give keys of caches, or --unfinished or --all");
@@ -254,7 +258,7 @@ int remove(const CacheArguments& arguments) {
   }
   int status = 0;
   for (const fs::path& dir : dirs) {
-    // A cache in use stays; the others are removed nevertheless.
+    // A cache in use stays, but the others are removed.
     try {
       remove_cache(dir);
       std::printf("removed %s\n", shown_text(dir.string()).c_str());
@@ -263,7 +267,7 @@ int remove(const CacheArguments& arguments) {
       status = 1;
     }
   }
-  if (arguments.all) print_others();  // removed by no option
+  if (arguments.all) print_others();  // no option removes these
   return status;
 }
 

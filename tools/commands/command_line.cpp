@@ -18,7 +18,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kAnyMachine = 64;  // threads that even one core gets through (4 s on two)
+constexpr int64_t kAnyMachine = 64;  // threads that are bearable on any machine (4 s on two cores)
 
 int64_t hardware_threads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
@@ -72,7 +72,7 @@ std::string extra_word_text(const CLI::App& app, int argc, char** argv) {
   return fmt::format("{} is one argument too many", word);
 }
 
-// The short name of an option if it is the one on the command line, else `name`.
+// Returns the short name of an option if the user typed that one, else `name`.
 std::string typed_name(const CLI::App& app, const std::string& name, int argc, char** argv) {
   const CLI::Option* const option = app.get_option_no_throw(name);
   if (option == nullptr || option->get_snames().empty()) return name;
@@ -84,7 +84,8 @@ std::string typed_name(const CLI::App& app, const std::string& name, int argc, c
   return typed(brief) && !typed(name) ? brief : name;
 }
 
-// "--threads: At Most 1 required but received 2", as CLI11 says it, in plain words.
+// Returns an error of CLI11, such as "--threads: At Most 1 required but received 2", in plain
+// words.
 std::string plain_parse_error(const CLI::App& app, const std::string& text, int argc, char** argv) {
   const size_t colon = text.find(": ");
   const std::string name = typed_name(app, text.substr(0, colon), argc, argv);
@@ -94,8 +95,11 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text, int 
   }
   // "Could not convert: NAME = VALUE"
   if (const size_t equals = text.rfind(" = "); name == "Could not convert" && equals > colon) {
-    return fmt::format("{}: got {}, wanted a number", text.substr(colon + 2, equals - colon - 2),
-                       text.substr(equals + 3));
+    const std::string value = text.substr(equals + 3);
+    // A whole number that the option's type cannot hold.
+    const bool large = whole_number_of(value).has_value();
+    return fmt::format("{}: got {}, wanted a {}number", text.substr(colon + 2, equals - colon - 2),
+                       value, large ? "smaller " : "");
   }
   // "NAME: VALUE not in {A,B}"
   if (const size_t set = text.find(" not in {"); set != std::string::npos && set > colon) {
@@ -129,9 +133,8 @@ std::string plain_parse_error(const CLI::App& app, const std::string& text, int 
   return colon == std::string::npos ? text : name + text.substr(colon);
 }
 
-// Help without the parser's own notation: "INT=6", "TEXT:{cpu,cuda}" and "RUN TEXT x 2 REQUIRED"
-// become "N ... (6)", "cpu|cuda" and "RUN". A positional argument that is not required has brackets
-// in the usage line.
+// Help without CLI11's own notation: "INT=6", "TEXT:{cpu,cuda}" and "RUN TEXT x 2 REQUIRED" become
+// "N ... (6)", "cpu|cuda" and "RUN". The usage line puts optional arguments into brackets.
 class PlainFormatter : public CLI::Formatter {
  public:
   explicit PlainFormatter(const CLI::Formatter& like) : CLI::Formatter(like) {}

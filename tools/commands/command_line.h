@@ -9,22 +9,22 @@
 
 namespace xrun {
 
-// Returns the exit status if the command ends here: 0 after --help, 2 after bad usage, with a
-// message.
+// Parses a command line. Returns the exit status if the command ends here: 0 after --help, 2 after
+// bad usage, which it reports; nothing if the command goes on.
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv);
 
 // Accepts whole numbers from `lowest`.
 CLI::Validator whole_number(int64_t lowest);
 
-// Returns the largest value of --threads: 64, or four times the machine's threads. Thousands would
-// only wait for each other.
+// Returns the largest value of --threads: 64, or four times the machine's threads if that is more.
+// Thousands of threads would only wait for each other.
 int64_t most_threads();
 CLI::Validator thread_count();
 
 // Accepts numbers from `lowest` to 1.
 CLI::Validator share_of_one(double lowest);
 
-// Accepts a folder's path: not "" and not the next option, as in `--run --steps`.
+// Accepts the path of a folder; refuses "" and the next option, as in `--run --steps`.
 CLI::Validator folder_name();
 
 // Warns on standard error if `threads` exceeds the machine's.

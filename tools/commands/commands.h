@@ -19,8 +19,8 @@ int command_launch(int argc, char** argv);
 int command_bench(int argc, char** argv);
 int command_test(int argc, char** argv);
 
-// Returns the folder that the --tokenizer of a light command names: a folder, or else a name that
-// --model takes, which loads the engine. Throws UsageError as resolve_model does.
+// Returns the folder that --tokenizer of a light command names, by its path or by a name that
+// --model takes; a name loads the engine. Throws UsageError as resolve_model does.
 std::filesystem::path tokenizer_folder(const std::string& name);
 
 }  // namespace xrun

@@ -24,21 +24,19 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kMostLocalRanks = 1024;
-
 bool has_option(const std::vector<std::string>& words, const std::string& name) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
     return word == name || word.starts_with(name + "=");
   });
 }
 
-// Returns the index of the recipe among the arguments, argc if there is none; launch's own options
-// end there.
+// Returns the index of the recipe among the arguments, where launch's own options end; argc if
+// there is none.
 int recipe_index(int argc, char** argv) {
   return static_cast<int>(std::find_if(argv + 1, argv + argc, is_recipe) - argv);
 }
 
-// The command of each rank.
+// Returns the command of each rank.
 std::vector<std::string> rank_command(const std::vector<std::string>& words, int64_t local_size) {
   std::vector<std::string> out = {program_path().string()};
   out.insert(out.end(), words.begin(), words.end());
@@ -50,7 +48,7 @@ std::vector<std::string> rank_command(const std::vector<std::string>& words, int
   return out;
 }
 
-// For the command that continues the run, which rank 0 prints.
+// Sets the beginning of the command that continues the run, which rank 0 prints.
 void set_launched_as(const std::string& text) {
   ::setenv(kLaunchedAs, text.c_str(), /*overwrite=*/1);
 }
@@ -109,9 +107,9 @@ int command_launch(int argc, char** argv) {
   if (ranks == 0 && hosts.empty() && host_ranks.empty()) {
     throw UsageError("launch needs a number of processes: xrun launch -n 4 RECIPE.lua");
   }
-  if (ranks > kMostLocalRanks && hosts.empty()) {
+  if (ranks > kMostHostRanks && hosts.empty()) {
     throw UsageError(
-        fmt::format("-n: got {}, wanted at most {} on one machine", ranks, kMostLocalRanks));
+        fmt::format("-n: got {}, wanted at most {} on one machine", ranks, kMostHostRanks));
   }
   const std::vector<std::string> words(argv + recipe, argv + argc);
   if (!hosts.empty()) {

@@ -29,11 +29,12 @@ namespace xrun {
 
 namespace {
 
-// After a launcher failed. The others' ranks end by their watchdogs, which may first save.
+// Time for the other hosts after a launcher failed: watchdogs end their ranks, which may save
+// first.
 constexpr double kEndOfOthersS = 90;
 constexpr double kEndOfConnectionS = 15;
 constexpr int kHostPollMs = 200;
-constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kForwardedSignals[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kFirstPort = 12000, kPorts = 16000;  // below those that systems hand out
 
 struct HostProcess {
@@ -42,7 +43,7 @@ struct HostProcess {
   std::optional<int> status;
 };
 
-// $MASTER_PORT, or one that this process is unlikely to share with another run on rank 0's machine.
+// Returns $MASTER_PORT, or a port that another run on rank 0's machine is unlikely to have.
 int port_of_run() {
   if (const char* const text = std::getenv("MASTER_PORT")) {
     if (const auto port = whole_number_of(text); port && *port >= 1 && *port < 65536)
@@ -54,7 +55,7 @@ int port_of_run() {
 
 HostProcess start_host(const LaunchHost& host, const HostRanks& ranks,
                        const std::vector<std::string>& words) {
-  // The path of this program: a login shell there may have another PATH.
+  // Names the program by its path, since a login shell there may have another PATH.
   const std::string self = program_path().string();
   const char* const launched = std::getenv(kLaunchedAs);  // ssh passes no environment on
   std::string line = fmt::format(
@@ -76,7 +77,7 @@ HostProcess start_host(const LaunchHost& host, const HostRanks& ranks,
   XRUN_CHECK(out.pid >= 0, "{} cannot be started for {}: {}", program, host.name,
              std::strerror(errno));
   if (out.pid == 0) {
-    ::setpgid(0, 0);  // the terminal's Ctrl-C comes as a byte
+    ::setpgid(0, 0);  // Ctrl-C of the terminal reaches the launcher as a byte instead
     ::dup2(ends[0], STDIN_FILENO);
     sigset_t none;
     sigemptyset(&none);
@@ -109,7 +110,7 @@ HostProcesses::HostProcesses(const std::vector<LaunchHost>& hosts,
                              const std::vector<std::string>& words) {
   sigset_t mask;
   sigemptyset(&mask);
-  for (const int signal_number : kPassedOn) sigaddset(&mask, signal_number);
+  for (const int signal_number : kForwardedSignals) sigaddset(&mask, signal_number);
   sigaddset(&mask, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &mask, nullptr);
   // A host that is gone makes write() fail instead of ending this process.
@@ -198,9 +199,11 @@ std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks) {
     if (const std::string_view rest = trimmed(text.substr(space)); !rest.empty()) {
       const auto count = rest.starts_with("slots=") ? whole_number_of(rest.substr(strlen("slots=")))
                                                     : std::nullopt;
-      if (!count || *count < 1) {
-        throw UsageError(fmt::format("{}:{}: got \"{}\", wanted HOST or HOST slots=N", path, number,
-                                     std::string(text)));
+      if (!count || *count < 1 || *count > kMostHostRanks) {
+        throw UsageError(fmt::format(
+            "{}:{}: got \"{}\", wanted HOST or HOST slots=N{}", path, number, text,
+            count.value_or(0) > kMostHostRanks ? fmt::format(" with at most {}", kMostHostRanks)
+                                               : ""));
       }
       host.ranks = *count;
     }

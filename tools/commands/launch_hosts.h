@@ -7,6 +7,8 @@
 
 namespace xrun {
 
+constexpr int64_t kMostHostRanks = 1024;  // ranks of one machine
+
 struct LaunchHost {
   std::string name;   // as ssh knows it
   int64_t ranks = 1;  // of the run on this host
@@ -14,7 +16,8 @@ struct LaunchHost {
 
 // Reads a file of lines "HOST" or "HOST slots=N", where '#' begins a comment, and fills the hosts
 // in order with `ranks` ranks; 0 fills every slot. Returns the hosts that have ranks. Throws
-// UsageError for a line of another form, which it names, and for too few slots.
+// UsageError for a line of another form, which it names, for more than kMostHostRanks slots, and
+// for too few in all.
 std::vector<LaunchHost> read_hosts(const std::string& path, int64_t ranks);
 
 // The ranks of one machine in a run over several. Its launcher gets them through --host-ranks as
@@ -30,10 +33,10 @@ std::string host_ranks_text(const HostRanks& ranks);
 // Throws UsageError for any other text.
 HostRanks read_host_ranks(const std::string& text);
 
-// Starts `xrun launch --host-ranks ... WORDS` on every host, by ssh or $XRUN_LAUNCH_SSH, in the
-// same folder, and returns the exit status of the run. Signals travel as bytes on a launcher's
+// Starts `xrun launch --host-ranks ... WORDS` in the same folder on every host, by ssh or
+// $XRUN_LAUNCH_SSH, and returns the exit status of the run. Signals travel as bytes on a launcher's
 // standard input. A launcher stops when its input ends, so none survives this process. Throws Error
-// if one cannot be started.
+// if a launcher cannot be started.
 int run_hosts(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& words);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// A line is printed by one call, so that ranks never share one.
+// Each line is printed by one call, so that lines of two ranks never mix.
 
 #include "tools/commands/rank_output.h"
 
@@ -17,6 +17,10 @@ namespace xrun {
 namespace {
 
 constexpr size_t kLongestLine = 64 << 10;  // a longer one is printed in pieces
+
+// Reads of one call, enough to empty a pipe of 1 MiB, the most that a process may ask for. A rank
+// that prints without end must not keep the launcher from its signals.
+constexpr int kMostReads = 64;
 
 // On a terminal rank 0 may have drawn a progress line, which the line replaces; rank 0 draws it
 // again.
@@ -45,7 +49,7 @@ void RankOutput::take_line(const std::string& line, const std::function<bool()>&
 
 void RankOutput::read(const std::function<bool()>& joined) {
   char bytes[16384];
-  while (pipe_.open()) {
+  for (int reads = 0; pipe_.open() && reads < kMostReads; ++reads) {
     const ssize_t count = ::read(pipe_.fd(), bytes, sizeof bytes);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;

@@ -1,5 +1,5 @@
 #pragma once
-// The output of a rank: lines from a pipe, printed with the rank before them.
+// The output of a rank: lines from a pipe, printed with the rank's number before them.
 
 #include <cstdint>
 #include <functional>
@@ -10,17 +10,18 @@
 
 namespace xrun {
 
-// Lines from before a rank joined the others are kept: if all ranks end alike, as after a mistyped
-// option, the launcher prints those of one rank alone.
+// Holds back lines from before the rank joined the others: if all ranks end alike, as after a
+// mistyped option, the launcher prints those of one rank only.
 class RankOutput {
  public:
   RankOutput() = default;  // closed: rank 0 has the launcher's own streams
-  // `pipe` is the end that is read here.
+  // Reads from `pipe`, without waiting.
   RankOutput(int64_t rank, Socket pipe);
 
   bool open() const { return pipe_.open(); }
   int fd() const { return pipe_.fd(); }
-  // Reads what is there, and prints lines from when `joined` is true on. Closes at the end.
+  // Reads what the pipe holds, and prints its lines once `joined` is true. Closes at the pipe's
+  // end.
   void read(const std::function<bool()>& joined);
   void print_early_lines();
 

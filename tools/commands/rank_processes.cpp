@@ -32,8 +32,8 @@ namespace xrun {
 
 namespace {
 
-// For the other ranks after one failed: their watchdogs (watchdog.h) report and end them, after an
-// error that a rank reported itself only once they have saved.
+// Time for the other ranks after one failed, in which their watchdogs (watchdog.h) end them. After
+// an error that a rank reported itself they save first.
 constexpr double kBeforeJoinS = 5;  // the others wait for a rank that will not come
 constexpr double kAfterKillS = 20;
 constexpr double kAfterErrorS = 75;
@@ -86,7 +86,7 @@ class RankProcesses {
   SteadyClock::time_point failed_at_;
 };
 
-// Processes of this control group that the system killed for memory.
+// Returns the number of processes of this control group that the system killed for memory.
 int64_t oom_kills() {
   std::ifstream file("/sys/fs/cgroup/memory.events");
   std::string name;
@@ -145,7 +145,7 @@ void RankProcesses::start(int64_t local_rank) {
   if (ends[1] >= 0) ::close(ends[1]);
 }
 
-// In the child.
+// Becomes the rank. Runs in the child.
 void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int output) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -178,7 +178,7 @@ void RankProcesses::execute(const RankProcess& process, int64_t local_rank, int 
   ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
   ::execvp(argv[0], argv.data());
   std::fprintf(stderr, "xrun: error: %s: %s\n", argv[0], std::strerror(errno));
-  // As a shell does, and without the parent's exit handlers.
+  // 127, as a shell reports it, and without the parent's exit handlers.
   ::_exit(127);
 }
 
@@ -202,7 +202,8 @@ void RankProcesses::read_output(RankProcess& process) {
   process.output.read([&] { return joined(process); });
 }
 
-// To the groups: a program that a rank runs gets it as from a terminal.
+// Stops and continues whole process groups, programs of ranks included, as a terminal does. Other
+// signals go to the ranks alone.
 void RankProcesses::forward(int signal_number) {
   for (const RankProcess& process : ranks_) {
     if (process.status) continue;
@@ -268,7 +269,8 @@ bool is_stopped(pid_t pid) {
   return name_end != std::string::npos && text.substr(name_end).starts_with(") T");
 }
 
-// After a failure. A stopped rank cannot end by itself.
+// Called after a failure. Kills ranks that are stopped, since these cannot end by themselves, and
+// all ranks once their time is over.
 void RankProcesses::end_others() {
   const bool killed = WIFSIGNALED(*first_failed_->status);
   const double limit_s =
@@ -364,7 +366,7 @@ std::string RankProcesses::failure_text() const {
 int RankProcesses::finish() {
   if (first_failed_ == nullptr) return 0;
   const int status = *first_failed_->status;
-  // Above 128: ended by a signal after saving, which is not a failure.
+  // Above 128: the rank saved and ended after a signal, which is not a failure.
   const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) > 128;
   // With several launchers, that of rank 0 reports failures that every machine knows; a rank ended
   // by a signal is reported where it ran.

@@ -20,11 +20,11 @@ struct RankProcessOptions {
   bool from_launcher = false;
 };
 
-// Runs the ranks to their end and returns the exit status of the run. SIGINT, SIGTERM, SIGHUP,
-// SIGTSTP and SIGCONT are forwarded. Lines of every rank but 0 are printed with "[RANK] "
-// before them; rank 0 has the standard streams of this process. When a rank fails the others get a
-// few seconds to end, then they are killed, with all that they started; standard error gets "rank R
-// of N: step S: what happened". Throws Error if a rank cannot be started.
+// Runs the ranks to their end and returns the exit status of the run. Forwards SIGINT, SIGTERM,
+// SIGHUP, SIGTSTP and SIGCONT. Rank 0 has the standard streams of this process; lines of the others
+// are printed after "[RANK] ". When a rank fails, the others get some time to end, at most 75 s,
+// before they and everything that they started are killed; standard error gets "rank R of N: step
+// S: what happened". Throws Error if a rank cannot be started.
 int run_ranks(const RankProcessOptions& options);
 
 }  // namespace xrun

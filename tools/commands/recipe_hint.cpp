@@ -46,7 +46,7 @@ std::string nearest_recipe(std::string_view word) {
   std::replace(stem.begin(), stem.end(), '-', '_');
   const std::vector<std::string> names = shipped_recipes();
   if (std::find(names.begin(), names.end(), stem) != names.end()) return stem;
-  // The longest name among the parts: dr_grpo before grpo in my_dr_grpo.yaml, none in support.
+  // Finds the longest name in the word: dr_grpo, not grpo, in my_dr_grpo.yaml; nothing in support.
   const std::string parts = "_" + stem + "_";
   std::string longest;
   for (const std::string& name : names) {
@@ -72,8 +72,8 @@ std::string recipe_command(const std::string& recipe) {
 std::string settings_file_text(std::string_view word) {
   const std::string near = nearest_recipe(word);
   return fmt::format(
-      "{}: a recipe is a Lua file that contains its settings; try {}; docs/coming-from.md lists other "
-      "tools' keys",
+      "{}: a recipe is a Lua file that contains its settings; try {}; docs/coming-from.md lists "
+      "other tools' keys",
       word, recipe_command(near.empty() ? "sft" : near));
 }
 

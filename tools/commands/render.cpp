@@ -1,4 +1,4 @@
-// xrun render: conversations through the tokenizer's chat template, to text, ids and mask.
+// xrun render: renders conversations with a chat template to text, ids and mask.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -47,14 +47,15 @@ Json number_array(const auto& values) {
   return Json(std::move(out));
 }
 
-// Names the command for rows that training reads from other columns.
+// Returns a hint at the command for rows that training reads from other columns; "" if there are
+// none.
 std::string other_columns_hint(const Json& row) {
   for (const char* column :
        {"chosen", "prompt", "completion", "instruction", "conversations", "text"}) {
     if (row.find(column) == nullptr) continue;
     return fmt::format(
-        ", which is all that render reads; xrun inspect RECIPE.lua --set data.1.path=FILE shows how "
-        "a row with \"{}\" trains",
+        ", which is all that render reads; xrun inspect RECIPE.lua --set data.1.path=FILE shows "
+        "how a row with \"{}\" trains",
         column);
   }
   return "";
@@ -99,9 +100,9 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
                         const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                         RowNotes& printed) {
   const Json row = parse_json(line, rows.name(), rows.line());
-  // parse_json() names the row itself.
   ChatTokens tokens;
   std::vector<std::string> notes;
+  // Errors of parse_json() name the row already; these do not.
   try {
     tokens = render_row(row, tokenizer, chat_template, notes);
   } catch (const Error& error) {
@@ -117,7 +118,7 @@ std::string render_line(const std::string& line, const RowReader& rows, bool jso
   return dump_json(out);
 }
 
-// Returns the exit status: 1 if a row was bad; its error is reported instead of its output.
+// Returns the exit status: 1 if a row was bad, whose error replaces its output.
 int render_rows(const RenderArguments& arguments) {
   const auto tokenizer = Tokenizer::load(tokenizer_folder(arguments.tokenizer));
   if (!tokenizer->notice().empty())
@@ -139,7 +140,7 @@ int render_rows(const RenderArguments& arguments) {
     } catch (const Error& error) {
       status = 1;
       if (arguments.json) {
-        out.write(dump_json(Json(Json::Object{{"error", std::string(error.what())}})));
+        out.write(error_row(error.what()));
       } else {
         std::fprintf(stderr, "xrun: error: %s\n", shown_text(error.what()).c_str());
       }

@@ -12,8 +12,8 @@ namespace xrun {
 
 // Parses a line of a reader. Throws Error that names file, line and column.
 Json parse_row(const std::string& line, const RowReader& rows);
-// Return a field of a row, "text" or the named one. Throw Error that names the row if it is missing
-// or of another type.
+// These return a field of a row, "text" or the named one. They throw Error that names the row if
+// the field is missing or has another type.
 std::string text_field(const Json& row, const RowReader& rows);
 std::vector<int32_t> ids_field(const Json& row, const RowReader& rows, const char* name);
 

@@ -49,7 +49,7 @@ RowReader::~RowReader() {
 }
 
 bool RowReader::next_document(std::string& text) {
-  // A block may hold no row, but blank lines.
+  // A block of blank lines holds no row.
   while (row_ == block_->rows.size()) {
     if (!documents_->next(*block_)) return false;
     row_ = 0;
@@ -88,12 +88,16 @@ void note_json_row(const std::string& line, const RowReader& rows, std::string_v
     return;  // a text that begins with a brace
   }
   fmt::print(stderr, "xrun: note: {}: this row looks like JSON but {}; --json reads it\n",
-             rows.location(), fate);
+             shown_text(rows.location()), fate);
 }
 
 void RowNotes::print(const RowReader& rows, const std::string& note) {
   if (!printed_.insert(note).second) return;
   fmt::print(stderr, "{}\n", shown_text(fmt::format("note: {}: {}", rows.location(), note)));
+}
+
+std::string error_row(const std::string& message) {
+  return dump_json(Json(Json::Object{{"error", message}}));
 }
 
 void RowWriter::write(std::string_view line) {

@@ -13,8 +13,8 @@ namespace xrun {
 class RowSplitter;
 struct RowBlock;
 
-// The rows of a text file. kDocuments: those of a .txt file are between blank lines, as training
-// reads them; of any other input each line is a row.
+// Rows of a text: its lines or, with kDocuments, the text between blank lines of a .txt file, as
+// training reads it.
 enum class TextRows { kLines, kDocuments };
 
 // Reads rows, which are lines unless `rows` says otherwise. Not thread-safe.
@@ -46,11 +46,11 @@ class RowReader {
   int64_t line_ = 0;
 };
 
-// Prints a note on standard error if the first line that is read as text is an object with a field
-// of the command's rows. `fate` is what happens to it: "is tokenized as text".
+// Prints a note on standard error if the first line, which is read as text, is an object with a
+// field of the command's rows. `fate` says what happens to it: "is tokenized as text".
 void note_json_row(const std::string& line, const RowReader& rows, std::string_view fate);
 
-// Prints notes on rows on standard error, each text once, with the first row that it is about.
+// Prints notes on rows to standard error, each text once, with its first row.
 class RowNotes {
  public:
   void print(const RowReader& rows, const std::string& note);
@@ -58,6 +58,9 @@ class RowNotes {
  private:
   std::set<std::string> printed_;
 };
+
+// Returns the output of a row that failed: {"error": message}.
+std::string error_row(const std::string& message);
 
 // Writes lines to standard output through a buffer. Not thread-safe.
 class RowWriter {

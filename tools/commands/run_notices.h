@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Reports missing and unreadable parts of the runs on standard error.
+// Prints to standard error which parts of the runs are missing or unreadable.
 void warn_of_gaps(const std::vector<RunFiles>& runs);
 
 }  // namespace xrun

@@ -72,7 +72,7 @@ Answer answer(const Tokenizer& tokenizer, const TokenizeArguments& arguments,
           encoding.replaced};
 }
 
-// Returns the exit status: 1 if a row was bad; its error is in its place in the output.
+// Returns the exit status: 1 if a row was bad, whose line of output is its error.
 int tokenize_rows(const TokenizeArguments& arguments) {
   const auto tokenizer = Tokenizer::load(tokenizer_folder(arguments.tokenizer));
   if (!tokenizer->notice().empty())
@@ -80,8 +80,8 @@ int tokenize_rows(const TokenizeArguments& arguments) {
   RowReader rows(arguments.file);
   RowWriter out;
   int status = 0;
-  uint64_t replaced = 0,
-           rows_repaired = 0;  // bytes that were not UTF-8, and the lines that had some
+  uint64_t replaced = 0;       // bytes that were not UTF-8
+  uint64_t rows_repaired = 0;  // lines that had some
   for (std::string line; rows.next(line);) {
     // Outside the try: a damaged tokenizer is not an error of one row.
     tokenizer->finish_loading();
@@ -97,9 +97,7 @@ int tokenize_rows(const TokenizeArguments& arguments) {
     } catch (const Error& error) {
       // A line of text is never bad: the error is not the row's.
       if (!is_json) throw;
-      Json row = Json::object();
-      row.set("error", std::string(error.what()));
-      out.write(dump_json(row));
+      out.write(error_row(error.what()));
       status = 1;
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
-// The options of trust, for the help pages: tools/untrusted.cpp takes them before a command starts.
+// Declares the options of trust for the help pages; tools/untrusted.cpp takes them before a command
+// starts.
 
 #include <CLI/CLI.hpp>
 #include <string>

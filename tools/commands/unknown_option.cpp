@@ -1,5 +1,5 @@
-// The likeliest meaning first: a key of the recipe, a name of another library, a key of the engine,
-// a plain argument, a slip in the name of an option or of a key.
+// Meanings are tried in this order: a key of the recipe, a name of another library, a key of the
+// engine, a plain argument, a misspelt option or key.
 
 #include "tools/commands/unknown_option.h"
 
@@ -24,8 +24,8 @@ namespace {
 
 constexpr uint64_t kMostScannedBytes = uint64_t{1} << 20;  // of a recipe, for a hint
 
-// The engine's key of an option: "optim.lr" for lr or optim.lr; "" if there is none or there are
-// several.
+// Returns the engine's key of an option: "optim.lr" for lr or optim.lr; "" if there is none or
+// there are several.
 std::string key_of_option(const std::string& name) {
   if (const ConfigField* field = find_config_field(name)) {
     // A list of tables stands for the first key of its first element: --data FILE.
@@ -99,7 +99,7 @@ std::string foreign_option_text(const std::string& option, const std::string& na
              : set_instead_text(option, path, value);
 }
 
-// The options' names, as they are typed; those of the given subcommand too.
+// Returns the names of the options as they are typed, those of the given subcommand included.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* given : app.get_subcommands()) names = option_names(*given);
@@ -109,7 +109,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// "RECIPE" for --recipe, or "".
+// Returns the positional argument of the option's name, "RECIPE" for --recipe, or "".
 std::string plain_argument(const CLI::App& app, const std::string& option) {
   std::string upper = option.substr(std::min<size_t>(2, option.size()));
   std::transform(upper.begin(), upper.end(), upper.begin(),
@@ -138,7 +138,7 @@ TypedOption typed_option(const std::string& argument, int argc, char** argv) {
     typed.given = argument.substr(equals + 1);
     return typed;
   }
-  // The word after it on the command line; it may have been taken for the recipe.
+  // The next word is its value; the parser may have taken that word for the recipe.
   for (int i = 1; i + 1 < argc; ++i) {
     if (argv[i] == argument && argv[i + 1][0] != '\0' &&
         !std::string_view(argv[i + 1]).starts_with("--")) {
@@ -148,8 +148,8 @@ TypedOption typed_option(const std::string& argument, int argc, char** argv) {
   return typed;
 }
 
-// The answer to an option that names a config key: the recipe's, the engine's, or one that has this
-// name in another library; "" if it names none.
+// Returns the answer to an option that names a config key of the recipe, of the engine or, under
+// its name, of another library; "" if it names none.
 std::string key_text(const TypedOption& typed, const std::vector<std::string>& recipe_keys) {
   const auto& [option, name, given] = typed;
   if (find_config_field(name) == nullptr) {
@@ -171,7 +171,7 @@ std::string key_text(const TypedOption& typed, const std::vector<std::string>& r
                      option, key);
 }
 
-// The answer to a slip: the nearest option or config key.
+// Returns the answer to a misspelt option: the nearest option or config key.
 std::string slip_text(const CLI::App& app, const TypedOption& typed,
                       std::vector<std::string> keys) {
   std::string near = near_option(app, typed.option);
@@ -191,7 +191,7 @@ std::string slip_text(const CLI::App& app, const TypedOption& typed,
 std::string near_option(const CLI::App& app, const std::string& option) {
   const std::vector<std::string> names = option_names(app);
   if (std::string near = nearest_name(option, names); !near.empty()) return near;
-  // Its beginning ("--out"), or its first word ("--with-weights").
+  // Matches the beginning ("--out") or the first word ("--with-weights").
   const size_t dash = option.find('-', 2);
   std::string near;
   for (const std::string& name : names) {

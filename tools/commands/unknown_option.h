@@ -1,5 +1,5 @@
 #pragma once
-// The answer to an option that a command does not have: the --set, the argument or the option that
+// Answers an option that a command does not have with the --set, the argument or the option that
 // was probably meant.
 
 #include <CLI/CLI.hpp>
@@ -12,8 +12,8 @@ namespace xrun {
 // none or if the command takes no --set.
 std::string unknown_option_text(const CLI::App& app, int argc, char** argv);
 
-// Returns the option of a command that a mistyped one may mean: "--all" for "--al", or "";
-// "--with-data or --with-model" for "--with-weights".
+// Returns the options that a mistyped one may mean, or "": "--all" for "--al", "--with-data or
+// --with-model" for "--with-weights".
 std::string near_option(const CLI::App& app, const std::string& option);
 
 }  // namespace xrun

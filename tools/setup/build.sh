@@ -31,7 +31,7 @@ missing_packages() {
 
 install_packages() {
   local packages=$1 as_root=()
-  command -v apt-get >/dev/null || fail "this system has no apt-get; install by hand what $packages are here, then run again"
+  command -v apt-get >/dev/null || fail "this system has no apt-get; install its counterparts of these packages, then run again: $packages"
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || fail "needs root for: apt-get install $packages
       run that as root once, then run again"
@@ -43,7 +43,7 @@ install_packages() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y --no-install-recommends $packages; } >"$build/apt.log" 2>&1; then
     tail -n 5 "$build/apt.log" >&2
-    fail "the packages could not be installed (whole output: $build/apt.log); with a network run again, or install by hand: $packages"
+    fail "the packages could not be installed (whole output: $build/apt.log); run again with a network, or install by hand: $packages"
   fi
 }
 
@@ -51,7 +51,7 @@ install_packages() {
 unpack_wheels() { # LIST FOLDER
   local platforms=(--platform manylinux2014_x86_64) n wheel
   for n in 28 27 26 25 24 18 17; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
-  # Elsewhere than on a terminal a line for each wheel, which has its size.
+  # Without a terminal pip prints a line for each wheel, with its size.
   local bar=(--progress-bar off); [ -t 2 ] && bar=()
   python3 -m pip download "${bar[@]}" --disable-pip-version-check --no-deps --require-hashes \
     --only-binary=:all: --implementation cp --python-version 3.11 "${platforms[@]}" \
@@ -62,7 +62,7 @@ unpack_wheels() { # LIST FOLDER
   done
 }
 
-# Into a temporary folder, then renamed: a folder with the mark "complete" is whole.
+# Unpacks into a temporary folder and renames it, so a folder with the mark "complete" is whole.
 install_torch() {
   local work
   mkdir -p "$cache"
@@ -71,7 +71,7 @@ install_torch() {
   # shellcheck disable=SC2064
   trap "rm -rf '$work'" EXIT
   unpack_wheels "$root/tools/setup/wheels.txt" "$work/unpacked" ||
-    fail "LibTorch could not be fetched; with a network run again, or set XRUN_TORCH to the folder of a LibTorch 2.11 (the one that holds lib/ and include/)"
+    fail "LibTorch could not be fetched; run again with a network, or set XRUN_TORCH to the folder of a LibTorch 2.11 (the one that holds lib/ and include/)"
   rm -rf "$torch_home"
   mkdir "$work/home"
   mv "$work/unpacked/torch" "$work/unpacked/nvidia" "$work/home/"
@@ -87,7 +87,7 @@ has_cuda() {
   [[ $("$nvcc" --version) == *"release 13."* && $(ldconfig -p) == *libcuda.so.1* ]]
 }
 
-# Beside LibTorch; xrun runs on the CPU without them.
+# Installs them beside LibTorch. On the CPU xrun runs without them.
 install_cuda_libraries() {
   local work
   rm -rf "$cache"/cuda-unpacking.*
@@ -102,7 +102,7 @@ install_cuda_libraries() {
   rm -rf "$work"
 }
 
-# Tests that need a published template are skipped without one.
+# Without the published templates, tests that compare with them are skipped.
 install_templates() {
   local work
   mkdir -p "$cache"

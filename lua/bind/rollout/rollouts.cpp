@@ -99,6 +99,7 @@ int sample_policy(Policy& policy, lua_State* L) {
     if (early != nullptr) body->early_rewards += early->called();
     body->all.insert(body->all.end(), rollouts->rollouts().begin(), rollouts->rollouts().end());
     body->sample_s += seconds_since(began);
+    if (model != nullptr) body->model_tokens = model->config().max_length;
     for (const auto& one : rollouts->rollouts()) {
       body->sampled += one->sampled_tokens();
       one->location = row_text(prompts.info(), one->row);

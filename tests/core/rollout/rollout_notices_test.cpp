@@ -48,6 +48,28 @@ TEST(RolloutNotices, ReportOnceThatEveryAnswerWasCut) {
   EXPECT_TRUE(lines(dry, 0, all).empty()) << "random answers of a dry run have no end";
 }
 
+TEST(RolloutNotices, ACutAtTheModelsLimitDoesNotSuggestMoreMaxTokens) {
+  // Prompts of 1 token, answers of 2 to 5.
+  BodyRollouts all = body({0, 1, 0, 1}, "length");
+  all.model_tokens = 3;
+  RolloutNotices every;
+  EXPECT_EQ(
+      lines(every, 3, all),
+      std::vector<std::string>{
+          "step 3: none of 4 answers ended by itself; all were cut at the model's limit of 3 tokens "
+          "for prompt and answer, the longest after 5 tokens: shorten the prompts, or name in `stop` "
+          "a string that ends an answer. rollout/stopped is the share that ends"});
+  all.model_tokens = 6;
+  RolloutNotices some;
+  EXPECT_EQ(
+      lines(some, 3, all),
+      std::vector<std::string>{
+          "step 3: none of 4 answers ended by itself; all were cut at their limit (1 at the model's, "
+          "6 tokens for prompt and answer), the longest after 5 tokens: raise max_tokens of the "
+          "sampling, shorten the prompts, or name in `stop` a string that ends an answer. "
+          "rollout/stopped is the share that ends"});
+}
+
 TEST(RolloutNotices, ReportOnceThatAllRewardsOfEveryGroupAreEqual) {
   RolloutNotices notices;
   EXPECT_TRUE(lines(notices, 0, body({1, 1, 0, 1}, "stop")).empty());

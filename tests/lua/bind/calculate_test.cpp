@@ -46,7 +46,7 @@ TEST_F(Calculate, AnythingElseIsNilAndAReason) {
            {std::string(2000, '1'), "longer than 1000 characters"}}) {
     EXPECT_EQ(value(expression), std::string("nil: ") + reason) << expression;
   }
-  EXPECT_EQ(run("return select(2, xrun.calculate(nil))"), "the expression is not a text");
+  EXPECT_EQ(run("return select(2, xrun.calculate(nil))"), "the expression is not a string");
 }
 
 }  // namespace xrun::calculate_test

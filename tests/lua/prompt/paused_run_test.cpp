@@ -188,6 +188,20 @@ for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, nll)
   EXPECT_EQ(paused_->pause().step, 2);
 }
 
+TEST_F(Steps, ContinueOfOneStepRunsAfterAFailure) {
+  open(head() + R"(
+local side = "choosen"
+local function nll(p) return -(policy:logprob(p[side])) * 0 + 5 end
+for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, nll)) end
+)");
+  EXPECT_THROW(paused_->step(), LuaError);
+  assign("side", "'chosen'");
+  EXPECT_EQ(value(paused_->go_on(1), "train/loss"), 5);
+  EXPECT_FALSE(paused_->stopped());
+  EXPECT_TRUE(has(said_, "step 1/4"));  // step() is quiet, continue() is not
+  EXPECT_EQ(paused_->pause().step, 1);
+}
+
 TEST_F(Steps, AnInterruptionLeavesTheBodyInPosition) {
   open(head() + "local turns = 0\nfor step, batch in run:steps(train, cfg.batch) do\n" +
        "  if step == 1 then for i = 1, 1e6 do turns = i end end\n" +

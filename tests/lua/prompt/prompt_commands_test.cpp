@@ -162,6 +162,7 @@ TEST_F(PromptTest, CompletionRunsNothingAndAnswersWithin30Milliseconds) {
 }
 
 TEST_F(PromptTest, CompletionOfAnyTextEnds) {
+  EXPECT_EQ(candidates("({ no_such_n"), "3:");  // a bracket that no name precedes
   const std::string text = "f(t:sum(-1,{x={[1]=\"a'b\",c..d:e('x').y[3]:z{ --[[ q ]] 'w";
   for (size_t cursor = 0; cursor <= text.size(); ++cursor) {
     for (size_t begin = 0; begin < cursor; begin += 3) {

@@ -232,7 +232,7 @@ TEST_F(Verbs, SaveWritesTheSettingsToo) {
 TEST_F(Verbs, SaveWritesItsCommandOnOneLine) {
   open(head() + loop_, {"optim={ lr = 1e-3,\n clip = 1 }"});
   say(":set beta 0.25");
-  EXPECT_TRUE(says(":save saved.lua", "1 inputs in saved.lua"));
+  EXPECT_TRUE(says(":save saved.lua", "1 input in saved.lua"));
   EXPECT_EQ(read_file("saved.lua"),
             "-- Inputs of a prompt; xrun repl test.lua --set 'optim={ lr = 1e-3,  clip = 1 }' < "
             "saved.lua\n:set beta 0.25\n");

@@ -29,6 +29,18 @@ TEST_F(Reload, ContinuesFromTheSameStepWithTheSameWeights) {
   EXPECT_EQ(say("cfg.beta"), "0.3");
 }
 
+// The recipe has moved on since: an earlier step and its weights must not come back.
+TEST_F(Reload, ARejectedTextLeavesNothingToCarryOver) {
+  open(head() + loop_);
+  say("step()");
+  write_file_atomic("test.lua", head() + "local note = = 1\n" + loop_);
+  EXPECT_TRUE(says(":reload", "failed: test.lua:17"));
+  say("continue()");
+  EXPECT_TRUE(paused_->done());
+  write_file_atomic("test.lua", head() + loop_);
+  EXPECT_TRUE(says(":reload", "paused before step 0 with the weights of its folder"));
+}
+
 TEST_F(Reload, SaysWhichSettingsOfThePromptAreUndone) {
   open(head() + loop_);
   say(":set beta 0.3");

@@ -24,7 +24,7 @@ namespace xrun {
 
 namespace {
 
-// The folder that the recipe runs in by default, "" if it has not run.
+// Returns the folder that the recipe runs in by default; "" if it has not run there.
 std::filesystem::path default_run_of(const std::string& recipe,
                                      const std::vector<std::string>& sets) {
   RecipeOptions options;
@@ -38,7 +38,7 @@ std::filesystem::path default_run_of(const std::string& recipe,
   return is_file(dir / "run.json") ? dir : std::filesystem::path();
 }
 
-// "in the bundle", or what will be looked for.
+// Returns a line on an input: its size, and whether it is in the bundle or found by digest.
 std::string input_text(const LockedInput& input) {
   const auto left = std::count_if(input.files.begin(), input.files.end(),
                                   [](const LockedFile& file) { return file.member.empty(); });

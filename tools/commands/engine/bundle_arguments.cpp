@@ -42,8 +42,8 @@ void take_machine(const std::string& file, const LockedRun& run, RecipeOptions& 
   options.threads = static_cast<int>(threads->as_int());
 }
 
-// The run that --resume continues. One without --run is named by the recipe in the bundle and the
-// settings.
+// Returns the run that --resume continues. Without --run, the recipe in the bundle and the settings
+// name it.
 ResumedRun run_of_bundle(RecipeOptions options) {
   if (options.run_dir.empty()) {
     const std::vector<std::string> given = std::move(options.sets);

@@ -37,8 +37,8 @@ constexpr const char* kHelp =
 
 void wake_input(int) { TerminalInput::wake(); }
 
-// Output of a model must not control the terminal: controls except newlines and tabs, and direction
-// changes, are spelled out.
+// Spells out control characters other than newlines and tabs, and changes of direction, so that the
+// output of a model cannot control the terminal.
 std::string harmless(std::string_view text) {
   const auto commands = [](uint32_t c) {
     return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0) ||
@@ -174,7 +174,7 @@ class Chat {
 
 }  // namespace
 
-// At the first use: rows of plain prompts need no template.
+// Resolved at the first use, since rows of plain prompts need no template.
 const ChatTemplate& ChatPrompt::chat_template() {
   if (!template_) {
     const ResolvedTemplate resolved =
@@ -186,7 +186,7 @@ const ChatTemplate& ChatPrompt::chat_template() {
 }
 
 std::vector<int32_t> ChatPrompt::ids(Json messages, Json kwargs) {
-  // A row may turn it off.
+  // A row may set it to false.
   if (kwargs.find("add_generation_prompt") == nullptr) kwargs.set("add_generation_prompt", true);
   // As in training. Its notes are about data sets.
   std::vector<std::string> notes;

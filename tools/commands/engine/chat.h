@@ -1,5 +1,5 @@
 #pragma once
-// Prompts from conversations, and a conversation on a terminal.
+// Renders conversations as prompts, and holds a conversation on a terminal.
 
 #include <cstdint>
 #include <memory>
@@ -21,9 +21,9 @@ class ChatPrompt {
   ChatPrompt(std::shared_ptr<const Tokenizer> tokenizer, std::string setting)
       : tokenizer_(std::move(tokenizer)), setting_(std::move(setting)) {}
 
-  // Returns the ids that an answer continues; arguments of tool calls are read as training reads
-  // them (tool_calls.h). `kwargs` go to the template; add_generation_prompt is
-  // true by default. Throws Error as resolve_template and encode_chat do.
+  // Returns the ids that an answer continues. Reads arguments of tool calls as training does
+  // (tool_calls.h). `kwargs` go to the template; add_generation_prompt is true by default. Throws
+  // Error as resolve_template and encode_chat do.
   std::vector<int32_t> ids(Json messages, Json kwargs);
   const ChatTemplate& chat_template();
 

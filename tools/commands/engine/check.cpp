@@ -51,7 +51,7 @@ void check_loops(Preview& preview, FindingReport& report) {
     if (report.trouble() > 0 || preview.pause() == nullptr) break;
     preview.next_loop();
   }
-  // A field that only a real run makes ended the dry step; a note says so.
+  // If a field that only a real run makes ended the dry step, a note has reported it.
   const bool unchecked = preview.error() != nullptr && !preview.error()->missing_field.empty();
   if (preview.error() != nullptr && !unchecked && report.trouble() == 0) {
     report.add(error_finding("recipe", *preview.error()));
@@ -66,8 +66,8 @@ int command_check(int argc, char** argv) {
   CLI::App app(
       "Checks a recipe without training it: configuration, rows, template laws, packs, memory "
       "plan, one step on seeded stand-ins for log-probs, and the gradient of the objective against "
-      "finite differences. Loads no weights, reads the headers of their files, and writes no run. Exit status 0: the recipe would "
-      "train; 2: it would not.",
+      "finite differences. Loads no weights, reads the headers of their files, and writes no run. "
+      "Exit status 0: the recipe would train; 2: it would not.",
       "xrun check");
   add_recipe_arguments(app, options);
   add_trust_arguments(app);

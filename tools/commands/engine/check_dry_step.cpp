@@ -1,4 +1,4 @@
-// A dry step: the recipe's own body, with stand-ins for the log-probs of models.
+// A dry step runs the recipe's own body with stand-ins for the log-probs of models.
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ namespace {
 constexpr uint64_t kDrySeed = 1;
 constexpr size_t kShown = 6;  // metrics of the dry step
 
-// The micro-batch with the fewest loss rows that has any.
+// Returns the micro-batch with the fewest loss rows, of those that have any.
 MicroBatch* smallest(const Batch& batch) {
   MicroBatch* found = nullptr;
   for (const auto& micro : batch.micros()) {
@@ -37,7 +37,8 @@ MicroBatch* smallest(const Batch& batch) {
 
 using LeafTensors = std::vector<at::Tensor>;
 
-// d loss / d logprob, of every leaf together, in the mean over the trained tokens of a view.
+// Returns d loss / d logprob, summed over all leaves, as the mean over the trained tokens of a
+// view.
 double side_gradient(const View& side, const LeafTensors& leaves) {
   double sum = 0;
   for (const at::Tensor& leaf : leaves) {
@@ -55,7 +56,8 @@ struct LikelihoodSide {
   double gradient;
 };
 
-// The mean gradient of the good and of the bad answers of rows with a label, those that there are.
+// Returns the mean gradient of the good and of the bad answers of labelled rows, without a side
+// that has no rows.
 std::vector<LikelihoodSide> labelled_sides(const View& all, const LeafTensors& leaves) {
   // label [S], by segment; row_segment [R], by loss row.
   const at::Tensor label = all.field("label").to(at::kCPU, at::kDouble).contiguous();
@@ -100,7 +102,7 @@ std::string sides_text(const std::vector<LikelihoodSide>& sides) {
   return out;
 }
 
-// An oddity of the sides of pairs as a sentence, or "".
+// Returns a sentence on a gradient of unexpected sign, or "".
 std::string odd_sides(const std::vector<LikelihoodSide>& sides) {
   for (const LikelihoodSide& side : sides) {
     if (side.name == "all") continue;
@@ -113,7 +115,7 @@ std::string odd_sides(const std::vector<LikelihoodSide>& sides) {
   return "";
 }
 
-// A row whose gradient differs from finite differences; nothing if all agree.
+// Returns a finding on a row whose gradient differs from finite differences; nothing if all agree.
 std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBatch& micro,
                                         const std::string& subject, bool detaches) {
   constexpr const char* kOwnMean =
@@ -153,7 +155,7 @@ std::optional<Finding> mismatch_finding(const LogprobCheck& check, const MicroBa
   return std::nullopt;
 }
 
-// The gradient of one objective at the log-probs of one micro-batch.
+// Checks the gradient of one objective at the log-probs of one micro-batch.
 Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobStandIn& stand_in,
                          const std::string& subject, bool detaches) {
   const auto leaves_of = [&](MicroBatch& of) { return stand_in.leaves_of(of); };
@@ -181,7 +183,7 @@ Finding gradient_finding(MicroBatch& micro, const Objective& objective, LogprobS
   return finding;
 }
 
-// Stand-ins that give a reference the values of its policy, as before the first update.
+// Returns stand-ins that give a reference the values of its policy, as before the first update.
 std::shared_ptr<LogprobStandIn> equal_stand_in(const SessionModels& models) {
   std::vector<std::pair<std::string, std::string>> twins;
   for (const auto& reference : models.references()) {
@@ -199,8 +201,8 @@ std::shared_ptr<LogprobStandIn> equal_stand_in(const SessionModels& models) {
   return std::make_shared<LogprobStandIn>(values, at::kDouble);
 }
 
-// Step 0 of a real run: policy and reference are equal, and margins are 0. Throws Error, which gets
-// the line of the step, if a loss or a gradient is not finite there.
+// Checks step 0 of a real run, where policy and reference are equal and margins are 0. Throws
+// Error, which gets the line of the step, if a loss or a gradient is not finite there.
 void check_equal(SessionModels& models, MicroBatch& micro, const Objective& objective) {
   if (models.references().empty()) return;
   const auto equal = equal_stand_in(models);
@@ -221,7 +223,7 @@ void check_equal(SessionModels& models, MicroBatch& micro, const Objective& obje
                   bad->row, bad->gradient ? "gradient of the loss" : "loss"));
 }
 
-// The metrics that the body logged, from the temporary run's file.
+// Reports the metrics that the body logged, from the temporary run's file.
 Finding step_finding(const RunLoop& run, int64_t step, bool stepped) {
   const std::filesystem::path file = run.run().dir().path() / "metrics.jsonl";
   RunMetrics metrics;
@@ -269,21 +271,18 @@ bool may_assign(std::string_view text, const std::string& field) {
   return false;
 }
 
-// Returns true if the field may be made by what a dry step leaves out: rollouts, a module of the
-// recipe, a line that another step runs.
+// Returns true if something that a dry step leaves out may make the field: rollouts, a module of
+// the recipe, a line that another step runs.
 bool may_be_made(const RecipeContext& context, const StepLoop& loop, const std::string& field) {
   const bool rollouts =
       std::any_of(loop.sources.begin(), loop.sources.end(), [](const StepSource& source) {
         return source.rollouts != nullptr || source.data->set.kind() == RowKind::kPrompts;
       });
-  const bool modules =
-      std::any_of(context.modules.begin(), context.modules.end(),
-                  [](const LoadedModule& module) { return module.path != "xrun"; });
-  return rollouts || modules || may_assign(context.text.text, field);
+  return rollouts || !context.modules.empty() || may_assign(context.text.text, field);
 }
 
-// The error of a dry step. A field that the recipe makes only in a real run (from rollouts, say) is
-// missing here, which says nothing about the recipe; one that nothing makes is wrong.
+// Reports the error of a dry step. A missing field is a note if the recipe may make it in a real
+// run, from rollouts for example, and wrong if nothing makes it.
 Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport& report) {
   const std::string field = report.missing_field;
   if (field.empty()) return error_finding("dry step", report);
@@ -307,7 +306,7 @@ Finding dry_step_error(Preview& preview, const StepLoop& loop, const ErrorReport
           report.position()};
 }
 
-// By the text: a graph does not tell what was detached on purpose.
+// Searches the text, since the graph does not tell what was detached on purpose.
 bool takes_gradients_out(const std::string& recipe) {
   return recipe.find("detach") != std::string::npos || recipe.find("no_grad") != std::string::npos;
 }
@@ -318,7 +317,7 @@ std::vector<Finding> dry_step_findings(Preview& preview) {
   std::vector<Finding> findings;
   const LoopPause pause = *preview.pause();
   const bool detaches = takes_gradients_out(preview.recipe().context().text.text);
-  // It stays when the step is done: what follows a loop evaluates too.
+  // Stays in effect after the step, since code after a loop evaluates too.
   const auto stand_in =
       std::make_shared<LogprobStandIn>(LogprobStandIn::seeded(kDrySeed), at::kDouble);
   preview.session().models.stand_in(stand_in);

@@ -1,5 +1,5 @@
-// The findings about the packs of a loop: their number and size, folds, and rows that look alike
-// and do not share their prefixes. One step stands for all: its packs are those that will train.
+// Findings about the packs of a loop: their number and size, folds, and rows that look alike but do
+// not share their prefixes. One step, whose packs are those that will train, stands for all.
 
 #include <algorithm>
 #include <optional>
@@ -42,7 +42,7 @@ std::optional<Finding> fit_finding(const StepLoop& loop) {
   return std::nullopt;
 }
 
-// Tokens that a step saves by computing prefixes once for several of its packs.
+// Returns the tokens that a step saves by computing prefixes once for several of its packs.
 int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& fold,
                     const Policy& policy) {
   const PolicyOptions& options = policy.options();
@@ -59,7 +59,8 @@ int64_t held_tokens(const std::vector<PackedBatch>& packs, const FoldSettings& f
   return saved;
 }
 
-// The share of a step's model FLOPs that is left after folding, forward and backward; 1 without it.
+// Returns the share of a step's model FLOPs, forward and backward, that is left after folding; 1
+// without it.
 double flops_left(const std::vector<PackedBatch>& packs, const FoldSettings& fold,
                   const Policy& policy) {
   const ModelConfig config = read_model_config(policy.dir());
@@ -115,7 +116,6 @@ std::string answers_text(const StepLoop& loop, const StepSource& source, int64_t
 Finding packs_finding(const LoopPause& pause, size_t which, const InspectedStep& packs) {
   const StepLoop& loop = *pause.loop;
   const StepSource& source = loop.sources[which];
-  // In all micro-batches of the step.
   const int64_t room = loop.max_tokens * packs.pack_count;
   const std::string changes = changes_text(source.plan, loop.steps);
   Finding finding{
@@ -190,7 +190,7 @@ std::optional<Finding> prefix_finding(const InspectedStep& step) {
 
 }  // namespace
 
-// Rows that do not fit leave nothing else to say.
+// If rows do not fit, that is the only finding.
 std::vector<Finding> loop_findings(const LoopPause& pause) {
   if (const auto finding = fit_finding(*pause.loop)) return {*finding};
   std::vector<Finding> findings;

@@ -1,4 +1,4 @@
-// Findings: each check of `xrun check` as text with its location and fix.
+// Each finding of `xrun check` is a text with its location and fix.
 
 #include "tools/commands/engine/check_recipe.h"
 
@@ -75,7 +75,6 @@ Finding source_finding(const SourceLedger& source) {
 
 }  // namespace
 
-// "pairs.jsonl:12: text" becomes a location and a text.
 void split_location(Finding& finding) {
   size_t colon = 0;
   while ((colon = finding.text.find(':', colon)) != std::string::npos) {
@@ -108,14 +107,13 @@ Finding error_finding(const std::string& subject, const ErrorReport& report) {
     finding.text = report.operation + ": " + finding.text;
   if (finding.location.empty()) split_location(finding);
   for (const std::string& value : report.values) finding.text += "\n" + value;
-  // Without a hint the line itself is the best there is.
+  // Without a hint, shows the line itself.
   if (finding.fix.empty() && !report.source_line.empty()) {
     finding.fix = "see: " + std::string(trimmed(report.source_line));
   }
   return finding;
 }
 
-// Without `all`, only values that someone has set.
 Finding config_finding(const Config& config, bool all) {
   TextTable table({"", "", ""});
   const Json json = config.to_json();
@@ -148,7 +146,7 @@ std::vector<Finding> template_findings(Preview& preview) {
   std::vector<Finding> findings;
   std::string off, held;
   const Json* laws = preview.recipe().context().config.find("laws");
-  // A law is checked unless the configuration turns it off.
+  // A law is checked unless the configuration switches it off.
   for (const std::string& law : law_names()) {
     const Json* chosen = laws == nullptr || !laws->is_object() ? nullptr : laws->find(law);
     const bool disabled = chosen != nullptr && chosen->is_bool() && !chosen->as_bool();

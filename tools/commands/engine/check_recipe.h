@@ -1,5 +1,5 @@
 #pragma once
-// The findings of `xrun check` about a recipe paused at a loop, one function per section.
+// Makes the findings of `xrun check` about a recipe paused at a loop, one function per section.
 
 #include <string>
 #include <vector>
@@ -14,35 +14,36 @@ struct ErrorReport;
 struct LoopPause;
 struct Session;
 
-// Splits the text "dpo.lua:12: text" into location and text; one without a location is unchanged.
+// Splits the text "dpo.lua:12: text" into location and text. A text without a location stays whole.
 void split_location(Finding& finding);
 
-// An error of the recipe, with its position and the fix.
+// Reports an error of the recipe with its position and the fix.
 Finding error_finding(const std::string& subject, const ErrorReport& report);
 
-// The number of values, and a line for each that is not at its default (`all`: every one) with its
-// origin.
+// Reports the number of values, and a line with the origin of each that is not at its default (of
+// each value with `all`).
 Finding config_finding(const Config& config, bool all);
 
-// One for each source of rows: kept, dropped by reason, cut, repaired.
+// Reports for each source its rows kept, dropped by reason, cut and repaired.
 std::vector<Finding> ledger_findings(const Session& session);
 
-// The template laws: held, or switched off; and what opening the data and the policy had to say.
+// Reports the template laws that hold and those that are switched off, and the notices of opening
+// data and policy.
 std::vector<Finding> template_findings(Preview& preview);
 
-// The steps of the loop, the packs of its next one, rows that fit into no micro-batch, and rows
-// that look alike and do not share their prefixes.
+// Reports the steps of the loop, the packs of its next one, rows that fit into no micro-batch, and
+// rows that look alike but do not share their prefixes.
 std::vector<Finding> loop_findings(const LoopPause& pause);
 
-// The first model whose folder has no weights, or others than its config.json asks for; empty if
-// there is none. Reads the headers of files of weights.
+// Reports the first model whose folder has no weights, or others than its config.json asks for;
+// empty if there is none. Reads the headers of the files.
 std::vector<Finding> weight_findings(const LoopPause& pause);
 
-// The plan of its memory, or that it does not fit.
+// Reports the plan of the loop's memory, or that it does not fit.
 Finding memory_finding(const LoopPause& pause);
 
-// One body of the loop on seeded stand-ins, and the gradient of each objective that it steps with.
-// The recipe is paused again afterwards, or failed.
+// Runs one body of the loop on seeded stand-ins, and checks the gradient of each objective that the
+// body steps with. Afterwards the recipe is paused again, done or failed.
 std::vector<Finding> dry_step_findings(Preview& preview);
 
 }  // namespace xrun

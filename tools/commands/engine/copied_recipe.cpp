@@ -106,7 +106,7 @@ CopiedRecipe copy_bundle(const std::string& file, const fs::path& folder) {
   return copied;
 }
 
-// Appends the path of every text in a config that is `name`: "data.1.path".
+// Appends the path of every string in a config that equals `name`: "data.1.path".
 void add_keys(const Json& value, const std::string& path, const std::string& name,
               std::vector<std::string>& keys) {
   if (value.is_string() && value.as_string() == name) keys.push_back(path);
@@ -149,7 +149,7 @@ CopiedRecipe copy_file(const std::string& file, const fs::path& folder) {
     copied.lines.push_back(write_missing(path, source.text));
   }
   std::vector<NamedInput> inputs = sources.inputs;
-  // It is an input if it is a file in the current folder; it may also lie beside the recipe.
+  // A template in the current folder is an input already; one beside the recipe is not.
   if (const Json* text = config.find("template"); text != nullptr && text->is_string()) {
     const NamedInput input{InputKind::kTemplate, text->as_string()};
     if (std::ranges::find(inputs, input) == inputs.end()) inputs.push_back(input);
@@ -168,7 +168,7 @@ CopiedRecipe copy_file(const std::string& file, const fs::path& folder) {
     const std::string what = path.empty()
                                  ? "which is not in this folder; name yours by"
                                  : "which stays where it is; from the new folder it is found by";
-    // Named in the text alone.
+    // The recipe names it, but no setting does.
     if (keys.empty()) sets = " editing its text" + (path.empty() ? "" : " to " + path);
     copied.lines.push_back(fmt::format("note: it reads {} {}, {}{}", input_kind_name(input.kind),
                                        input.name, what, sets));

@@ -10,7 +10,7 @@ namespace xrun {
 struct CopiedRecipe {
   std::string recipe;              // its path in the folder
   std::vector<std::string> lines;  // "wrote DIR/dpo.lua", "kept  DIR/lib/scale.lua", then notes
-  std::string sets;  // that the copy needs, as words of a shell: " --set model=model/tiny"; or ""
+  std::string sets;                // that the copy needs, as shell words: " --set model=tiny"
 };
 
 // Copies a recipe with its modules and the bases of its config into a folder; of a bundle also the

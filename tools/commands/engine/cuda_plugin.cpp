@@ -47,7 +47,7 @@ void read_first_gpu(void* driver, CudaDriver& out) {
   }
 }
 
-// Fills `out` and returns why a run is impossible, or "".
+// Fills `out`. Returns the reason that a run is impossible, or "".
 std::string read(void* driver, CudaDriver& out) {
   const auto init = symbol<int (*)(unsigned)>(driver, "cuInit");
   const auto version = symbol<int (*)(int*)>(driver, "cuDriverGetVersion");
@@ -75,7 +75,7 @@ std::string read(void* driver, CudaDriver& out) {
                      out.capability_major);
 }
 
-// A resumed run has its device from its record, so the fix differs.
+// Throws UsageError. A resumed run has its device from its record, so its fix differs.
 [[noreturn]] void refuse(const std::string& why, bool of_run) {
   throw UsageError(
       of_run ? fmt::format("the run was on --device cuda: {}; to continue it on the CPU, where the "

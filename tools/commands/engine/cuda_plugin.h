@@ -1,6 +1,5 @@
 #pragma once
-// The CUDA driver of this machine, and the CUDA forms of our ops: a library that is loaded on
-// demand.
+// Asks the CUDA driver of this machine, and loads the library with the CUDA forms of our ops.
 
 #include <cstdint>
 #include <filesystem>
@@ -20,7 +19,7 @@ struct CudaDriver {
   std::string problem;
 };
 
-// Asks the driver itself; LibTorch is not touched.
+// Asks the driver itself, without LibTorch.
 CudaDriver read_cuda_driver();
 
 // Returns the path of libxrun_cuda.so beside the executable; it need not exist.
@@ -29,7 +28,7 @@ std::filesystem::path cuda_plugin_path();
 // Loads libxrun_cuda.so from the executable's folder. LibTorch caches whether it has CUDA, so call
 // this before anything else of LibTorch. Throws UsageError with the fix if there is no driver or
 // GPU, or if the library was not built or cannot be loaded.
-//   of_run  the device is that of the run that is resumed, not a --device
+//   of_run  the device comes from the run that is resumed, not from --device
 void load_cuda_plugin(bool of_run = false);
 
 }  // namespace xrun

@@ -63,7 +63,8 @@ struct Speed {
   double write = 0, read = 0;  // bytes per second
 };
 
-// A full disk writes a part first and reports the reason at the next write.
+// Writes until all is written: a full disk takes part of a block and reports the reason at the next
+// write.
 void write_block(int fd, const std::vector<char>& block, const std::filesystem::path& folder) {
   for (size_t at = 0; at < block.size();) {
     const ssize_t n = ::write(fd, block.data() + at, block.size() - at);
@@ -99,8 +100,8 @@ Speed measure(const std::filesystem::path& folder) {
   return speed;
 }
 
-// Writing and reading speed and free space of a folder. `what` names its contents ("cache"), `fix`
-// tells how to choose another folder.
+// Reports the writing and reading speed and the free space of a folder. `what` names its contents
+// ("cache"), `fix` tells how to choose another folder.
 Finding disk_finding(const std::string& what, const std::filesystem::path& folder,
                      const std::string& fix) {
   Finding finding{Verdict::kOk, what, folder.string()};
@@ -136,7 +137,7 @@ Finding cache_finding() {
   }
 }
 
-// A run that cannot start is a finding too.
+// Adds what `find` returns. An error of a check is a finding too.
 template <class Find>
 void add_found(FindingReport& report, const std::string& subject, const Find& find) {
   try {

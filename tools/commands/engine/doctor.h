@@ -1,6 +1,6 @@
 #pragma once
-// Findings of `xrun doctor`: the machine, its software, and a short training run. Nothing is
-// changed.
+// Makes the findings of `xrun doctor`: about the machine, its software, and a short training run.
+// Changes nothing.
 
 #include <string>
 #include <vector>
@@ -9,13 +9,14 @@
 
 namespace xrun {
 
-// Processor, memory, and LibTorch with a product of known result.
+// Reports on the processor, memory, and LibTorch with a product of known result.
 std::vector<Finding> machine_findings();
 
-// GPU with its driver, our plug-in, and NCCL. `needed`: the user asked to train on one.
+// Reports on the GPU with its driver, our plug-in, and NCCL. `needed`: the user asked to train on a
+// GPU.
 std::vector<Finding> gpu_findings(bool needed);
 
-// The sentencepiece plug-in, Python with pip for `xrun models get`, and the demonstration's model.
+// Reports on the sentencepiece plug-in, Python with pip for `xrun models get`, and the demo model.
 std::vector<Finding> program_findings();
 
 // Trains a random model of 0.2M parameters with recipes/dpo.lua and its data for 16 steps, in a

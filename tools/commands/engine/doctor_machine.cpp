@@ -1,4 +1,4 @@
-// Each finding is made without the others, so one failure hides nothing.
+// Findings do not depend on each other, so one failure hides nothing.
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kLittleMemory = 4'000'000'000;
 
-// The threads that this process may run on; 0 if unknown.
+// Returns the number of threads that this process may run on; 0 if unknown.
 int usable_threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -109,7 +109,7 @@ Finding torch_finding() {
   return finding;
 }
 
-// kMissing without a driver, kWrong with one that cannot be used.
+// The verdict is kMissing without a driver, kWrong with a driver that cannot be used.
 Finding gpu_finding(const CudaDriver& driver) {
   if (!driver.problem.empty()) {
     const std::string fix =
@@ -134,7 +134,7 @@ Finding plugin_finding(bool has_gpu) {
                   : "only a GPU needs it; it is built if the CUDA 13 toolkit (nvcc) is installed"};
 }
 
-// Returns its version if it can be loaded the way LibTorch does.
+// Returns the version of NCCL if it can be loaded as LibTorch loads it.
 std::optional<int> nccl_version(const std::filesystem::path& torch) {
   const std::string beside = torch.parent_path() / "nvidia/nccl/lib/libnccl.so.2";
   // As the loader finds it, then in the wheel beside LibTorch.
@@ -209,7 +209,7 @@ std::vector<Finding> program_findings() {
           : Finding{Verdict::kNote, "demo model", model.name + " is not fetched yet",
                     fmt::format("xrun models get {} ({} MB); recipes fetch it by themselves",
                                 model.name, model.download_mb)});
-  // Training needs none of them.
+  // Training needs none of these.
   for (Finding& finding : findings) finding.needed = false;
   return findings;
 }

@@ -1,4 +1,4 @@
-// The engine's entry points: a command by its name, and the folder of a model's name.
+// The engine's entry points: one runs a command, one finds the folder of a model.
 
 #include <c10/util/Exception.h>
 
@@ -45,7 +45,8 @@ constexpr EngineCommand kCommands[] = {
     {"inspect", command_inspect},
 };
 
-// The kernels themselves cannot throw: they would take the fastest in place of an unknown name.
+// Throws UsageError for an unknown XRUN_CPU. The kernels themselves cannot throw: for an unknown
+// name they would choose the fastest.
 void check_kernel_choice() {
   const char* wanted = std::getenv("XRUN_CPU");
   if (wanted == nullptr || *wanted == 0 || kernels::cpu_kernels_named(wanted) != nullptr) return;

@@ -200,7 +200,7 @@ std::string explain_function_option(const std::string& name) {
   return text;
 }
 
-// Returns what a built-in chat template is for, or "".
+// Returns the use of a built-in chat template, or "".
 std::string explain_template(const std::string& name) {
   const std::vector<std::string> known = builtin_template_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) return "";
@@ -243,7 +243,7 @@ std::string explain_nested_keys(const std::string& name) {
   return text;
 }
 
-// Prints the origin of a value, of a recipe's file or of a bundle, whose recipe is read, not run.
+// Prints the origin of a value in a recipe's file or a bundle, which is read, not run.
 void explain_where(const std::string& key, const std::string& file, std::vector<std::string> sets) {
   RecipeOptions options;
   options.recipe = file;
@@ -255,7 +255,7 @@ void explain_where(const std::string& key, const std::string& file, std::vector<
   fmt::print("{}", shown_text(where_text(recipe, sets, key)));
 }
 
-// Every name that can be explained, a line for each with the beginning of its words.
+// Returns a line for every name that can be explained, with the beginning of its documentation.
 std::string all_names() {
   TextTable table({"name", "is"});
   for (const CommandName& command : kCommandNames) {
@@ -271,7 +271,7 @@ std::string all_names() {
 
 // Returns the documentation of a name in any of its spellings. Throws UsageError if there is none.
 std::string explanation(std::string name) {
-  // An option first: "--resume" is not a key.
+  // Options come first: "--resume" is not a key.
   std::string text = explain_option(name);
   if (!text.empty()) return text;
   if (name.starts_with("--")) {
@@ -283,13 +283,13 @@ std::string explanation(std::string name) {
   if (open != std::string::npos && close != std::string::npos && open < close) {
     name.erase(open + 1, close - open - 1);
   }
-  // As a recipe writes it, without the number of the source.
+  // Takes data.path, without the number of the source, for data[].path.
   for (const std::string_view list : {"data.", "mixture.stages."}) {
     if (!name.starts_with(list) || find_config_field(name) != nullptr) continue;
     name.insert(list.size() - 1, "[]");
   }
   text = explain_command(name);
-  // A name of another program, with ours for it.
+  // A name of another program is answered with ours.
   std::string foreign, path;
   if (find_config_field(name) == nullptr) {
     foreign = foreign_name_hint(name, &path);
@@ -301,7 +301,7 @@ std::string explanation(std::string name) {
   text += explain(name);
   if (text.empty()) text = explain_other(name);
   text += explain_term(name);
-  // `keep` is a key of data sources beside xrun.keep.
+  // Several names have a key of the same last part: xrun.keep and data[].keep.
   if (path.empty() && find_config_field(name) == nullptr) text += explain_nested_keys(name);
   if (text.empty()) text = explain_option("--" + name);
   if (text.empty()) {

@@ -1,5 +1,4 @@
-// Every sentence comes from the table beside the code that it is about; tests compare docs/ with
-// it.
+// Every sentence comes from a table beside the code that it describes; tests compare docs/ with it.
 
 #include "tools/commands/engine/explain_terms.h"
 
@@ -39,8 +38,8 @@ std::string explain_drop_reason(const std::string& name) {
   for (const DropReason& reason : drop_reasons()) {
     if (reason.name != name) continue;
     return fmt::format(
-        "{}, a reason to drop a row (of {}): {}\n  ledger.json of the run counts such rows, with file "
-        "and line of the first\n",
+        "{}, a reason to drop a row (of {}): {}\n  ledger.json of the run counts such rows, with "
+        "file and line of the first\n",
         name, reason.rows == "all" ? "any kind" : reason.rows, reason.meaning);
   }
   return "";

@@ -13,10 +13,10 @@ struct ExplainedTerm {
   std::string meaning;
 };
 
-// All terms, in the order of their tables.
+// Returns all terms, in the order of their tables.
 std::vector<ExplainedTerm> explained_terms();
 
-// Returns what a term means and what to do about it, or "".
+// Returns the meaning of a term and what to do about it, or "".
 std::string explain_term(const std::string& name);
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
 #pragma once
-// Prints findings to standard output as they arrive, as lines or as JSON objects.
+// Prints findings to standard output as they arrive, as lines or JSON objects.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace xrun {
 
 class FindingReport {
  public:
-  // `subject_columns`: width of the longest subject.
+  // `subject_columns` is the width of the longest subject.
   FindingReport(bool json, int subject_columns);
 
   // Shows the current check on a terminal, until the next finding.

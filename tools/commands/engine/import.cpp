@@ -1,4 +1,4 @@
-// xrun import: converts a llama-architecture GGUF file to a Hugging Face folder.
+// xrun import converts a llama-architecture GGUF file to a Hugging Face folder.
 
 #include <fmt/core.h>
 

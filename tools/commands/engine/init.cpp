@@ -1,4 +1,4 @@
-// xrun init: a folder to start in, with a recipe, its data, and definitions for editors.
+// xrun init sets up a folder with a recipe, its data, and definitions for editors.
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -52,8 +52,8 @@ Files files_of(const std::string& recipe) {
   return files;
 }
 
-// Copies the starter or the recipe that --from names; prints a line per file. Returns the recipe
-// with the settings that it needs, as words of a shell.
+// Copies the shipped recipe, or the one that --from names, and prints a line per file. Returns the
+// recipe with the settings that it needs, as words of a shell.
 std::string fill_folder(const std::filesystem::path& folder, const std::string& recipe,
                         const std::string& from) {
   const auto say = [](const std::string& line) { fmt::print("{}\n", shown_text(line)); };

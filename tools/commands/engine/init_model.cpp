@@ -1,4 +1,4 @@
-// xrun init-model: a model folder with random weights.
+// xrun init-model writes a model folder with random weights.
 
 #include <fmt/core.h>
 

@@ -1,6 +1,6 @@
-// xrun inspect RECIPE.lua: the packs of a step as they will train. The recipe runs up to its loop
-// and no further; only --logprobs loads weights.
-// xrun inspect RUN: the groups of answers that a run sampled at a step, from the run's folder.
+// xrun inspect RECIPE.lua shows the packs of a step as they will train. The recipe runs up to its
+// loop and no further; only --logprobs loads weights.
+// xrun inspect RUN shows the groups of answers that a run sampled at a step, from its folder.
 
 #include <unistd.h>
 
@@ -81,7 +81,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& arguments) {
       ->check(whole_number(1));
 }
 
-// A page and JSON may be asked for together; text is written only without them.
+// Writes a page, JSON or both if they are asked for, else text.
 void write_inspected(const InspectArguments& arguments, const std::vector<InspectedStep>& sets) {
   if (!arguments.html.empty()) {
     const std::string page = pack_page(sets);
@@ -108,7 +108,7 @@ void write_inspected(const InspectArguments& arguments, const std::vector<Inspec
                                step, counted(steps, "step"), steps - 1));
 }
 
-// Throws what ended the recipe, or that it ended without a loop.
+// Throws the error that ended the recipe, or one that says that it has no loop.
 void require_pause(Preview& preview) {
   if (preview.pause() != nullptr) return;
   if (preview.error() == nullptr) throw UsageError(preview.no_loop_text());
@@ -133,10 +133,10 @@ const LoopPause& find_step(Preview& preview, int64_t step) {
   }
 }
 
-// Puts the scores of a pack's tokens where they are shown.
+// Copies the scores of a pack's tokens into the field of the shown tokens.
 void add_scores(InspectedPack& shown, const PackedBatch& pack, const std::vector<float>& scores,
                 std::optional<float> InspectedToken::*field) {
-  size_t next = 0;  // the segment of `shown` that is looked for, in the order of the pack
+  size_t next = 0;  // the next segment of `shown` to find; they are in the order of the pack
   for (size_t s = 0; s + 1 < pack.cu_seqlens.size() && next < shown.segments.size(); ++s) {
     InspectedSegment& segment = shown.segments[next];
     const auto begin = static_cast<size_t>(pack.cu_seqlens[s]);
@@ -152,7 +152,7 @@ void add_scores(InspectedPack& shown, const PackedBatch& pack, const std::vector
   }
 }
 
-// Log-probs of the policy, and of its reference if the recipe has one.
+// Adds log-probs of the policy, and of its reference if the recipe has one.
 void score(Preview& preview, const StepSource& source, const LoopPause& pause, int64_t step,
            const std::vector<PackedBatch>& packs, InspectedStep& shown) {
   Policy& policy = *source.data->policy;
@@ -174,7 +174,7 @@ void score(Preview& preview, const StepSource& source, const LoopPause& pause, i
   }
 }
 
-// The step's share of each set of the loop that has it.
+// Returns the step's packs of each set of the loop that has the step.
 std::vector<InspectedStep> inspect_sets(Preview& preview, const InspectArguments& arguments) {
   const int64_t step = arguments.step.value_or(0);
   const LoopPause& pause = find_step(preview, step);
@@ -186,7 +186,7 @@ std::vector<InspectedStep> inspect_sets(Preview& preview, const InspectArguments
   return sets;
 }
 
-// The sampled answers of a run's step. Nothing of the recipe is evaluated.
+// Prints the sampled answers of a run's step, without evaluating the recipe.
 void inspect_run(const InspectArguments& arguments) {
   const std::filesystem::path dir = arguments.recipe.recipe;
   check_run_format(read_run_record(dir), dir);

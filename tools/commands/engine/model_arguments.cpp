@@ -86,16 +86,16 @@ Console& error_console() {
   return console;
 }
 
-// In JSON it is a line of output, so that lines match the input; else it goes to standard error.
+// In JSON the error is a line of output, so that lines match the input.
 std::string error_line(const std::string& message, bool json) {
   if (!json) {
     fmt::print(stderr, "xrun: error: {}\n", shown_text(message));
     return "";
   }
-  Json row = Json::object();
-  row.set("error", message);
-  return dump_json(row);
+  return error_row(message);
 }
+
+Json float_json(float value) { return Json(std::stod(fmt::format("{}", value))); }
 
 int answer_rows(
     const ModelArguments& arguments, int64_t tokens,

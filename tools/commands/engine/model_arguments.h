@@ -1,5 +1,6 @@
 #pragma once
-// Shared by score and sample: a model and its tokenizer by name, and rows that fail independently.
+// Shared by score and sample: opens a model and its tokenizer by name, and answers rows, of which
+// each may fail by itself.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -27,14 +28,14 @@ struct ModelArguments {
 
 void add_model_arguments(CLI::App& app, ModelArguments& arguments);
 
-// The folder that --model names, and the one with its weights and tokenizer; they differ for an
-// adapter.
+// The folder that --model names, and the one with its weights and tokenizer. For an adapter they
+// differ.
 struct NamedModelFolders {
   std::filesystem::path named, base;
 };
 
-// Finds them (model_registry.h); a fetch of a missing model is announced on standard error.
-// `what` is the option that messages name.
+// Returns the folders of a model (model_registry.h), fetching a missing one after a line on
+// standard error. `what` is the option that messages name.
 NamedModelFolders named_model_folder(const std::string& name, const char* what = "model");
 
 // Returns the type that an option names; nothing for "". Throws UsageError.
@@ -64,11 +65,15 @@ int answer_rows(
     const std::function<std::vector<int32_t>(const std::string& line, const RowReader&)>& parse,
     const std::function<std::vector<std::string>(const std::vector<ModelRow>&)>& answer);
 
-// Standard error, for progress.
+// Returns a console on standard error, for progress.
 Console& error_console();
 
-// Returns the output of a failed row: {"error": message}; in plain text an empty line, with the
-// message on standard error.
+// Returns the output of a failed row: error_row(message) or, in plain text, an empty line after
+// printing the message on standard error.
 std::string error_line(const std::string& message, bool json);
+
+// Returns the shortest decimal that reads back as the same float; the digits of its double would
+// mean nothing.
+Json float_json(float value);
 
 }  // namespace xrun

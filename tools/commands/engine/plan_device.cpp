@@ -1,5 +1,4 @@
-// Published rates are multiplied by the shares that a step reaches; measured ones are taken as they
-// are.
+// Published rates are multiplied by the shares that a step reaches; measured rates are not.
 
 #include "tools/commands/engine/plan_device.h"
 
@@ -25,12 +24,12 @@ namespace xrun {
 namespace {
 
 constexpr const char* kEveryRow =
-    "references and teachers compute every row of a step once; the first steps of a run compute rows "
-    "of later steps too";
+    "references and teachers compute every row of a step once; the first steps of a run compute "
+    "rows of later steps too";
 constexpr const char* kHidden =
-    "a backward and the step's next forward hide gradients; the next step's first forward hides the "
-    "weights that level 1 sends after an update, and of level 2 the last four buckets, 16 MiB each; "
-    "nothing hides the gradients that level 0 gathers";
+    "a backward and the step's next forward hide gradients; the next step's first forward hides "
+    "the weights that level 1 sends after an update, and of level 2 the last four buckets, 16 MiB "
+    "each; nothing hides the gradients that level 0 gathers";
 
 constexpr double kAssumedLoopback = 1e9;  // bytes/s
 
@@ -40,7 +39,7 @@ std::string flops_text(double flops) {
                       : fmt::format("{:.3g} TFLOP/s", flops / 1e12);
 }
 
-// The data sheet of this machine's first GPU; null if its model has none.
+// Returns the data sheet of a GPU, by its name; null if its model has none.
 const ClusterDevice* sheet_of(const std::string& gpu) {
   const std::string name = lower_case(gpu);
   for (const ClusterDevice& device : cluster_devices()) {
@@ -49,7 +48,7 @@ const ClusterDevice* sheet_of(const std::string& gpu) {
   return nullptr;
 }
 
-// The largest pack of the loop, as a step computes it.
+// Returns the largest pack of the loop, as a step computes it.
 TimedPack timed_pack(const PlannedLoop& planned, c10::Device device) {
   const ComputedPack pack = computed_pack(
       planned.pack, planned.fold, frequency_classes(planned.pack, planned.policy.config), device);
@@ -69,7 +68,7 @@ StepRates rates_here(const PlannedLoop& planned, c10::Device device) {
   return measure_rates(planned.policy.config, options, timed_pack(planned, device));
 }
 
-// Sets the rate of links to other processes of this machine; returns where it comes from.
+// Sets the rate of links to other processes of this machine. Returns a sentence on its source.
 std::string set_link(StepRates& rates, c10::Device device, int64_t processes) {
   if (device.is_cpu()) {
     rates.link = time_loopback(processes);

@@ -1,5 +1,5 @@
 #pragma once
-// The devices of a plan, with published rates or those of this machine.
+// Devices of a plan, with published rates or with rates measured on this machine.
 
 #include <cstdint>
 #include <string>
@@ -22,12 +22,13 @@ struct PlannedDevice {
   std::vector<std::string> assumptions;
 };
 
+// Returns GPUs of a model, with the rates of its data sheet multiplied by the shares.
 PlannedDevice published_device(const ClusterDevice& device, const RateShares& shares, int64_t gpus);
 
-// Sets device and threads of a recipe that is planned for processes of this machine: GPU 0 if runs
-// can use it, else the CPU, whose threads are divided as xrun launch divides them. Loads the CUDA
-// plug-in. Throws UsageError for more processes than threads, and for several GPUs of a model
-// without a data sheet, whose links are unknown.
+// Sets device and threads of a recipe that is planned for processes of this machine. The device is
+// GPU 0 if runs can use it, after loading the CUDA plug-in, else the CPU, whose threads are divided
+// as xrun launch divides them. Throws UsageError for more processes than threads, and for several
+// GPUs of a model without a data sheet, whose links are unknown.
 void use_this_machine(RecipeOptions& options, int64_t processes);
 
 // Returns the device that use_this_machine has chosen, with rates measured on parts of the loop's

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kPlannedSteps = 4;  // spread over the loop; their mean is planned
 
-// FLOPs of a pack under a model, forward.
+// FLOPs of a pack in a model.
 struct PackWork {
   PackFlops blocks;
   double head = 0;
@@ -29,7 +29,6 @@ struct PackWork {
 
 PackWork work_of(const ModelConfig& config, const PackedBatch& pack, const FoldSettings& fold,
                  const AdapterOptions* adapter) {
-  // By the rule of the step itself, so that the plan counts what a run would compute.
   const auto tree = fold_where_it_pays(pack, fold);
   if (!tree) {
     return {pack_flops(config, pack.cu_seqlens, {}, adapter), head_flops(config, pack.rows.size())};
@@ -38,7 +37,7 @@ PackWork work_of(const ModelConfig& config, const PackedBatch& pack, const FoldS
           head_flops(config, std::ssize(tree->edge_target))};
 }
 
-// Trained weights and others; no micro-batches yet.
+// Returns the counts of trained and frozen weights, without micro-batches.
 StepWork work_without_packs(const PlannedModel& policy, const RunModels& models) {
   const std::optional<AdapterOptions>& adapter = policy.shape.adapter;
   StepWork out{.micros = {}, .weights = weight_elements(policy.config), .trained = 0};
@@ -52,7 +51,7 @@ StepWork work_without_packs(const PlannedModel& policy, const RunModels& models)
   return out;
 }
 
-// The FLOPs of a pack for all models.
+// Returns the FLOPs of a pack for all models.
 MicroWork micro_work(const PlannedModel& policy, const RunModels& models, const PackedBatch& pack,
                      const FoldSettings& fold, const StepWork& step) {
   const AdapterOptions* const adapter = policy.shape.adapter ? &*policy.shape.adapter : nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// The work of a recipe's loop, read at its pause: models and the FLOPs of some of its steps.
+// Reads the work of a paused recipe's loop: its models and the FLOPs of some of its steps.
 
 #include <optional>
 #include <vector>
@@ -23,7 +23,7 @@ struct PlannedLoop {
   PackedBatch pack;  // the largest of those steps
 };
 
-// Returns the loop's work on devices of a type, with the compute types that the recipe has here.
+// Returns the loop's work on devices of a type. The compute types are those of the recipe here.
 // Throws Error for a loop without an optimizer and for one that samples answers.
 PlannedLoop planned_loop(const LoopPause& pause, c10::DeviceType device);
 

@@ -42,7 +42,7 @@ struct TokenizerPair {
   std::shared_ptr<const Tokenizer> student, teacher;
 };
 
-// The last name of a folder: the whole path would make equal projections differ.
+// Returns the last name of a folder's path: the whole path would make equal projections differ.
 std::string folder_name(const std::filesystem::path& folder) {
   return absolute_path(folder / "x").parent_path().lexically_normal().filename();
 }
@@ -95,7 +95,7 @@ void print_summary(const Projection& p, const std::string& file) {
              share_text(summary.teacher_tokens, p.teacher_vocab));
 }
 
-// Ids without a piece are unused, not empty.
+// Prints the tokens whose rows are empty. Ids without a piece are unused and left out.
 void print_empty_rows(const Projection& p, const TokenizerPair& pair) {
   std::vector<std::string> pieces;
   for (int32_t row = 0; row < p.student_vocab; ++row) {
@@ -138,9 +138,8 @@ Json numerals_json(const Projection& p, const TokenizerPair& pair) {
   return list;
 }
 
-// The file names its tokenizers, so that `show` can.
 void write_and_report(Projection& p, const TokenizerPair& pair, const std::string& out, bool json) {
-  // Names are for people only; the fingerprints decide whether a projection fits.
+  // `show` prints these names; the fingerprints decide if a projection fits.
   p.made_by.set("student", pair.student_name);
   p.made_by.set("teacher", pair.teacher_name);
   save_projection(p, out);
@@ -178,7 +177,7 @@ int import_file(const ProjectionArguments& arguments) {
 
 int show(const ProjectionArguments& arguments) {
   const std::string& file = arguments.file;
-  // With one of them nothing can be shown that needs both.
+  // Numerals and examples need both tokenizers.
   if (arguments.student.empty() != arguments.teacher.empty()) {
     throw UsageError("xrun projection show: give both --student and --teacher, or neither");
   }
@@ -218,9 +217,8 @@ int show(const ProjectionArguments& arguments) {
   return 0;
 }
 
-// As diff(1): 0 equal, 1 different, 2 an error.
+// Returns the status of diff(1): 0 equal, 1 different; an error is a UsageError: 2.
 int diff_files(const ProjectionArguments& arguments) {
-  // A file that cannot be read is status 2, as diff(1) has it, not 1.
   const Projection a = from_option([&] { return load_projection(arguments.file); });
   const Projection b = from_option([&] { return load_projection(arguments.other); });
   const ProjectionDifference difference = from_option([&] { return difference_of(a, b); });

@@ -1,4 +1,4 @@
-// The watchdog's verdict ends a process without destructors: its main thread may hang.
+// The watchdog's verdict ends a process without destructors, since its main thread may hang.
 
 #include "tools/commands/engine/rank_run.h"
 
@@ -61,15 +61,15 @@ void report_collectives(Ranks& ranks) {
   }
   if (ranks.rank() != 0) return;
   if (is_on(kCheck)) {
-    // All but the connection itself, which is the first.
+    // The first one is the connection itself.
     std::fprintf(stderr, "%lld collectives had the same arguments on all ranks\n",
                  static_cast<long long>(flight_record().read().begun - 1));
   }
   if (is_on(kTimes)) std::fputs(own_times().table(begun).c_str(), stderr);
 }
 
-// Reports to the other ranks if the recipe's os.exit ends this process while this object lives: it
-// returns to nobody, and runs no destructor.
+// Reports to the other ranks if os.exit of the recipe ends this process while this object lives;
+// os.exit does not return, and runs no destructor.
 class ExitReport {
  public:
   explicit ExitReport(Ranks* ranks) {
@@ -83,7 +83,7 @@ class ExitReport {
   ExitReport& operator=(const ExitReport&) = delete;
 
  private:
-  // Not in a child of this process.
+  // A child of this process reports nothing.
   static void report(int status, void* /*unused*/) {
     if (running_ == nullptr || process_ != ::getpid() || status == 0) return;
     const std::string text = fmt::format("the recipe ended its process with status {}", status);

@@ -1,5 +1,5 @@
-// xrun RECIPE.lua runs a recipe to its end; xrun cache RECIPE.lua runs it to its xrun.run with its
-// data cached. --repl-at and SIGUSR1 open a prompt inside a run.
+// xrun RECIPE.lua runs a recipe to its end; xrun cache RECIPE.lua runs it up to its xrun.run and
+// builds the caches of its data. --repl-at and SIGUSR1 open a prompt inside a run.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -26,15 +26,15 @@ namespace xrun {
 
 namespace {
 
-// A background process that reads from its terminal is stopped.
+// Returns true if this process is in the background, where reading from the terminal would stop it.
 bool in_background() {
   const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
   // -1: standard input is not a terminal.
   return foreground >= 0 && foreground != ::getpgrp();
 }
 
-// Opens the prompt at the recipe's pause and returns when it is left; standard input that is not a
-// terminal is a script of inputs. The run is marked interactive and its log has what was typed.
+// Opens the prompt at the recipe's pause and returns when the user leaves it. Standard input that
+// is not a terminal is a script of inputs. Marks the run as interactive, and logs what is typed.
 void open_prompt(PauseHooks& hooks) {
   Recipe& recipe = hooks.recipe();
   Session& session = hooks.session();
@@ -61,7 +61,7 @@ void open_prompt(PauseHooks& hooks) {
       recipe.context().options.recipe, step);
   if (interactive) {
     run_prompt(prompt, console.dim(shown_text(where)));
-    // `exit` may have been meant for the run.
+    // The user may have meant `exit` for the run.
     if (!paused->done())
       console.print_raw(console.dim("the run continues; Ctrl-C saves and stops it"));
   } else {
@@ -100,7 +100,7 @@ int command_recipe(int argc, char** argv) {
   });
 }
 
-// Prints one folder per source on standard output, the ledger on standard error.
+// Prints a folder per source on standard output and the ledger on standard error.
 int command_cache_recipe(int argc, char** argv) {
   RecipeOptions options;
   options.purpose = RecipePurpose::kCache;

@@ -37,7 +37,7 @@ std::string where_text(Preview& preview, int width) {
   }
   text += names.empty() ? ". No names are defined yet."
                         : fmt::format(". Names you can use: {}", fmt::join(names, ", "));
-  // The last line is the long one.
+  // Only the last line, with the names, may be too long for the terminal.
   const size_t line = text.rfind('\n') + 1;
   const auto lines = broken_lines(text.substr(line), width);
   return text.substr(0, line) + fmt::format("{}", fmt::join(lines, "\n"));
@@ -50,8 +50,8 @@ int command_repl(int argc, char** argv) {
   CLI::App app(
       "Opens a Lua prompt with tensors, models, tokenizers and data. A recipe runs up to its loop, "
       "and its locals are in scope at the prompt. Standard input is run as a script if it is not a "
-      "terminal; the exit status is 1 if one of its inputs failed, 2 if the recipe's configuration is "
-      "wrong.",
+      "terminal; the exit status is 1 if one of its inputs failed, 2 if the recipe's "
+      "configuration is wrong.",
       "xrun repl");
   add_recipe_arguments(app, options);
   add_trust_arguments(app);
@@ -63,7 +63,7 @@ int command_repl(int argc, char** argv) {
   const bool typed = ::isatty(STDIN_FILENO) != 0;
   const bool bare = options.recipe.empty();
   const auto console = console_on(stdout);
-  // Standard output has only a script's values.
+  // For a script, standard output has nothing but its values.
   const auto talk = typed ? console : console_on(stderr);
   const std::unique_ptr<Preview> preview = open_preview(options, talk);
   Prompt prompt(preview->state(), console);
@@ -82,7 +82,7 @@ int command_repl(int argc, char** argv) {
   if (!typed) {
     const bool failed = run_script(prompt, STDIN_FILENO, "stdin");
     if (preview->error() != nullptr && preview->error()->usage) return 2;
-    // Also where only the recipe failed.
+    // A recipe that failed counts too.
     return failed || preview->error() != nullptr ? 1 : 0;
   }
   run_prompt(prompt, console->dim("xrun: :help lists commands, Tab completes, Ctrl-D leaves"));

@@ -1,7 +1,9 @@
-// xrun sample: continues prompts, answers conversations, or chats on a terminal.
+// xrun sample continues prompts, answers conversations, or chats on a terminal.
 
 #include <fmt/core.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -40,7 +42,7 @@ class SampleRows {
       : arguments_(arguments), config_(config), tokenizer_(std::move(tokenizer)), chat_(chat) {}
 
   std::vector<int32_t> parse(const std::string& line, const RowReader& rows) {
-    // Before anything can throw, so that a bad row has its place too.
+    // Before anything can throw, so that a bad row has an entry too.
     conversations_.push_back(arguments_.chat);
     if (!arguments_.model.json) return from_prompt(line);
     const Json row = parse_json(line, rows.name(), rows.line());
@@ -66,7 +68,7 @@ class SampleRows {
   // turn.
   bool ends(uint64_t row, int32_t id) {
     if (arguments_.ignore_eos || !conversations_[row]) return false;
-    // At the first conversation: a model without a template continues plain prompts.
+    // Looked up at the first conversation, since plain prompts need no template.
     if (!turn_end_) turn_end_ = turn_end_of(*tokenizer_, chat_.chat_template()).value_or(-1);
     return id == *turn_end_;
   }
@@ -119,10 +121,9 @@ std::string escaped(const std::string& text) {
   return line;
 }
 
-// The shortest decimals that give the float again; its double would print digits that mean nothing.
 Json json_floats(const std::vector<float>& values) {
   Json::Array all;
-  for (const float value : values) all.emplace_back(std::stod(fmt::format("{}", value)));
+  for (const float value : values) all.push_back(float_json(value));
   return Json(std::move(all));
 }
 
@@ -153,7 +154,7 @@ class SampleGroups {
   std::vector<std::string> answer(const std::vector<ModelRow>& rows) {
     TextOptions options = arguments_.text;
     options.generate.progress = [&](int64_t tokens) {
-      // 0: how many answers end early is not known, so there is no total.
+      // The total is 0, unknown, since answers may end early.
       progress_.update(tokens_ + tokens, 0);
       return true;
     };
@@ -163,7 +164,7 @@ class SampleGroups {
         prompts.push_back(row.ids);
         options.generate.prompt_names.push_back(row_);
       }
-      // Bad rows count, so that a row draws the same whatever the others are.
+      // Bad rows count too, so that a row's draws do not depend on the others.
       ++row_;
     }
     // The samples of a prompt are adjacent.
@@ -258,8 +259,9 @@ int answer_all(const SampleArguments& arguments, Model& model,
   SampleGroups groups(arguments, model, *tokenizer, rows);
   const int64_t limit = model.config().max_length;
   // Groups of many batches, so that a finished answer makes room for a later row.
+  const int64_t batch = std::min<int64_t>(arguments.text.generate.batch, 1 << 20);
   const int status = answer_rows(
-      arguments.model, arguments.text.generate.batch * 256,
+      arguments.model, batch * 256,
       [&](const std::string& line, const RowReader& at) {
         if (!arguments.model.json) note_json_row(line, at, "is continued as text");
         std::vector<int32_t> ids = rows.parse(line, at);
@@ -288,7 +290,7 @@ int command_sample(int argc, char** argv) {
   GenerateOptions& generate = arguments.text.generate;
   check_sampling(generate.sampling, "--");
   check_stop_strings(arguments.text.stop);
-  // A conversation needs a terminal at both ends.
+  // A conversation needs a terminal for input and for output.
   const bool terminal = arguments.chat && arguments.model.file.empty() && !arguments.model.json &&
                         ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
   if (arguments.chat && arguments.model.file.empty() && !arguments.model.json && !terminal) {
@@ -302,7 +304,7 @@ int command_sample(int argc, char** argv) {
   // A wrong --template is refused before the first row.
   if (arguments.chat || app.count("--template") > 0) chat.chat_template();
   if (!terminal) return answer_all(arguments, *model, tokenizer, chat);
-  // So is a model without a template.
+  // Throws for a model without a template.
   const std::optional<int32_t> turn_end = turn_end_of(*tokenizer, chat.chat_template());
   if (turn_end && !arguments.ignore_eos) generate.stop_ids.push_back(*turn_end);
   return chat_on_terminal({*model, *tokenizer, chat, arguments.text, arguments.model.model});

@@ -1,4 +1,4 @@
-// xrun score: the log-probability of every token of a row, given the previous ones.
+// xrun score writes the log-probability of every token of a row, given the previous ones.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -15,16 +15,13 @@ namespace xrun {
 
 namespace {
 
-// Tokens of one forward: bounds its memory and changes no bit.
+// Tokens of one forward. It bounds memory and changes no bit of a result.
 constexpr int64_t kPackTokens = 4096;
 
-// Without a copy: the vector must outlive the tensor.
+// Returns a tensor over the vector's memory; the vector must outlive it.
 at::Tensor int64_view(std::vector<int64_t>& values) {
   return at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kLong);
 }
-
-// Formats the shortest decimal that reads back as the same float.
-Json float_json(float value) { return Json(std::stod(fmt::format("{}", value))); }
 
 // {"ids":[..],"logprobs":[null,..]}
 std::string score_line(const std::vector<int32_t>& ids, const float* logprobs) {

@@ -52,7 +52,7 @@ void make_inputs(const std::filesystem::path& folder) {
   init_model(folder / "model", options);
 }
 
-// Sets an environment variable for child processes within this scope.
+// Sets an environment variable during its lifetime, for child processes.
 class ScopedEnvironment {
  public:
   ScopedEnvironment(const char* name, const std::string& value) : name_(name) {

@@ -1,4 +1,4 @@
-// xrun types: definitions of the Lua side for editors.
+// xrun types prints the definitions of the Lua names for editors.
 
 #include <fmt/core.h>
 

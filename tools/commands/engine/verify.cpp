@@ -1,5 +1,4 @@
-// xrun verify FILE.xrb | RUN: every byte compared with the digests that were taken when it was
-// made.
+// xrun verify FILE.xrb | RUN compares every byte with the digests that were taken when it was made.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -31,8 +30,8 @@ constexpr int kUnchanged = 0, kChanged = 1;
 
 void say(const std::string& line) { fmt::print("{}\n", shown_text(line)); }
 
-// The bundle itself, then what it needs from this machine: a difference there is not the
-// bundle's fault, but its run would be refused.
+// Verifies the bundle, then what it needs from this machine: with a difference there the bundle is
+// whole, but its run would be refused.
 int verify_bundle(const std::string& file) {
   const Bundle bundle = Bundle::open(file);
   bundle.verify();
@@ -90,8 +89,8 @@ int command_verify(int argc, char** argv) {
   std::error_code none;
   if (name.ends_with(".lua") && is_file(name)) {
     throw UsageError(fmt::format(
-        "{0}: is a recipe; verify takes a bundle, or the folder of a run: {1} verify RUN. {1} check "
-        "{2} checks a recipe",
+        "{0}: is a recipe; verify takes a bundle, or the folder of a run: {1} verify RUN. {1} "
+        "check {2} checks a recipe",
         name, called_as(), shell_word(name)));
   }
   return std::filesystem::is_directory(name, none) ? verify_run(name) : verify_bundle(name);

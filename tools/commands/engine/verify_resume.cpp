@@ -44,7 +44,7 @@ struct VerifyOptions {
                   kill, steps, steps));
 }
 
-// The runs of one verification.
+// Starts, kills and compares the runs of one verification.
 class Verification {
  public:
   Verification(const VerifyOptions& options, FindingReport& report)
@@ -84,10 +84,10 @@ class Verification {
     for (const std::string& set : recipe.sets) {
       arguments.insert(arguments.end(), {"--set", set});
     }
-    // A run that the clock ends could not be compared.
+    // Runs that the clock ends could not be compared.
     arguments.insert(arguments.end(), {"--set", "stop.after=0"});
     if (resume) arguments.emplace_back("--resume");
-    // A process of its own: SIGKILL must lose everything that memory holds.
+    // In a separate process: SIGKILL must lose everything that memory holds.
     return run_child(arguments, dir("output"), kill_when);
   }
 
