@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/train/models/reference_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::reference_resume_test {
 namespace {
@@ -101,7 +102,8 @@ TEST_F(ReferenceResume, AReferenceTakenDuringTrainingIsWrittenOnceAndFoundAgain)
 TEST_F(ReferenceResume, AReferenceTakenDuringTrainingNeedsARun) {
   Trained t = open();
   step(t);
-  EXPECT_THROW(t.policy->reference(), Error);
+  EXPECT_TRUE(throws<Error>("a reference that is taken after training began needs a run",
+                            [&] { t.policy->reference(); }));
 }
 
 TEST_F(ReferenceResume, AReferenceWithMissingWeightsIsRefused) {
