@@ -260,12 +260,7 @@ TEST_F(SidecarTest, AFullDiskIsAnErrorThatKeepsTheValues) {
 
 TEST_F(SidecarTest, RefusesAFolderOfAnotherKey) {
   std::ofstream(open().dir() / "key.json") << "{\"weights\":\"other\"}";
-  try {
-    open();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("does not belong to its folder"), std::string::npos);
-  }
+  EXPECT_TRUE(throws<Error>("does not belong to its folder", [&] { open(); }));
 }
 
 TEST_F(SidecarTest, WaitingForAnotherProcessEndsWithAnInterrupt) {

@@ -133,15 +133,10 @@ TEST_F(ReferenceTest, AFolderThatChangedIsRefused) {
   std::filesystem::copy_file(folder_.model(/*seed=*/1) / "model.safetensors",
                              dir / "model.safetensors",
                              std::filesystem::copy_options::overwrite_existing);
-  try {
-    t.reference->logprob(*batch(tiny_pairs(2), 2));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what())
-                  .find("the weights in this folder changed since the "
-                        "reference was taken"),
-              std::string::npos);
-  }
+  EXPECT_TRUE(
+      throws<Error>("the weights in this folder changed since the "
+                    "reference was taken",
+                    [&] { t.reference->logprob(*batch(tiny_pairs(2), 2)); }));
 }
 
 TEST_F(ReferenceTest, ARunNeverChangesItsWeights) {
