@@ -1,10 +1,13 @@
 #pragma once
-// The messages of errors, for tests that pin them.
+// Messages of errors and signals of interruptions, for tests that pin them.
 
 #include <gtest/gtest.h>
 
 #include <exception>
 #include <string>
+#include <string_view>
+
+#include "core/base/error.h"
 
 namespace xrun {
 
@@ -29,6 +32,25 @@ std::string message_of(const Call& call) {
   }
   ADD_FAILURE() << "nothing was thrown";
   return "";
+}
+
+// Succeeds if `call` throws an E whose message contains `piece`.
+template <typename E, typename Call>
+testing::AssertionResult throws(std::string_view piece, const Call& call) {
+  const std::string message = message_of<E>(call);
+  if (message.find(piece) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << message << "\n  lacks: " << piece;
+}
+
+// Returns the signal of the Interrupted that `call` throws, 0 if it throws none.
+template <typename Call>
+int signal_of(const Call& call) {
+  try {
+    call();
+  } catch (const Interrupted& interrupted) {
+    return interrupted.signal_number();
+  }
+  return 0;
 }
 
 }  // namespace xrun

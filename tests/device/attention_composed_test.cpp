@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/attention_op.h"
+#include "tests/error_of.h"
 #include "tests/tensor_difference.h"
 
 namespace xrun::attention_composed_test {
@@ -61,7 +62,10 @@ TEST(AttentionComposed, LogSumExpsGoToThePaddedFormAndBack) {
   EXPECT_EQ(padded[2][4][18].item<float>(), lse[4][26].item<float>());
   EXPECT_TRUE(std::isinf(padded[2][4][19].item<float>()));
   EXPECT_TRUE(at::equal(unpadded_lse(padded, pack), lse));
-  EXPECT_THROW(unpadded_lse(at::randn({3, 6, 27}), pack), c10::Error);
+  EXPECT_TRUE(throws<c10::Error>(
+      "the library's log-sum-exp is [3, 6, 27], wanted [3, H, 32]: this LibTorch", [&] {
+        unpadded_lse(at::randn({3, 6, 27}), pack);
+      }));
 }
 
 TEST(AttentionComposed, KeyHeadsAreCopiedForTheirGroupAndSummed) {
@@ -74,15 +78,24 @@ TEST(AttentionComposed, KeyHeadsAreCopiedForTheirGroupAndSummed) {
 
 TEST(AttentionComposed, RefusesInvalidBoundaries) {
   const at::Tensor q = at::randn({4, 2, 8}), k = at::randn({4, 1, 8});
-  const std::vector<int64_t> falling = {0, 3, 2, 4}, short_of = {0, 3};
-  for (const auto& borders : {falling, short_of, std::vector<int64_t>()}) {
-    EXPECT_THROW(attention_forward_composed(q, k, k, borders, 1, 0, {}), Error);
+  const at::Tensor other_heads = at::randn({4, 3, 8});
+  const struct {
+    std::vector<int64_t> borders;
+    at::Tensor keys;
+    int64_t window;
+    const char* piece;
+  } cases[] = {
+      {{0, 3, 2, 4}, k, 0, "cu_seqlens[2] is 2, wanted a number from 3, the boundary before it"},
+      {{0, 3}, k, 0, "cu_seqlens[1] is 3, wanted 4, the number of rows"},
+      {{}, k, 0, "cu_seqlens is empty, wanted the boundaries from 0 to 4"},
+      {{0, 4}, other_heads, 0, "q is [4, 2, 8], k [4, 3, 8], v [4, 3, 8]; wanted q [T, H, K]"},
+      {{0, 4}, k, -1, "window is -1, wanted 0 (all) or more"},
+  };
+  for (const auto& one : cases) {
+    EXPECT_TRUE(throws<Error>(one.piece, [&] {
+      attention_forward_composed(q, one.keys, one.keys, one.borders, 1, one.window, {});
+    }));
   }
-  const std::vector<int64_t> all = {0, 4};
-  EXPECT_THROW(
-      attention_forward_composed(q, at::randn({4, 3, 8}), at::randn({4, 3, 8}), all, 1, 0, {}),
-      Error);
-  EXPECT_THROW(attention_forward_composed(q, k, k, all, 1, -1, {}), Error);
 }
 
 }  // namespace

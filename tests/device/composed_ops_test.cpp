@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/op.h"
+#include "tests/error_of.h"
 #include "tests/pretend/pretend_device.h"
 #include "tests/tensor_difference.h"
 
@@ -126,12 +127,19 @@ INSTANTIATE_TEST_SUITE_P(Types, ComposedOps, testing::Values(at::kFloat, at::kBF
 
 TEST(ComposedOpsCheck, ShapesThatOnlyBroadcastAreRefused) {
   const at::Tensor x = at::randn({4, 8}), one = at::randn({1}), w = at::randn({8});
-  EXPECT_THROW(composed<NormForward>("xrun::rms_norm_forward", x, one, 1e-5), Error);
-  EXPECT_THROW(composed<NormBackward>("xrun::rms_norm_backward", x, x, w, one), Error);
-  EXPECT_THROW(composed<SiluForward>("xrun::swiglu_forward", x, w), Error);
-  EXPECT_THROW(composed<Rotate>("xrun::rope_rotate", at::randn({4, 2, 8}), at::randn({1, 4}),
-                                at::randn({4, 4}), false),
-               Error);
+  EXPECT_EQ(
+      message_of<Error>([&] { composed<NormForward>("xrun::rms_norm_forward", x, one, 1e-5); }),
+      "rms_norm: weight is [1], wanted [8]");
+  EXPECT_EQ(
+      message_of<Error>([&] { composed<NormBackward>("xrun::rms_norm_backward", x, x, w, one); }),
+      "rms_norm: rstd is [1], wanted [4]");
+  EXPECT_EQ(message_of<Error>([&] { composed<SiluForward>("xrun::swiglu_forward", x, w); }),
+            "swiglu: up is [8], wanted [4, 8]");
+  EXPECT_EQ(message_of<Error>([&] {
+              composed<Rotate>("xrun::rope_rotate", at::randn({4, 2, 8}), at::randn({1, 4}),
+                               at::randn({4, 4}), false);
+            }),
+            "rope: cos is [1, 4], wanted [4, 4]");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/model/ops/device.h"
 #include "tests/core/train/models/reference_peer.h"
 #include "tests/device/device_train.h"
+#include "tests/error_of.h"
 
 namespace xrun::waits_test {
 namespace {
@@ -81,8 +82,9 @@ TEST_F(DeviceTrain, AStepThatSynchronisesIsDetected) {
 
 TEST_F(DeviceTrain, MixedDevicesAreDetected) {
   const at::Tensor here = at::ones({3}).to(device_), host = at::ones({3});
-  EXPECT_THROW(here.add(host), c10::Error);
-  EXPECT_THROW(here.index_select(0, at::arange(2, at::kLong)), c10::Error);
+  constexpr std::string_view kPiece = "all tensors to be on";
+  EXPECT_TRUE(throws<c10::Error>(kPiece, [&] { here.add(host); }));
+  EXPECT_TRUE(throws<c10::Error>(kPiece, [&] { here.index_select(0, at::arange(2, at::kLong)); }));
   EXPECT_EQ(here.add(here).mul(2).cpu().sum().item<float>(), 12);
 }
 

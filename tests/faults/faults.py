@@ -4,13 +4,13 @@
   faults.py XRUN [--writer NAME]... [--kind KIND]... [--most N]   one failing call a run
   faults.py XRUN [--writer NAME]... --kills N [--seed S]          kill -9 at random moments
 
-Of every writer (writers.py) each call of a kind fails once: the 1st, the 2nd, ... until none is
-left; with --most N at most N of them, evenly spread. After every one:
+In every writer (writers.py) each call of a kind fails once: the 1st, the 2nd, and so on; with --most N
+at most N of them, evenly spread. After each failure:
 - no signal ended the program, and it did not hang;
-- a failure is reported: status 1 or 2, the file, the system's reason. Short reads and writes are
-  no failures. What a writer may lose in silence stands in writers.COPES;
+- the failure was reported: status 1 or 2, the file, the system's reason. Short reads and writes are
+  not failures, and writers.COPES lists what a writer may lose silently;
 - a file that is replaced holds all of the old bytes or all of the new ones;
-- the same command (of a begun run: its resume) then succeeds, with the bytes and metrics of an
+- the same command (for a run that began, its resume) then succeeds, with the bytes and metrics of an
   undisturbed one, and leaves no temporary file.
 """
 import argparse, os, random, re, shutil, signal, struct, subprocess, sys, tempfile, time
@@ -91,8 +91,8 @@ class Bench:
                 state[8:].split(b"\0")[0].decode(errors="replace"))
 
     def difference(self, failed=""):
-        """From an undisturbed run, "" for none. failed: the path whose call failed; what a sidecar
-        lacks is computed again when it is asked for."""
+        """Returns the difference from an undisturbed run, "" for none. `failed` is the path whose call
+        failed: values that a sidecar lacks are computed again when they are needed."""
         got = self.writer.outcome(self.trial)
         if got == self.wanted:
             return ""
@@ -104,7 +104,7 @@ class Bench:
         return "differ from an undisturbed run: " + ", ".join(names[:4]) if names else ""
 
     def gaps(self):
-        """The text of a file that reports what it could not read."""
+        """Returns the text of the output that reports which input it could not read."""
         return open(f"{self.trial}/{self.writer.gaps}").read() if self.writer.gaps else ""
 
     def torn(self):
@@ -114,17 +114,17 @@ class Bench:
         return ""
 
     def unusable(self, failed=""):
-        """What is wrong with the state after a failure or a kill, or ""."""
+        """Returns what is wrong with the state after a failure or a kill, or ""."""
         if not self.writer.run and not self.difference(failed):
-            return ""  # all is there; a command may refuse to make it twice
+            return ""  # nothing is missing; a command may refuse to make it twice
         status, out = self.finish(self.start(self.writer.again(self.trial)))
         if status != 0:
             return f"does not run again: status {status}: {out[-600:]}"
         return self.difference(failed)
 
     def leftovers(self, killed=False):
-        """Temporary files. A kill may leave one beside a file that the user named or in a cache, and
-        no later run reads it; those in caches are counted."""
+        """Returns the temporary files that are left, or "". A kill may leave one, which no later run
+        reads, beside a file that the user named or in a cache; those in caches are counted."""
         left = [os.path.relpath(os.path.join(folder, name), self.trial)
                 for folder, folders, files in os.walk(self.trial)
                 for name in folders + files if re.search(TEMPORARY, name)]
@@ -137,7 +137,7 @@ class Bench:
 
 
 def misreported(kind, status, out, path, differs, gaps):
-    """What is wrong with how a failed call was reported, or ""."""
+    """Returns what is wrong with the report of a failed call, or ""."""
     if status is None:
         return "hangs"
     if status < 0 or status > 2:
@@ -157,13 +157,13 @@ def misreported(kind, status, out, path, differs, gaps):
         return "no error is printed"
     if REASONS[kind] not in out:
         return f"the reason, {REASONS[kind]}, is not given"
-    # Of a folder that is synced, the file that was renamed into it.
+    # For a synced folder, the file that was renamed into it may be named.
     named = name in out or os.path.isdir(path) and any(entry in out for entry in os.listdir(path))
     return "" if kind == "allocation" or named else f"{name} is not named"
 
 
 def spread(count, most):
-    """1..count, at most `most` of them."""
+    """Returns the numbers 1 to count, or `most` of them, evenly spread."""
     if not most or count <= most:
         return list(range(1, count + 1))
     return sorted({1 + round(i * (count - 1) / max(most - 1, 1)) for i in range(most)})
@@ -197,7 +197,7 @@ def fail_each(bench, kinds, most, smallest):
 
 
 def kill_often(bench, kills, chance):
-    """Kills `kills` times, later starts of a trial too; returns the number of bad states."""
+    """Kills `kills` times, also later starts of a trial; returns the number of bad states."""
     bench.renew()
     began = time.monotonic()
     bench.must(bench.writer.command)

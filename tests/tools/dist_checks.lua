@@ -13,7 +13,7 @@ local cfg = xrun.config {
   batch    = { pairs = 3, sequences = 3, prompts = 2, max_tokens = 240 },
   steps    = 100,
   average  = true,
-  differs  = false,                                          -- one rank makes another collective
+  differs  = false,                                          -- one rank calls a different collective
 }
 
 local policy    = xrun.policy(cfg.model)

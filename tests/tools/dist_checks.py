@@ -4,14 +4,14 @@
   dist_checks.py [--actions 200] [--seed 1]
 
 XRUN_DIST_CHECK=1 ends a run at the first collective whose name, shapes, dtype or sizes differ between
-ranks. Actions are those of dist_checks.lua: updates from pairs, chats, both or answers, evaluations,
+ranks. The actions are those of dist_checks.lua: updates from pairs, chats, both or answers, evaluations,
 scores, the average. A last run, in which one rank calls a different collective, must fail.
 """
 import argparse, os, random, re, sys
 
 import dist_runs as runs
 
-BODIES = 100  # of a run, at most
+BODIES = 100  # the most of a run
 
 
 def settings(random_, level):

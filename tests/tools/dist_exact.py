@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""20 steps of each recipe on several ranks against one process.
+"""Compares 20 steps of each recipe on several ranks with those of one process.
 
   dist_exact.py --all            every recipe on 1, 2, 3, 4 and 7 ranks at levels 0 to 3
   dist_exact.py NAME:RANKS:LEVEL...
 
-Prints the worst relative differences of the losses of all steps, of the gradient's norm and of the
-gradient of step 0 (from the first moments after it), and whether the final weights have the same
-bits. Fails above 1e-6, or if a bit differs: on the CPU in fp32 none may.
+Prints the worst relative difference of the losses of all steps, of the gradient's norm and of the
+gradient of step 0 (from the first moments after it), and whether metrics and final weights have the same
+bits. Fails if a difference exceeds 1e-6 or if a bit differs: on the CPU in fp32 none may.
 """
 import os, sys
 
@@ -27,7 +27,7 @@ def worst_metric(one, other, part):
 
 
 def worst_gradient(one, other):
-    """Over all weights, relative to the largest gradient of each."""
+    """Returns the worst difference over all weights, each relative to its largest gradient."""
     worst = 0.0
     for name, values in one.items():
         if not name.startswith("exp_avg.") or not values:
@@ -52,7 +52,7 @@ def compare(name, one, ranks, level):
     same = runs.same_run("one-" + name, folder)
     runs.clean(folder)
     print(f"{name:9} {ranks:5} {level:5}   {found[0]:7.1e}   {found[1]:7.1e}   {found[2]:8.1e}   "
-          f"{'same' if same else 'OTHER'}", flush=True)
+          f"{'same' if same else 'DIFFER'}", flush=True)
     return same and max(found) <= WORST
 
 

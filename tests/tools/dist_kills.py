@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
-"""Ranks that are killed, stopped, loop or fail: all end, and the report names the rank.
+"""Kills, stops and breaks ranks: all ranks must end, and the report must name the one at fault.
 
   dist_kills.py [--kills 6] [--seed 1] [--kind KIND]
 
-Every trial takes a random recipe, 2 to 4 ranks, a level, a rank and a moment, then one of: kill -9,
-SIGSTOP, an endless loop or a Lua error in the body of the recipe or in its objective, or such an error
-and within a second after it a kill -9 of any rank, which may hit the save. Fails if there is no report of the rank 15 s later, if all have not ended 30 s later, if a process is left, or if the
-steps before a Lua error are not saved, or a resume on 1 to 4 ranks has other losses than a run without
-the error. Prints the times by kind.
+A trial draws a recipe, 2 to 4 ranks, a level, a rank, a time and one of these faults:
+  killed   kill -9
+  stopped  SIGSTOP
+  loops    an endless loop in the body of the recipe or in its objective
+  fails    a Lua error there
+  both     such an error, and within a second kill -9 of any rank, which may hit the save
+A trial fails if
+  - no report names the rank within 15 s, or not all ranks have ended within 30 s
+  - a process is left
+  - the steps before a Lua error are not saved
+  - a resume on 1 to 4 ranks has other losses than a run without the error
+Prints the times by kind.
 """
 import argparse, collections, os, random, re, signal, sys, time
 
@@ -21,7 +28,7 @@ LUA = {"loops": "while true do end", "fails": 'error("it fails")', "both": 'erro
 
 
 def faulty(name, kind, rank, step, in_objective, to):
-    """A copy of the recipe in which the rank loops or fails from a step on."""
+    """Writes a copy of the recipe in which the rank loops or fails from a step on."""
     text = open(f"{runs.ROOT}/recipes/{runs.RECIPES[name][0]}.lua").read()
     text = "local step = 0\n" + text  # the objective's; shadowed in the body
     loop = FAULT % (rank, step, LUA[kind])
@@ -63,7 +70,7 @@ class Trial:
         return runs.Started(words)
 
     def fault(self, started):
-        """Makes the rank fail; returns when."""
+        """Makes the rank fail; returns the time."""
         if self.kind in LUA:
             assert runs.wait_until(lambda: started.when("it begins"), 240), "no fault"
             if self.kind == "both":
@@ -84,13 +91,13 @@ class Trial:
         return begin
 
     def run(self):
-        """Seconds from the fault to the report and to the end of all."""
+        """Returns the seconds from the fault to the report and to the end of all processes."""
         started = self.start()
         begin = self.fault(started)
         everyone = [started.child.pid] + list(started.ranks().values())
         status = started.end(LIMIT_S + 15)
         end = time.monotonic()
-        assert status is not None, f"it hangs: {started.text()}"
+        assert status is not None, f"the run hangs: {started.text()}"
         assert runs.wait_until(lambda: not runs.alive(everyone), 5), "a process is left"
         said = started.when(f"rank {self.rank} of {self.count}: ")
         if self.kind == "both":
@@ -113,7 +120,6 @@ class Trial:
         runs.clean(self.folder)
         return said - begin, end - begin
 
-
     def check_resume(self):
         whole, steps = f"whole_{self.name}", str(self.step + 3)
         if not os.path.exists(whole):
@@ -125,9 +131,9 @@ class Trial:
         environment = dict(os.environ, WELL="1")
         status, text = runs.run(start + [self.folder + ".lua"] + again, check=False, env=environment)
         assert status == 0, f"no resume on {ranks} ranks: {text}"
-        wanted = runs.metrics(whole)[:self.step + 3]  # what follows the loop has other steps
+        wanted = runs.metrics(whole)[:self.step + 3]  # lines after the loop have other steps
         assert runs.metrics(self.folder)[:self.step + 3] == wanted, \
-            f"other losses after the resume on {ranks} ranks"
+            f"the losses differ after the resume on {ranks} ranks"
 
 
 def spread(values):
@@ -143,7 +149,7 @@ def main():
     options = parser.parse_args()
     work = runs.prepare("dist_kills")
     times, failed = collections.defaultdict(list), 0
-    # Every kind in its share, in a random order.
+    # Every kind in its share. Steps of 5 through the list mix the kinds.
     kinds = [KINDS[k] for k, share in enumerate(SHARES) for _ in range(share)]
     order = [options.kind or kinds[i % len(kinds)] for i in range(0, 5 * options.kills, 5)]
     for number, kind in enumerate(order):

@@ -1,7 +1,7 @@
-"""Small recipes on several ranks, for the dist_*.py checks of this folder.
+"""Runs small recipes on several ranks, for the dist_*.py checks of this folder.
 
-They run in a folder that prepare() fills: a dense model "tiny", a mixture of experts "moe", and a
-"teacher" of another tokenizer.
+They run in a folder that prepare() fills with a dense model "tiny", a mixture of experts "moe", and a
+"teacher" with another tokenizer.
 """
 import array, json, os, shutil, signal, subprocess, tempfile, threading, time
 
@@ -10,7 +10,7 @@ XRUN = os.path.join(os.environ.get("XRUN_BUILD", ROOT + "/build"), "bin/xrun")
 REWARD = [f"data.1.path={ROOT}/tests/data/pairs.jsonl", "batch.max_tokens=240", "optim.lr=1e-3",
           "valid.every=7"]
 PAIRS = REWARD + ["answers=0"]
-# By name: recipe, model and settings. Micro-batches are few, so that 7 ranks are more than those.
+# By name: recipe, model and settings. A step has fewer than 7 micro-batches, so 7 ranks exceed them.
 RECIPES = {
     "dpo": ("dpo", "tiny", PAIRS + ["batch.pairs=5"]),
     "one_pair": ("dpo", "tiny", PAIRS + ["batch.pairs=1"]),
@@ -32,7 +32,7 @@ RECIPES = {
 
 
 def prepare(name):
-    """Makes a folder for one check and enters it; it goes with the process."""
+    """Makes a folder for one check, enters it and returns it; the caller removes it."""
     work = tempfile.mkdtemp(prefix=name)
     os.environ.update(XRUN_CACHE=work + "/cache", OMP_NUM_THREADS="1")
     os.chdir(work)
@@ -46,7 +46,7 @@ def prepare(name):
 
 
 def command(ranks, name, settings=(), options=()):
-    """The command that runs a recipe on `ranks` ranks; 0: one process without a launcher."""
+    """Returns the command that runs a recipe on `ranks` ranks; 0: one process without a launcher."""
     recipe, model, own = RECIPES[name]
     if not recipe.endswith(".lua"):
         recipe = f"{ROOT}/recipes/{recipe}.lua"
@@ -56,7 +56,7 @@ def command(ranks, name, settings=(), options=()):
 
 
 def run(words, check=True, **options):
-    """Its status and output."""
+    """Runs a command; returns its status and output."""
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", **options)
     if check and done.returncode != 0:
@@ -65,14 +65,14 @@ def run(words, check=True, **options):
 
 
 def metrics(folder):
-    """One dict a step, without times."""
+    """Returns one dict per line of a run's metrics, without times."""
     with open(folder + "/metrics.jsonl") as file:
         return [{key: value for key, value in json.loads(line).items()
                  if not key.startswith("perf/")} for line in file]
 
 
 def floats(path):
-    """The tensors of a safetensors file of fp32, by name."""
+    """Returns the fp32 tensors of a safetensors file by name, None for those of other types."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         data = file.read()
@@ -90,7 +90,7 @@ def same_file(one, other):
 
 
 def same_run(one, other):
-    """Equal metrics and weights, bit for bit."""
+    """Returns True if two runs have the same metrics and weights, bit for bit."""
     return (metrics(one) == metrics(other) and
             same_file(one + "/hf/model.safetensors", other + "/hf/model.safetensors"))
 
@@ -113,11 +113,11 @@ class Started:
         return "\n".join(line for _, line in list(self.lines))
 
     def when(self, part):
-        """When a line with this text came; None: not yet."""
+        """Returns the time of the first line with this text, None if there is none yet."""
         return next((at for at, line in list(self.lines) if part in line), None)
 
     def ranks(self):
-        """The processes of the ranks by number, where they are known."""
+        """Returns the processes of the running ranks by their number."""
         found = {}
         for pid in descendants(self.child.pid):
             try:
@@ -129,7 +129,7 @@ class Started:
         return found
 
     def end(self, limit_s):
-        """The status, None if it has not ended within the limit and was killed."""
+        """Returns the status; None if the run did not end within the limit and was killed."""
         try:
             status = self.child.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -158,7 +158,7 @@ def kill(pid, number):
 
 
 def alive(pids):
-    """Those that have not ended."""
+    """Returns the processes that have not ended."""
     left = []
     for pid in pids:
         try:
@@ -171,7 +171,7 @@ def alive(pids):
 
 
 def wait_until(condition, limit_s):
-    """True once the condition holds, False after the limit."""
+    """Waits for a condition; returns False if it does not hold within the limit."""
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:

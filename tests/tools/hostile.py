@@ -2,18 +2,18 @@
 """Runs the recipes of tests/hostile as recipes that are not trusted.
 
   hostile.py XRUN WORK together     those that an error ends, in one process, under pcall
-  hostile.py XRUN WORK alone [N]    every one in a process of its own, N at a time
-  hostile.py XRUN WORK trusted [N]  recursion, parser, operators, errors and metatables without
-                                    limits: however they end, no signal ends them
+  hostile.py XRUN WORK alone [N]    each in a separate process, N at a time
+  hostile.py XRUN WORK trusted [N]  recursion, parser, operators, errors, primitives and metatables
+                                    without limits; they may end in any way but by a signal
 
-$HOSTILE takes only the recipes whose names begin with it.
+$HOSTILE is a prefix: only recipes whose names begin with it run.
 The first line of a recipe says what must happen:
-  -- expect: [alone] error TEXT     the recipe fails with TEXT, status 1 or 2; without TEXT a typo
-                                    would pass too, so only an error that has none omits it
+  -- expect: [alone] error TEXT     the recipe fails with TEXT, status 1 or 2; only an error without
+                                    a message omits TEXT, since a typo would pass too
   -- expect: [alone] ended TEXT     a limit ends it with TEXT, status 1
   -- expect: [alone] harmless       it runs to its end, status 0
-"alone" marks those that need their own process. Whatever happens, the folder outside keeps its
-bytes, nothing of it is printed, no escape byte reaches the output, and no signal ends a process.
+"alone" marks those that need a separate process. In every case the folder outside keeps its bytes,
+nothing of it is printed, no escape byte reaches the output, and no signal ends a process.
 """
 import concurrent.futures, glob, hashlib, os, re, shutil, subprocess, sys
 
@@ -30,7 +30,7 @@ def write(path, text):
 
 
 def prepare(work):
-    """work/outside holds what no recipe may read or change; work/recipe is their folder."""
+    """Makes work/outside, which no recipe may read or change, and work/recipe, where they run."""
     outside, recipe = work + "/outside", work + "/recipe"
     for name in ("secret.txt", "keep", "secret.jinja"):
         write(f"{outside}/{name}", SECRET + "\n")
@@ -82,21 +82,21 @@ def run(xrun, recipe, file, limits, trust="--untrusted", timeout=None):
     child = subprocess.run([xrun, file, trust, "--threads", "1"] + limits, cwd=recipe,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, timeout=timeout)
-    # Endless logs: their beginning and their end.
+    # Of an endless log, the beginning and the end.
     out = child.stdout
     return child.returncode, (out if len(out) < 1 << 20 else out[:1 << 16] + out[-(1 << 16):])
 
 
 def wrong(status, out, outcome, text):
-    """What is wrong with an outcome, or ''."""
+    """Returns a description of a wrong outcome, or ''."""
     if status < 0 or status > 127:
         return f"a signal ended it: status {status}"
     if b"\x1b" in out:
         return "an escape byte reached the output"
     if SECRET.encode() in out:
-        return "it printed what is outside"
+        return "it printed bytes of the folder outside"
     if (status == 0) != (outcome == "harmless"):
-        return f"status {status}, wanted that of: {outcome}"
+        return f"status {status}, wanted that of {outcome}"
     if text.encode() not in out:
         return f'it does not say "{text}"'
     return ""
@@ -172,7 +172,7 @@ def main():
         failed.append("the folder outside has changed")
     for problem in failed:
         print("FAILED:", problem)
-    print(f"{count} hostile recipes, {len(failed)} not as they must be")
+    print(f"{count} hostile recipes, {len(failed)} with a wrong outcome")
     sys.exit(bool(failed))
 
 

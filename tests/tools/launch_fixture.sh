@@ -1,10 +1,21 @@
 # Shared by the tests of `xrun launch`: a run on two ranks that does not end by itself. Sourced.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
-is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
+
+# Prints torchrun's variables of each rank.
+cat >environment.lua <<'LUA'
+local names = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR" }
+for i, name in ipairs(names) do names[i] = os.getenv(name) end
+io.stderr:write(table.concat(names, " ") .. "\n") -- one call, so that no other rank's comes between
+LUA
+# Fails on rank 1 alone.
+cat >fails.lua <<'LUA'
+if os.getenv("RANK") == "1" then error("no luck") end
+os.execute("sleep 1") -- or rank 0 may have ended before
+LUA
 
 # OPTION...: starts the shipped recipe on two ranks; returns after some steps.
 start_endless() {
-  rm -f out.txt  # an earlier run's has steps already
+  rm -f out.txt  # that of an earlier run has steps already
   local run=(--run "endless_$RANDOM$RANDOM")
   [[ " $* " != *" --run "* ]] || run=()
   "$xrun" launch -n 2 "$root/recipes/dpo.lua" --set model=tiny --set answers=0 \
@@ -20,7 +31,7 @@ start_endless() {
   cat out.txt
   fail "no step within a minute"
 }
-# RANK: its process.
+# RANK: prints the process of the rank.
 rank_pid() {
   local pid
   for pid in $(cat "/proc/$launcher/task/$launcher/children"); do
@@ -28,14 +39,14 @@ rank_pid() {
   done
   fail "rank $1 is not running"
 }
-# STATUS SECONDS: the launcher ends with the status within the time.
+# STATUS SECONDS: checks that the launcher ends with the status within the time.
 ends_with() {
   local status=0 begin=$SECONDS
   wait "$launcher" || status=$?
   [ "$status" = "$1" ] || { cat out.txt; fail "status $status, wanted $1"; }
   [ $((SECONDS - begin)) -le "$2" ] || fail "ended after $((SECONDS - begin)) s, wanted $2"
 }
-# No process of this test's folder is left.
+# Checks that no process of this test's folder is left.
 no_ranks_left() {
   local tries pid left
   for tries in $(seq 50); do

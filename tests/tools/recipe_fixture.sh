@@ -9,7 +9,7 @@ cd "$work"
 "$xrun" init-model tiny --tokenizer "$root/tests/data/tiny_tokenizer" --layers 2 --hidden 32 \
   --heads 2 --kv-heads 1 --ffn 64 >/dev/null
 
-fail() { echo "FAILED: $*"; exit 1; }
+source "$root/tests/tools/checks.sh"
 # STATUS TEXT COMMAND...: the command ends with the status and prints the text.
 wants() {
   local status=0

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # xrun cache: ls lists a run's caches, verify finds a flipped byte, rm removes the named caches.
 source "$(dirname "${BASH_SOURCE[0]}")/recipe_fixture.sh"
-is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 export XRUN_CACHE=$PWD/store
 wants 0 'has no caches' "$xrun" cache ls
 "$xrun" cache rm --all # of a store that is not there

@@ -5,8 +5,9 @@ set -euo pipefail
 xrun=${XRUN_BUILD:?}/bin/xrun
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export PYTHONPATH=${XRUN_ROOT:?}/tests/tools
 cd "$work"
-"$xrun" init-model tiny --tokenizer "${XRUN_ROOT:?}/tests/data/tiny_tokenizer" --layers 1 \
+"$xrun" init-model tiny --tokenizer "$XRUN_ROOT/tests/data/tiny_tokenizer" --layers 1 \
   --hidden 32 --heads 2 --ffn 32 --max-length 1000000 >/dev/null
 
 # The template fails at the message "tell" and names the roles so far, which makes the history visible.
@@ -21,52 +22,27 @@ cat >turns.jinja <<'JINJA'
 {% endif -%}
 JINJA
 
-cat >drive.py <<'PYTHON'
-import os, pty, select, sys, time
+cat >head.py <<'PYTHON'
+import os, sys
+from terminal import Terminal
 
-pid, terminal = pty.fork()
-if pid == 0:
-    os.environ["NO_COLOR"] = "1"
-    os.execv(sys.argv[1], sys.argv[1:])
-seen = b""
-
-
-def until(text, timeout=60):
-    """Reads until the text has come, and forgets it with all before it; returns that."""
-    global seen
-    end = time.time() + timeout
-    while text.encode() not in seen:
-        ready, _, _ = select.select([terminal], [], [], max(0, end - time.time()))
-        if not ready:
-            sys.exit(f"no {text!r} within {timeout} s, got {seen.decode(errors='replace')!r}")
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:
-            piece = b""
-        if not piece:
-            sys.exit(f"ended before {text!r}: {seen.decode(errors='replace')!r}")
-        seen += piece
-    before, seen = seen.split(text.encode(), 1)
-    return before.decode(errors="replace")
-
-
-def send(text):
-    os.write(terminal, text.encode())
+t = Terminal(sys.argv[1:], env={"TERM": os.environ["TERM"]})
+until, send = t.until, t.send
 
 
 def ended():
-    """Fails unless the program ends with status 0; shows its last output otherwise."""
-    global seen
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code != 0:
-        try:
-            while piece := os.read(terminal, 4096):
-                seen += piece
-        except OSError:
-            pass  # all was read
-        sys.exit(f"status {code}, last output {seen.decode(errors='replace')!r}")
+    status = t.wait()
+    assert status == 0, f"status {status}, last output {t.seen.decode(errors='replace')!r}"
 
 
+PYTHON
+chat() { # TERMINAL MAX_TOKENS: a conversation that standard input drives
+  cat head.py - >drive.py
+  TERM=$1 python3 drive.py "$xrun" sample --chat --model tiny --template turns.jinja --temperature 1 \
+    --max-new-tokens "$2" --ignore-eos
+}
+
+chat dumb 8 <<'PYTHON'
 until("/help lists")
 until("> ")
 send("one\n")
@@ -106,13 +82,9 @@ until("> ")
 send("\x04")  # Ctrl-D
 ended()
 PYTHON
-TERM=dumb python3 drive.py "$xrun" sample --chat --model tiny --template turns.jinja --temperature 1 \
-  --max-new-tokens 8 --ignore-eos
 
 # On a terminal that moves its cursor, messages are edited and earlier ones come back.
-sed -i '/^until("\/help/,$d' drive.py
-cp drive.py head.py
-cat >>drive.py <<'PYTHON'
+chat xterm 8 <<'PYTHON'
 until("/help lists")
 until("> ")
 send("tel\x1b[Dl\r")  # Left, then the missing letter
@@ -133,13 +105,10 @@ until("> ")
 send("exit\r")
 ended()
 PYTHON
-TERM=xterm python3 drive.py "$xrun" sample --chat --model tiny --template turns.jinja \
-  --temperature 1 --max-new-tokens 8 --ignore-eos
 
 # Ctrl-C ends a long answer; the text printed so far stays. A signal in the middle of a write does not
 # fail the output (it once made two of ten runs end with status 1).
-cp head.py drive.py
-cat >>drive.py <<'PYTHON'
+chat dumb 900000 <<'PYTHON'
 until("> ")
 send("on and on\n")
 until("on and on\r\n")
@@ -165,5 +134,3 @@ until("> ")
 send("/quit\n")
 ended()
 PYTHON
-TERM=dumb python3 drive.py "$xrun" sample --chat --model tiny --template turns.jinja --temperature 1 \
-  --max-new-tokens 900000 --ignore-eos

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Ends of a launch: an error of all ranks, signals, a launcher that is killed, two machines, a rendezvous that fails.
+# Ends of a launch: signals, a killed launcher, an error of all ranks, two machines, a failed
+# rendezvous.
 source "$(dirname "${BASH_SOURCE[0]}")/launch_fixture.sh"
 
 # SIGTERM to the launcher, or to one rank, saves once and ends all with 143.
@@ -36,16 +37,6 @@ start_endless --run orphans
 kill -9 "$launcher"
 wait "$launcher" 2>/dev/null || true
 no_ranks_left
-
-cat >environment.lua <<'LUA'
-local names = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR" }
-for i, name in ipairs(names) do names[i] = os.getenv(name) end
-io.stderr:write(table.concat(names, " ") .. "\n") -- one call, so that no other rank's comes between
-LUA
-cat >fails.lua <<'LUA'
-if os.getenv("RANK") == "1" then error("no luck") end
-os.execute("sleep 1") -- or rank 0 may have ended before
-LUA
 
 # An error that all ranks share is printed once.
 wants 2 "--stepz is not an option" "$xrun" launch -n 3 environment.lua --stepz 3

@@ -22,7 +22,6 @@ in_page() {
     fail "the browser reports errors in $1: $(cat complaints)"
   sed -n 's/.*<pre id="result">\[\(.*\)\]<\/pre>.*/\1/p' dom.html
 }
-is() { [ "$1" = "$2" ] || fail "got $1, wanted $2"; }
 
 dpo --run one >/dev/null
 dpo --run two --set seed=1 --set beta=0.2 >/dev/null

@@ -21,7 +21,7 @@ SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z~])")
 
 
 class Screen:
-    """What a terminal shows: rows of characters, the cursor; wraps and scrolls."""
+    """The contents of a terminal: rows of characters and the cursor; wraps and scrolls."""
 
     def __init__(self, columns, rows):
         self.columns, self.rows = columns, rows
@@ -99,7 +99,7 @@ class Terminal:
         self.screen.columns = columns
 
     def read(self, timeout):
-        """Takes what comes within the time; False if the program has ended."""
+        """Reads once, within the time; returns False if the program has ended."""
         ready, _, _ = select.select([self.terminal], [], [], max(0, timeout))
         if not ready:
             return True
@@ -127,14 +127,14 @@ class Terminal:
                 self.fail(f"no {what} within {timeout} s")
 
     def until(self, text, timeout=60):
-        """Reads until the text has come, and forgets it with all before it; returns that."""
+        """Reads until the text has come; removes it and everything before it, and returns the latter."""
         wanted = text.encode()
         self.wait_for(lambda: wanted in self.seen, repr(text), timeout)
         before, self.seen = self.seen.split(wanted, 1)
         return before.decode(errors="replace")
 
     def wants_screen(self, line, timeout=30):
-        """Waits until a line of the screen is (not only holds) this text."""
+        """Waits until a whole line of the screen is this text."""
         self.wait_for(lambda: line in self.screen.text(), f"line {line!r}", timeout)
 
     def send(self, text):
@@ -144,7 +144,7 @@ class Terminal:
         os.kill(self.pid, number)
 
     def wait(self, timeout=30):
-        """Reads to the end; returns the exit status, negative of a signal."""
+        """Reads to the end; returns the exit status, or the negated number of a signal."""
         end = time.time() + timeout
         while self.read(0.2) and time.time() < end:
             pass

@@ -1,12 +1,12 @@
 // Times the alignment of two tokenisations of a text's lines on one thread, after checking that
 // every pair spells the same bytes on both sides and that nothing is left over.
 //   align_bench STUDENT_DIR TEACHER_DIR TEXT_FILE [DOCUMENT_BYTES]
-// Lines are joined to documents of about DOCUMENT_BYTES, by default 8192. A pass takes the ids of
-// both sides and gives pairs: bytes, comparison and pairs are all inside. Tokens of both sides
-// count. The ratio compares with a plain pass that reads the same ids and the table's lengths.
+// Lines are joined to documents of about DOCUMENT_BYTES, by default 8192. A pass goes from the ids
+// of both sides to the pairs, including the look-up and comparison of bytes. The rate counts the
+// tokens of both sides. The ratio compares with a plain pass that reads the same ids and the
+// table's lengths.
 
 #include <fmt/core.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -33,18 +33,6 @@ std::vector<std::string> documents_of(const std::string& path, size_t bytes) {
   return documents;
 }
 
-template <class Run>
-double seconds_of(const Run& run) {
-  const auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
-  };
-  const double begin = now();
-  run();
-  return now() - begin;
-}
-
 std::string spelled(const TokenTable& table, const std::vector<int32_t>& ids, int32_t begin,
                     int32_t end) {
   std::string text;
@@ -61,7 +49,7 @@ void check(const TokenAligner& aligner, const AlignedTokens& aligned, const std:
     XRUN_CHECK(pair.correct, "a token has no partner, or a pair is not correct");
     std::string s = spelled(aligner.student(), aligned.student_ids, pair.s_begin, pair.s_end);
     std::string t = spelled(aligner.teacher(), aligned.teacher_ids, pair.t_begin, pair.t_end);
-    // The space before a text.
+    // One side may put a space before the text.
     if (s.size() > t.size()) s.erase(0, s.size() - t.size());
     if (t.size() > s.size()) t.erase(0, t.size() - s.size());
     XRUN_CHECK(s == t, "a pair spells \"{}\" and \"{}\"", s, t);
@@ -112,10 +100,9 @@ void bench(const std::string& student, const std::string& teacher, const std::st
       }
     }
   };
-  // CPU time of the thread: the figure is one of a core.
   std::vector<double> rate, ratio;
   for (int run = -1; run < 15; ++run) {
-    const double walk_s = seconds_of(walk), read_s = seconds_of(read);
+    const double walk_s = thread_seconds(walk), read_s = thread_seconds(read);
     if (run < 0) continue;
     rate.push_back(double(tokens * rounds) / walk_s / 1e6);
     ratio.push_back(walk_s / read_s);

@@ -63,7 +63,8 @@ struct BenchInputs {
   BenchOutputs flash(bool backward) const;
 };
 
-// [T, H, K] -> a segment as [G, H/G, n, K]; of keys, H/G copies of stride 0.
+// Views of one segment: queries [T, H, K] as [J, H/J, n, K], keys [T, J, K] as H/J copies of stride
+// 0.
 at::Tensor query_view(const at::Tensor& q, int64_t groups, int64_t begin, int64_t n) {
   return q.narrow(0, begin, n)
       .view({n, groups, q.size(1) / groups, q.size(2)})
@@ -94,7 +95,7 @@ BenchOutputs BenchInputs::flash(bool backward) const {
     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         query_view(grad, groups, begin, n), q1, k1, v1, out, lse, 0.0, true, {}, scale);
     query_view(y.dq, groups, begin, n).copy_(dq);
-    // [G, H/G, n, K] -> [n, G, K]: a key's gradient is the sum over the heads that share the key.
+    // [J, H/J, n, K] -> [n, J, K]: a key's gradient is the sum over the heads that share the key.
     y.dk.narrow(0, begin, n).add_(dk.sum(1).permute({1, 0, 2}));
     y.dv.narrow(0, begin, n).add_(dv.sum(1).permute({1, 0, 2}));
   };
@@ -143,7 +144,7 @@ void bench_pack(const Heads& h, int64_t segments, int64_t length,
   }
 }
 
-// A prompt shared by `answers`, against as many separate sequences.
+// Times a prompt that `answers` answers share against as many separate sequences.
 void bench_tree(const Heads& h, int64_t prompt, int64_t answers, int64_t length) {
   AttentionLayout folded{{0, prompt}, {-1}}, unfolded{{0}};
   for (int64_t i = 0; i < answers; ++i) {

@@ -4,10 +4,9 @@
 //     the cache is left in FOLDER if given
 //   cache_bench open FOLDER [ROWS] [RUNS]              makes FOLDER if it is missing
 //   cache_bench repeat IN.jsonl OUT.jsonl MB           repeats the rows, numbered
-// CPU time is user and system time of all threads; cache_peer.py measures the same of `datasets`.
+// CPU time is user and system time of all threads; cache_peer.py measures `datasets` likewise.
 
 #include <fmt/core.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -51,7 +50,7 @@ double peak_mb() {
 }
 
 double resident_mb() {
-  // Total and resident size, in pages of 4096 bytes.
+  // The file has the total and the resident size, in pages of 4096 bytes.
   std::ifstream file("/proc/self/statm");
   int64_t pages = 0, resident = 0;
   file >> pages >> resident;
@@ -65,7 +64,7 @@ RowKind kind_named(const std::string& name) {
   throw Error("there is no kind of rows called " + name);
 }
 
-// The digest of all files of a folder except its lock.
+// Returns the digest of all files of a folder except its lock.
 std::string digest_of(const fs::path& dir) {
   std::vector<std::string> names;
   for (const fs::path& path : list_folder(dir)) {
@@ -85,8 +84,7 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
                  const std::string& keep) {
   const auto tokenizer = Tokenizer::load(tokenizer_dir);
   const auto resolved = resolve_template(*tokenizer, "chatml");
-  std::string scratch = temporary_root() / "cache_bench_XXXXXX";
-  XRUN_CHECK(mkdtemp(scratch.data()) != nullptr, "{}: cannot be made", scratch);
+  const TemporaryDir scratch("cache_bench");
   const double mb = static_cast<double>(size_of_file(file)) / 1e6;
   Figures figures[2];
   std::string digest;
@@ -96,7 +94,7 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
       DataOptions options;
       options.kind = kind;
       options.sources.emplace_back().path = file;
-      options.cache_root = fs::path(scratch) / "store";
+      options.cache_root = scratch.path() / "store";
       options.workers = workers;
       Stopwatch watch;
       const double cpu = cpu_seconds();
@@ -123,7 +121,6 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
       mine.wall_ms.push_back(wall_ms);
     }
   }
-  remove_tree(scratch);
   print_note("{}: {:.1f} MB, the same bytes with 1 and 2 workers\n", file, mb);
   std::vector<double> gain;
   for (size_t run = 0; run < figures[0].wall_ms.size(); ++run) {
@@ -138,7 +135,7 @@ void bench_build(const std::string& tokenizer_dir, RowKind kind, const std::stri
   print_note("peak RSS {:.0f} MB\n", peak_mb());
 }
 
-// Pairs of 20 to 83 tokens per side, all from the row's number.
+// Makes a cache of pairs with 20 to 83 tokens per side, which follow from the number of the row.
 void make_cache(const fs::path& dir, int64_t rows) {
   RowColumns columns({RowKind::kPreference, 50'000, {}, false});
   CacheManifest manifest;
@@ -189,16 +186,17 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
     const auto cache = RowCache::open(dir, RowKind::kPreference);
     open_ms.push_back(watch.lap_ms());
     TokenStream stream;
-    for (int i = 0; i < kBatch;
-         ++i) {  // scattered over the whole cache, different ones in each run
+    // Rows scattered over the whole cache, different ones in each run.
+    for (int i = 0; i < kBatch; ++i) {
       const int64_t row = (i * 7'919'317LL + run * 1'000'003LL) % rows;
       for (size_t s = 0; s < 2; ++s) {
         cache->read(row, s, stream);
         XRUN_CHECK(stream.ids.size() == 20 + static_cast<size_t>(row * 2654435761 % 64) &&
                        stream.ids[0] == row % 50'000,
-                   "row {} is another one", row);
+                   "row {} has other tokens", row);
       }
-      XRUN_CHECK(cache->prompt_hash(row) == static_cast<uint64_t>(row), "row {}: its hash", row);
+      XRUN_CHECK(cache->prompt_hash(row) == static_cast<uint64_t>(row),
+                 "row {} has another prompt hash", row);
     }
     batch_ms.push_back(watch.lap_ms());
     both_ms.push_back(open_ms.back() + batch_ms.back());
@@ -212,14 +210,15 @@ void bench_open(const fs::path& folder, int64_t rows, int runs) {
   print_figure({"both", both_ms, "ms"});
 }
 
-// Numbers the first content of each row, so that no row is repeated.
+// Numbers the first content of each row, so that no two rows are equal.
 void repeat_rows(const std::string& from, const std::string& to, int64_t mb) {
   const std::string bytes = read_file(from);
+  XRUN_CHECK(bytes.ends_with('\n'), "{}: its last line has no end", from);
   const std::string mark = "\"content\": \"";
   FileWriter out(to);
   for (int64_t round = 0; out.size() < static_cast<uint64_t>(mb) * 1'000'000; ++round) {
     for (size_t at = 0; at < bytes.size();) {
-      const size_t end = std::min(bytes.find('\n', at), bytes.size() - 1);
+      const size_t end = bytes.find('\n', at);
       std::string line = bytes.substr(at, end + 1 - at);
       const size_t content = line.find(mark);
       XRUN_CHECK(content != std::string::npos, "{}: a row without {}", from, mark);
@@ -244,7 +243,8 @@ int run(int count, char** arguments) {
   } else if (mode == "repeat" && count == 5) {
     repeat_rows(arguments[2], arguments[3], number(4, 0));
   } else {
-    fmt::print(stderr, "usage: cache_bench build|open|repeat ...; its first lines say more\n");
+    fmt::print(stderr,
+               "usage: cache_bench build|open|repeat ...; see the top of cache_bench.cpp\n");
     return 2;
   }
   return 0;

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Ranks of one thread against one process, on this machine.
+"""Times ranks of one thread against one process, on this machine.
 
   dist_bench.py XRUN speed [--pairs 3]     two ranks against one process of two threads, per level
   dist_bench.py XRUN memory                bytes of each rank against the plan, per level, and the
                                            peaks of loading and saving at level 3
   dist_bench.py XRUN start [--pairs 10]    start and end of four ranks against one process
 
-A llama of 4 layers of width 256 with the vocabulary of recipes/data/tokenizer. Arms run in turn.
-Prints the medians and ranges of the ratios, and the load of the machine before each measurement.
+The model is a llama of 4 layers of width 256 with the vocabulary of recipes/data/tokenizer. Arms run
+in turn. Prints the medians and ranges of the ratios, and the load of the machine before each measurement.
 """
 import argparse, json, os, shutil, statistics, subprocess, tempfile, time
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+import step_peer
+
+ROOT = str(step_peer.ROOT)
 SKIPPED = 2  # first steps, which compile kernels and touch memory
 RECIPES = {
     "sft": ["template=chatml", "batch.sequences=32", "batch.max_tokens=512", "valid.fraction=0"],
@@ -21,7 +23,7 @@ RECIPES = {
 
 
 def run(xrun, recipe, ranks, level, settings, environment=None, watch=None):
-    """Runs it; returns the folder and what it printed."""
+    """Runs a recipe; returns its run folder and its output."""
     folder = tempfile.mkdtemp(prefix="run", dir=".") + "/run"
     start = [xrun, "launch", "-n", str(ranks)] if ranks else [xrun]
     words = start + [f"recipes/{recipe}.lua", "--threads", "1" if ranks else "2", "--run", folder]
@@ -43,10 +45,6 @@ def step_seconds(folder):
     return [line["perf/step_s"] for line in lines[SKIPPED:] if "perf/step_s" in line]
 
 
-def spread(values):
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
-
-
 def speed(xrun, pairs):
     for recipe in RECIPES:
         ratios, ones = {level: [] for level in (0, 1, 3)}, []
@@ -57,9 +55,9 @@ def speed(xrun, pairs):
             for level in ratios:
                 folder, _ = run(xrun, recipe, 2, level, ["steps=10"])
                 ratios[level].append(one / statistics.median(step_seconds(folder)))
-        print(f"{recipe}: one process of two threads: {spread(ones)} s a step")
+        print(f"{recipe}: one process of two threads: {step_peer.spread(ones, 2)} s a step")
         for level, found in ratios.items():
-            print(f"{recipe}, level {level}: {spread(found)} of its speed", flush=True)
+            print(f"{recipe}, level {level}: {step_peer.spread(found, 2)} of its speed", flush=True)
     for level in (1, 3):
         folder, out = run(xrun, "sft", 2, level, ["steps=10"], {"XRUN_DIST_TIMES": "1"})
         total = sum(json.loads(line)["perf/step_s"] for line in open(folder + "/metrics.jsonl"))
@@ -68,7 +66,7 @@ def speed(xrun, pairs):
 
 
 def peak_rss(pid, into):
-    """Adds the peak of each process below `pid`, in bytes."""
+    """Keeps the highest peak of each child of `pid` in `into`, in bytes."""
     try:
         children = open(f"/proc/{pid}/task/{pid}/children").read().split()
         for child in children:
@@ -80,7 +78,7 @@ def peak_rss(pid, into):
 
 
 def memory(xrun):
-    # Pairs of one length: every rank then computes packs as full as those that are planned.
+    # Pairs of one length, so that every rank's packs are as full as the plan's.
     with open("pairs.jsonl", "w") as file:
         for i in range(128):
             row = {"prompt": f"What is {i % 10} plus {i // 10 % 10}?",
@@ -102,7 +100,7 @@ def memory(xrun):
     phases(xrun)
 
 
-# A rank's own VmRSS and VmHWM, at points between which it only loads, trains or saves.
+# Writes a rank's VmRSS and VmHWM at points between which it only loads, only trains or only saves.
 PHASES = r"""
 local xrun = require "xrun"
 local cfg = xrun.config {
@@ -166,7 +164,7 @@ def phases(xrun):
         print(f"level 3, rank {rank} of 2: {whole:.0f} MB of weights, largest {largest:.1f} MB; "
               f"RSS {before:.0f} MB before they load; steady state {steady:.0f} MB; VmHWM while "
               f"loading {loading:.0f} MB ({loading - steady:+.1f}), while saving "
-              f"{saving:.0f} MB ({saving - steady:+.1f}); asked at most +{largest:.1f}", flush=True)
+              f"{saving:.0f} MB ({saving - steady:+.1f}); wanted at most +{largest:.1f}", flush=True)
 
 
 def start(xrun, pairs):
@@ -188,7 +186,7 @@ def start(xrun, pairs):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             times[name].append(time.monotonic() - begin)
     for name, found in times.items():
-        print(f"{name}: {spread(found)} s")
+        print(f"{name}: {step_peer.spread(found, 2)} s")
 
 
 def main():

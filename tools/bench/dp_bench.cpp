@@ -1,13 +1,13 @@
 // Times DpAligner on 2,048 tokens per side of prose, code, one phrase repeated, and arithmetic,
 // after checking that the pairs cover both sides.
 //   dp_bench STUDENT_DIR TEACHER_DIR PROSE_FILE CODE_FILE [RUNS [ROWS]]
-// Prose and code are 8 sequences from different places, aligned in turn by one aligner; the first
-// round, in which it meets their pieces, is printed by itself. Each side is cut after 2,048 tokens,
-// as NeMo-RL cuts, so the sides end at different characters; short files are repeated. ROWS gets
-// one JSON object for each sequence, with pieces, pairs and milliseconds, for dp_peer.py.
+// Prose and code give 8 sequences each, from different parts of the file; one aligner aligns them
+// in turn. Its first round, in which all pieces are new to it, is printed separately. Each side is
+// cut after 2,048 tokens, as in NeMo-RL, so the sides end at different characters; short files are
+// repeated. ROWS gets a JSON object per sequence, with pieces, pairs and milliseconds, for
+// dp_peer.py.
 
 #include <fmt/core.h>
-#include <time.h>
 
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@
 namespace xrun {
 namespace {
 
-constexpr size_t kTokens = 2048;  // a side
+constexpr size_t kTokens = 2048;  // per side
 
 struct BenchText {
   std::string name, text;
@@ -54,14 +54,7 @@ std::string repeated(const std::string& phrase) {
   return text;
 }
 
-// CPU time of this thread, which other programs disturb less than wall time.
-double thread_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
-}
-
-// The n-th of several excerpts of a text, repeated if it is short.
+// Returns the n-th of several excerpts of a text, repeated if it is short.
 std::string excerpt_of(const BenchText& text, size_t n) {
   const size_t begin = n * text.text.size() / text.sequences;
   return repeated(text.text.substr(begin) + text.text.substr(0, begin));
@@ -107,13 +100,14 @@ void bench(int argc, char** argv) {
     }
     DpAligner aligner;
     std::vector<Alignment> pairs;
-    // Milliseconds a sequence.
+    // Returns milliseconds per sequence.
     const auto round = [&] {
       pairs.clear();
-      const double begin = thread_ms();
-      for (const Sequence& one : sequences)
-        pairs.push_back(aligner.align(one.student, one.teacher));
-      return (thread_ms() - begin) / static_cast<double>(sequences.size());
+      const double seconds = thread_seconds([&] {
+        for (const Sequence& one : sequences)
+          pairs.push_back(aligner.align(one.student, one.teacher));
+      });
+      return 1e3 * seconds / static_cast<double>(sequences.size());
     };
     const double first = round();
     std::vector<double> ms;

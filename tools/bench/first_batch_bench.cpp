@@ -4,14 +4,11 @@
 // "build" makes the cache in an empty folder; "open" opens the built one.
 
 #include <fmt/core.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "core/base/temporary_dir.h"
 #include "core/config/config_field.h"
 #include "core/data/cache/row_cache.h"
@@ -31,21 +28,18 @@ int64_t first_step_tokens(const DataOptions& options, const Tokenizer& tokenizer
   const std::vector<int64_t> rows = set.step_units(kPlan, 0);
   int64_t packed = 0, wanted = 0;
   for (const PackedBatch& pack : set.pack(rows, kMaxMicroTokens)) packed += pack.tokens.size();
-  for (const int64_t row : rows) {
-    wanted += set.tokens(row);
-  }
+  for (const int64_t row : rows) wanted += set.tokens(row);
   XRUN_CHECK(packed == wanted, "the packs hold {} tokens, the rows {}", packed, wanted);
   return packed;
 }
 
 void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs) {
-  std::string scratch = temporary_root() / "first_batch_XXXXXX";
-  XRUN_CHECK(mkdtemp(scratch.data()) != nullptr, "{}: cannot be made", scratch);
+  const TemporaryDir scratch("first_batch_bench");
   DataOptions options;
   options.sources.emplace_back().path = pairs;
   std::vector<double> load_ms, build_ms, open_ms, ratio;
   for (int i = 0; i < runs; ++i) {
-    options.cache_root = std::filesystem::path(scratch) / std::to_string(i);
+    options.cache_root = scratch.path() / std::to_string(i);
     Stopwatch watch;
     const auto tokenizer = Tokenizer::load(tokenizer_dir);
     const auto resolved = resolve_template(*tokenizer);
@@ -57,7 +51,6 @@ void bench(const std::string& tokenizer_dir, const std::string& pairs, int runs)
     ratio.push_back(open_ms.back() / build_ms.back());
     XRUN_CHECK(built == opened, "{} tokens when built, {} when opened", built, opened);
   }
-  remove_tree(scratch);
   print_figure({"first batch of a built cache", open_ms, "ms", ratio, "of the time to build it"});
   print_figure({"first batch with building", build_ms, "ms"});
   print_figure({"loading tokenizer and template", load_ms, "ms"});

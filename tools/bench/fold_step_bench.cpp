@@ -10,7 +10,6 @@
 
 #include <ATen/ops/log_sigmoid.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -65,7 +64,7 @@ void append_answer(PackedBatch& pack, PackedBatch::Segment segment, std::vector<
   pack.append(segment, ids, trained);
 }
 
-// Groups of one step. Of pairs, the chosen answer comes first.
+// Returns the groups of one step. In a pair the chosen answer comes first.
 PackedBatch pack_of(int64_t prompt, int64_t response, int64_t group, int64_t vocab) {
   PackedBatch pack;
   for (int64_t g = 0; g < (group == 2 ? 4 : 2); ++g) {
@@ -142,7 +141,7 @@ class FoldSteps {
     return {wall, took, counted_flops() - flops};
   }
 
-  // MB at the peak of one step.
+  // Returns the peak of one step in MB.
   double peak_mb(Batch& batch) {
     free_scratch();  // buffers that another batch needed are not this batch's memory
     reset_memory_peak();
@@ -150,7 +149,7 @@ class FoldSteps {
     return static_cast<double>(memory_count().peak) / 1e6;
   }
 
-  // The gradients, with the log-probs of all loss rows last.
+  // Returns the gradients, followed by the log-probs of all loss rows.
   std::vector<at::Tensor> results(Batch& batch) {
     std::vector<at::Tensor> all;
     StepOptions options;

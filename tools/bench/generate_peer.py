@@ -7,10 +7,10 @@
 PRESET is tiny or mid (both if none is given), with random weights in fp32. Each prompt is --prompt random
 tokens (64) and gets --samples answers (1) of --tokens tokens (64); nothing ends early. --batch counts
 answers. Runs alternate, and each pair of runs reverses the order. xrun's time comes from its --rate line,
-transformers' is that of the call, which repeats a prompt for its samples itself; both exclude loading the
-weights. transformers runs with sdpa attention, with a dynamic and with a static
-cache; the faster of the two is the peer. Prints tokens/s and the ratio of each pair, median (lowest to
-highest). Packages: transformers 5.23, torch.
+transformers' time is that of the call, which itself repeats a prompt for its samples; both exclude
+loading the weights. transformers runs with sdpa attention, with a dynamic and with a static cache; the
+faster of the two is the peer. Prints tokens/s and the ratio of each pair, median (lowest to highest).
+Packages: transformers 5.23, torch.
 """
 import argparse
 import json

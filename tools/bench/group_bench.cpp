@@ -5,10 +5,9 @@
 //   5)
 // Uses OMP_NUM_THREADS threads. PER_MICRO divides ANSWERS. Memory is that of the tensors, weights
 // and optimizer included, above what the process held before the policy was made. "Working memory"
-// is less what the policy and the optimizer hold between steps.
+// leaves out what the policy and the optimizer hold between steps.
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -65,7 +64,7 @@ std::shared_ptr<Batch> batch_of(std::vector<PackedBatch> packs) {
   return std::make_shared<Batch>(std::move(info), std::move(packs));
 }
 
-// A way to compute the group: the terms of a step.
+// One of the compared ways to compute the group, as the terms of a step.
 struct Arm {
   const char* name;
   std::vector<std::shared_ptr<Batch>> batches;
@@ -110,7 +109,7 @@ class GroupSteps {
     return all;
   }
 
-  // MB at the peak of one step.
+  // Returns the peak of one step in MB.
   double peak_mb(const Arm& arm) {
     // Scratch is held for the next step: without this, an arm has the buffers of the one before.
     free_scratch();
@@ -119,7 +118,7 @@ class GroupSteps {
     return static_cast<double>(memory_count().peak - before_) / 1e6;
   }
 
-  // MB between steps: weights and both moments.
+  // Returns the MB held between steps: weights and both moments.
   double held_mb() {
     free_scratch();
     return static_cast<double>(memory_count().held - before_) / 1e6;
@@ -208,13 +207,15 @@ GroupShape shape_of(int argc, char** argv) {
     shape.runs = static_cast<int>(numbers.back());
     numbers.pop_back();
   }
-  if (numbers.size() == 4) {
+  XRUN_CHECK(numbers.empty() || numbers.size() == 4,
+             "usage: group_bench [PROMPT ANSWERS TOKENS PER_MICRO] [--mid] [RUNS]");
+  if (!numbers.empty()) {
     shape.prompt = numbers[0], shape.answers = numbers[1];
     shape.tokens = numbers[2], shape.per_micro = numbers[3];
   }
   XRUN_CHECK(shape.per_micro > 0 && shape.answers % shape.per_micro == 0 && shape.runs > 0,
-             "{} answers in micro-batches of {}, {} runs", shape.answers, shape.per_micro,
-             shape.runs);
+             "{} answers in micro-batches of {}, {} runs; wanted whole micro-batches and a run",
+             shape.answers, shape.per_micro, shape.runs);
   return shape;
 }
 

@@ -7,10 +7,10 @@
 PRESET is tiny or mid (both if none is given), with random weights in fp32. ROWS is a text file, whose
 lines are cut to prompts of --length tokens. Each of the 4 prompts of a step gets 8 answers of up to
 --tokens tokens at temperature 1 over the whole vocabulary, scored by their share of even ids. Both sides
-train on DAPO's token mean without a reference, one update per step. Each run is a separate process and begins with 2
-uncounted steps; runs alternate, and each pair of runs reverses the order. TRL samples with
-transformers.generate, without gradient checkpointing, with sdpa attention. Checked: the ratio of our first
-update is 1, both sides' answers have the same mean length within 5 %, and their mean rewards are within
+train on DAPO's token mean without a reference, one update per step. Each run is a separate process and
+begins with 2 uncounted steps; runs alternate, and each pair of runs reverses the order. TRL samples with
+transformers.generate, without gradient checkpointing, with sdpa attention. Checked: the ratio of xrun's
+first update is 1, the mean lengths of both sides' answers agree within 5 %, and their mean rewards within
 0.05. Prints samples/s, the ratio of each pair of runs and peak RSS of the whole process, median (lowest to
 highest). Packages: trl 1.16, transformers 5.23, torch.
 """
@@ -67,8 +67,8 @@ def trl_run(options):
 def ours(arguments, folder, rows, work, name):
     out = f"{work}/{name}"
     settings = {"model": folder, "template": f"{work}/template.jinja", "data.1.path": rows,
-                "sampling.max_tokens": arguments.tokens, "steps": WARM_UP + arguments.steps, "optim.lr": LR, "save.minutes": 0,
-                "batch.max_tokens": arguments.max_tokens}
+                "sampling.max_tokens": arguments.tokens, "steps": WARM_UP + arguments.steps,
+                "optim.lr": LR, "save.minutes": 0, "batch.max_tokens": arguments.max_tokens}
     command = [arguments.xrun, str(ROOT / "tools/bench/grpo_step.lua"), "--run", out, "--threads",
                str(arguments.threads)]
     for key, value in settings.items():

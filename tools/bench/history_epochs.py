@@ -8,8 +8,8 @@ Trains MODEL with history_epochs.lua, GRPO as in recipes/grpo.lua, on the first 
 recipes/data/sums.jsonl, 8 prompts a step, so the policy is updated between the two answers to a prompt. Runs
 with and without drafts alternate, and each pair reverses the order. Checked: both runs of a pair have the
 same metrics (perf/* aside) and the same bytes in rollouts/, so every answer and log-prob is the same. Prints
-the sampled tokens/s of each epoch, the ratio of the epochs and the share of the second epoch's tokens that a
-draft had right: median (lowest to highest). The time is perf/sample_s; the first step of each epoch is left
+the sampled tokens/s of each epoch, the ratio of the epochs and the share of the second epoch's tokens that
+came from drafts: median (lowest to highest). The time is perf/sample_s; the first step of each epoch is left
 out, since the first of all loads the weights.
 """
 import argparse
@@ -66,7 +66,7 @@ def report(arguments, name, runs):
             f"{spread([b / a for a, b in zip(first, second)], 2)} times")
     shares = [[step.get("perf/draft_accepted", 0) for step in run[half + 1:]] for run in runs]
     if any(map(any, shares)):
-        text += f"; {spread([sum(some) / len(some) for some in shares], 2)} of the tokens from drafts"
+        text += f"; {spread([sum(some) / len(some) for some in shares], 2)} of the tokens came from drafts"
     print(text, flush=True)
 
 

@@ -52,7 +52,7 @@ end
 
 local run = xrun.run(cfg, { policy = student, adamw = adamw })
 for step, batch in run:steps(text, cfg.batch) do
-  xrun.kd(batch, student, teacher, cfg.kd)                   -- stores what the teacher gives
+  xrun.kd(batch, student, teacher, cfg.kd)                   -- caches the teacher's columns
   local ce = {}
   for i = 1, 3 do
     local name = order[(i + step) % 3 + 1]

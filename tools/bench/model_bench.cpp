@@ -18,7 +18,6 @@
 #include <ATen/ops/randn.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +26,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/file.h"
 #include "core/base/temporary_dir.h"
 #include "core/model/model.h"
 #include "core/model/ops/allocator.h"
@@ -43,7 +41,7 @@ namespace {
 // 1e9 floating-point operations of one plain product; dividing by seconds gives GF/s.
 constexpr double kPlainGflop = 2 * 1.024 * 1.024 * 1.024;
 
-// Some plain products, for the machine's peak: 16 of 1024 x 1024 x 1024.
+// 16 plain products of 1024 x 1024 x 1024, which measure the machine's peak.
 class PlainGemm {
  public:
   void operator()() {
@@ -56,8 +54,8 @@ class PlainGemm {
              c_ = at::empty({1024, 1024});
 };
 
-// Prints the rates of a work of `gflop`, in units of which one run makes `units`, and its share of
-// the machine's peak in each pair.
+// Prints `units` per second of a run that takes `gflop`, and its share of the machine's peak in
+// each pair.
 void print_share(const std::string& name, const Pairs& against_gemm, double gflop, double units,
                  const std::string& unit) {
   std::vector<double> rates, shares;
@@ -93,7 +91,7 @@ struct Head {
   }
 };
 
-// All must give the same gradients.
+// Checks that all three give the same gradients.
 void check_head(Head& head) {
   head.eager();
   const at::Tensor hidden = head.hidden.grad().clone(), weight = head.weight.grad().clone();
@@ -140,17 +138,18 @@ void bench_head(int64_t tokens, int64_t width, int64_t vocab, double fraction) {
               gflop, gflop, "GF/s");
 }
 
-std::filesystem::path smollm_shape() {
-  const std::filesystem::path dir = temporary_root() / fmt::format("xrun_bench_{}", ::getpid());
-  init_model(dir, {.layers = 30,
-                   .hidden = 576,
-                   .heads = 9,
-                   .kv_heads = 3,
-                   .ffn = 1536,
-                   .vocab = 49152,
-                   .max_length = 8192,
-                   .rope_theta = 100000});
-  return dir;
+// Returns a trainable model of the shape of SmolLM2-135M.
+std::shared_ptr<Model> smollm_shape() {
+  const TemporaryDir folder("model_bench");
+  init_model(folder.path() / "model", {.layers = 30,
+                                       .hidden = 576,
+                                       .heads = 9,
+                                       .kv_heads = 3,
+                                       .ffn = 1536,
+                                       .vocab = 49152,
+                                       .max_length = 8192,
+                                       .rope_theta = 100000});
+  return Model::load(folder.path() / "model", {.trainable = true});
 }
 
 std::vector<std::vector<int32_t>> prompts(int64_t count, int64_t length) {
@@ -162,8 +161,8 @@ std::vector<std::vector<int32_t>> prompts(int64_t count, int64_t length) {
   return all;
 }
 
-// The first log-probs must be those of `alone` (docs/numerics.md: a sample against the training
-// forward, fp32).
+// Checks that the first log-probs are those of `alone` (docs/numerics.md: a sample against the
+// training forward, fp32).
 void check_close(const at::Tensor& logprobs, const at::Tensor& alone, const char* what) {
   constexpr double kRounding = 1e-4;
   const double off = (logprobs.narrow(0, 0, alone.size(0)) - alone).abs().max().item<double>();
@@ -238,7 +237,8 @@ std::vector<Generation> sample_with(Model& model, const std::vector<std::vector<
   return answers;
 }
 
-// `right` of every ten drafts are the answer, the others part from it after half of it.
+// Times sampling with drafts. `right` of every ten are the answer; the others differ from its
+// middle on.
 void bench_drafts(Model& model, int64_t batch, int64_t right) {
   const auto given = prompts(batch, 40);
   const std::vector<Generation> answers = sample_with(model, given, {});
@@ -273,14 +273,6 @@ void bench_sample(Model& model, int64_t batch) {
   print_figure({fmt::format("sampling, batch {}, 40 + 32 tokens", batch), rates, "tokens/s"});
 }
 
-}  // namespace
-
-}  // namespace xrun
-
-namespace xrun {
-
-namespace {
-
 int run(const std::vector<std::string_view>& names) {
   const auto given = [&](std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -298,9 +290,7 @@ int run(const std::vector<std::string_view>& names) {
     }
   }
   if (!wanted("step") && !wanted("sample")) return 0;
-  const auto dir = smollm_shape();
-  const auto model = Model::load(dir, {.trainable = true});
-  remove_tree(dir);
+  const auto model = smollm_shape();
   if (wanted("step")) bench_step(*model, 16, 60, 35);
   if (wanted("sample")) {
     for (const int64_t batch : {8, 30}) bench_sample(*model, batch);

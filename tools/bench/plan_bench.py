@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""The step that `xrun plan --device this` predicts against the steps of runs, on this machine.
+"""Compares the step time that `xrun plan --device this` predicts with that of runs, on this machine.
 
   plan_bench.py XRUN [--pairs 3] [--only TEXT]
 
-Shipped models, and a llama of 4 layers of width 256 with the vocabulary of recipes/data/tokenizer;
-one process of two threads, and two ranks of one at levels 1 and 3. The values of references are in
-the cache. Plans and runs take turns. Prints the medians and ranges of predicted and measured
+Models are the shipped ones and a llama of 4 layers of width 256 with the vocabulary of
+recipes/data/tokenizer. Each runs in one process of two threads and on two ranks of one thread at levels
+1 and 3, with the values of references in the cache. Plans and runs alternate. Prints the medians and ranges of predicted and measured
 seconds, of their ratios, and the load of the machine before each measurement.
 """
 import argparse, json, os, shutil, statistics, subprocess, tempfile
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+from step_peer import ROOT, spread
+
 SKIPPED = 2  # first steps, which compile kernels and touch memory
 SHIPPED, MID = "shipped", "mid"
 RECIPES = {
@@ -54,10 +55,6 @@ def measured(xrun, recipe, model, ranks, level):
     return statistics.mean(steps[SKIPPED:])
 
 
-def spread(values):
-    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-
-
 def compare(xrun, pairs, recipe, model, ranks, level):
     measured(xrun, recipe, model, ranks, level)  # fills the cache
     plans, runs = [], []
@@ -67,8 +64,8 @@ def compare(xrun, pairs, recipe, model, ranks, level):
         runs.append(measured(xrun, recipe, model, ranks, level))
     ratios = [plan / run for plan, run in zip(plans, runs)]
     where = "1 process of 2 threads" if ranks == 1 else f"2 ranks of 1 thread, level {level}"
-    print(f"{recipe}, {model}, {where}: predicted {spread(plans)} s, measured {spread(runs)} s, "
-          f"ratio {spread(ratios)}", flush=True)
+    print(f"{recipe}, {model}, {where}: predicted {spread(plans, 3)} s, measured {spread(runs, 3)} s, "
+          f"ratio {spread(ratios, 3)}", flush=True)
 
 
 def main():
@@ -81,12 +78,12 @@ def main():
     models = os.path.join(os.environ.get("XRUN_CACHE", os.path.expanduser("~/.cache/xrun")), "models")
     work = tempfile.mkdtemp(prefix="plan_bench")
     os.chdir(work)
-    os.symlink(ROOT + "/recipes", "recipes")
+    os.symlink(ROOT / "recipes", "recipes")
     os.makedirs("cache")
     if os.path.isdir(models):
         os.symlink(models, "cache/models")
     os.environ["XRUN_CACHE"] = work + "/cache"
-    output([xrun, "init-model", MID, "--tokenizer", ROOT + "/recipes/data/tokenizer",
+    output([xrun, "init-model", MID, "--tokenizer", ROOT / "recipes/data/tokenizer",
             "--layers", "4", "--hidden", "256", "--heads", "4"])
     for recipe, model in RECIPES:
         for ranks, level in ((1, 1), (2, 1), (2, 3)):

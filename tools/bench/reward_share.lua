@@ -1,6 +1,6 @@
 -- reward_share.lua: the time of 1,000 rewards of about 20 us each, on worker states or, with
--- `--set where=recipe`, in the recipe's state. Prints the time of one; perf/reward_s in the run's
--- metrics.jsonl is that of all 1,000. Needs `xrun init-model tiny --tokenizer ...`.
+-- `--set where=recipe`, in the recipe's state. Prints the time of one reward; perf/reward_s in the
+-- run's metrics.jsonl is the time of all 1,000. Needs `xrun init-model tiny --tokenizer ...`.
 local xrun = require "xrun"
 
 local cfg = xrun.config {

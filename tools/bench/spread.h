@@ -1,7 +1,8 @@
 #pragma once
-// Wall-clock timing, its spread, and the one form in which benchmarks print figures.
+// Timing, its spread, and the one form in which benchmarks print figures.
 
 #include <fmt/core.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,6 +27,20 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
+
+// Returns the CPU time that `run` takes in this thread. Other programs disturb it less than wall
+// time.
+template <class Run>
+double thread_seconds(const Run& run) {
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+  };
+  const double begin = now();
+  run();
+  return now() - begin;
+}
 
 // Returns true if figures are printed as JSON (`xrun bench --json`); nothing else may then be
 // printed.
@@ -81,7 +96,7 @@ void print_note(fmt::format_string<Values...> form, Values&&... values) {
   if (!prints_json()) fmt::print(form, std::forward<Values>(values)...);
 }
 
-// Milliseconds of two works that alternate, and the ratio of each pair.
+// Milliseconds of alternating runs of two functions, and the ratio of each pair.
 struct Pairs {
   std::vector<double> a_ms, b_ms, ratio;  // ratio is a / b
 };

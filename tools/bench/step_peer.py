@@ -1,4 +1,4 @@
-"""Shared by the peer benchmarks: command line, template, model, alternating runs."""
+"""What the peer benchmarks share: command line, template, model, alternating runs."""
 import argparse
 import json
 import os
@@ -78,15 +78,15 @@ def step_clock(stamps):
 
 
 def alternate(pairs, runs_of):
-    """Yields the runs of xrun and TRL of each pair, in alternating order; runs_of(pair) has a function
-    for each."""
+    """Yields {name: result} of each pair. runs_of(pair) returns {name: function}, and every second pair
+    runs in reverse order."""
     for pair in range(pairs):
         runs = runs_of(pair)
         yield {name: runs[name]() for name in sorted(runs, reverse=pair % 2 == 0)}
 
 
 def loss_difference(mine, theirs):
-    """Returns the largest difference of a step; asserts equally many steps that agree within 1e-3."""
+    """Returns the largest difference of a step's losses; asserts as many steps, which agree within 1e-3."""
     worst = max(abs(a - b) for a, b in zip(mine["losses"], theirs["losses"], strict=True))
     assert worst < 1e-3, f"losses differ by {worst}: {mine['losses']} {theirs['losses']}"
     return worst
@@ -98,7 +98,7 @@ def spread(values, digits):
 
 
 def describe(pairs, rate, unit, digits, peer="TRL"):
-    """Prints rates of pairs of runs, their ratios, and the peak of each process."""
+    """Returns a line with rates of pairs of runs, their ratios, and the peak of each process."""
     rates = {name: [rate(pair[name]) for pair in pairs] for name in ("xrun", "TRL")}
     memory = {name: statistics.median(pair[name]["rss_mb"] for pair in pairs) for name in rates}
     ratios = [a / b for a, b in zip(rates["xrun"], rates["TRL"])]

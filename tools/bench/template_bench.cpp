@@ -63,7 +63,7 @@ std::shared_ptr<const ChatTemplate> family_template(const std::string& family) {
   throw Error(fmt::format("no built-in template {}", family));
 }
 
-// Returns the rows that render, after looking at their texts.
+// Returns the rows that render, after checking their texts.
 std::vector<BenchRow> checked(const std::vector<BenchRow>& rows,
                               const ChatTemplate& chat_template) {
   std::vector<BenchRow> good;
@@ -75,7 +75,8 @@ std::vector<BenchRow> checked(const std::vector<BenchRow>& rows,
       continue;
     }
     if (chat_template.name() == "chatml") {
-      XRUN_CHECK(text == plain_chatml(row.messages), "a row renders otherwise:\n{}", text);
+      XRUN_CHECK(text == plain_chatml(row.messages),
+                 "plain concatenation gives another text than the template:\n{}", text);
     }
     good.push_back(row);
   }

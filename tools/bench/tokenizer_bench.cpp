@@ -2,11 +2,10 @@
 // tokens decode to the text.
 //   tokenizer_bench TOKENIZER_DIR TEXT_FILE
 //   tokenizer_bench --serve TOKENIZER_DIR    for tokenizer_peer.py: reads and answers JSON lines
-// CPU time of the thread. "cold" is the first pass, with empty caches; the others are later passes.
-// The ratio compares with a plain pass that counts a letter in the same bytes.
+// Times are CPU time of the thread. "cold" is the first pass, with empty caches; the others are
+// later passes. The ratio compares with a plain pass that counts a letter in the same bytes.
 
 #include <fmt/core.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -23,19 +22,6 @@
 namespace xrun {
 namespace {
 
-double thread_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
-}
-
-template <class Run>
-double seconds_of(const Run& run) {
-  const double begin = thread_seconds();
-  run();
-  return thread_seconds() - begin;
-}
-
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   XRUN_CHECK(bool(file), "{}: cannot be opened", path);
@@ -44,7 +30,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-// Checks that the first lines decode to themselves.
+// Checks that the tokens of the first lines decode to the lines.
 void check(const Tokenizer& tokenizer, const std::vector<std::string>& lines) {
   for (size_t i = 0; i < std::min<size_t>(lines.size(), 200); ++i) {
     const std::string back = tokenizer.decode(tokenizer.encode(lines[i]).ids);
@@ -60,7 +46,7 @@ void bench(const std::string& folder, const std::string& path) {
   double load_s = 1e9;
   std::shared_ptr<const Tokenizer> tokenizer;
   for (int i = 0; i < 20; ++i) {
-    load_s = std::min(load_s, seconds_of([&] { tokenizer = Tokenizer::load(folder); }));
+    load_s = std::min(load_s, thread_seconds([&] { tokenizer = Tokenizer::load(folder); }));
   }
   check(*tokenizer, lines);
   tokenizer = Tokenizer::load(folder);  // a new one, with empty caches
@@ -70,13 +56,13 @@ void bench(const std::string& folder, const std::string& path) {
     tokens = 0;
     for (const std::string& line : lines) tokens += tokenizer->encode(line).ids.size();
   };
-  const double cold_s = seconds_of(encode_all);
+  const double cold_s = thread_seconds(encode_all);
   const double mb = double(bytes) / 1e6;
   std::vector<double> mb_per_s, ratio;
   size_t ends = 0;
   for (int i = 0; i < 10; ++i) {
-    const double warm_s = seconds_of(encode_all);
-    const double plain_s = seconds_of([&] {
+    const double warm_s = thread_seconds(encode_all);
+    const double plain_s = thread_seconds([&] {
       for (const std::string& line : lines)
         ends += size_t(std::count(line.begin(), line.end(), 'e'));
     });
@@ -91,8 +77,8 @@ void bench(const std::string& folder, const std::string& path) {
   print_figure({"loading the tokenizer, best of 20", {load_s * 1e3}, "ms"});
 }
 
-// {"texts"} sets the documents; {"ids": true} answers with their ids; {"ids": false} encodes them
-// and answers with the seconds.
+// Answers requests: {"texts"} sets the documents, {"ids": true} asks for their ids, {"ids": false}
+// for the seconds of encoding them.
 void serve(const std::string& folder) {
   const auto tokenizer = Tokenizer::load(folder);
   std::vector<std::string> texts;
@@ -112,7 +98,7 @@ void serve(const std::string& folder) {
       answer.set("ids", std::move(all));
     } else {
       size_t tokens = 0;
-      answer.set("seconds", seconds_of([&] {
+      answer.set("seconds", thread_seconds([&] {
                    for (const std::string& text : texts)
                      tokens += tokenizer->encode(text).ids.size();
                  }));

@@ -1,5 +1,5 @@
-// Aligns what two tokenizers make of any bytes, and any ids: the pairs partition both sides, rise
-// with the bytes, are the finest, and are the same with the sides exchanged.
+// Aligns the tokens that two tokenizers make of any bytes, and arbitrary ids. The pairs partition
+// both sides, ascend with the bytes, are the finest, and stay the same if the sides are exchanged.
 
 #include <array>
 #include <memory>
@@ -38,7 +38,7 @@ const TokenAligner& aligner_of(char student, char teacher) {
   return *aligner;
 }
 
-// Neighbouring orphans have no order of their own.
+// Returns the pairs as a set, since the order of neighbouring orphans is arbitrary.
 std::multiset<std::array<int32_t, 5>> as_set(const Alignment& pairs) {
   std::multiset<std::array<int32_t, 5>> out;
   for (const AlignedPair& p : pairs) {
@@ -59,7 +59,7 @@ void check(const AlignedTokens& forth, const AlignedTokens& back, const TokenAli
   quality.text();
 }
 
-// Correct pairs of ids spell the same bytes, but for the space before a text.
+// Checks that correct pairs spell the same bytes, except for a space before the text.
 void check_bytes(const AlignedTokens& aligned, const TokenAligner& aligner) {
   for (const AlignedPair& pair : aligned.pairs) {
     if (!pair.correct) continue;
@@ -71,7 +71,7 @@ void check_bytes(const AlignedTokens& aligned, const TokenAligner& aligner) {
       t += aligner.teacher().bytes(aligned.teacher_ids[size_t(k)]);
     }
     fuzz_check(s == t || s == " " + t || t == " " + s || aligned.student_ids == aligned.teacher_ids,
-               "a correct pair of other bytes");
+               "the sides of a correct pair spell different bytes");
   }
 }
 

@@ -1,6 +1,6 @@
-// Random nodes as a layout of attention: an Error, or a kernel whose rows see their path and
-// nothing else, forward and backward, against sums in double. Bytes: flags, the window, a shape,
-// then two for each node: its length or boundary, and its parent.
+// Takes random nodes as an attention layout: an Error, or each row of the kernel sees its path and
+// nothing else, forward and backward, which sums in double confirm. The bytes are flags, the window
+// and a shape, then two for each node: its length or boundary, and its parent.
 
 #include "core/model/ops/attention_layout.h"
 
@@ -58,7 +58,7 @@ LayoutInput layout_input(std::string_view bytes) {
   return in;
 }
 
-// The rows that one row sees, found by walking up from its node.
+// Returns the rows that one row sees, found by walking up from its node.
 std::vector<int64_t> seen_rows(const LayoutInput& in, int64_t row) {
   size_t node = 0;
   while (in.cu_seqlens[node + 1] <= row) ++node;
@@ -96,7 +96,7 @@ struct AttentionValues {
         dv(dk.size()) {}
 };
 
-// Inputs [T, H or G, K].
+// q and grad are [T, H, K], k and v [T, J, K].
 struct AttentionInputs {
   Floats q, k, v, grad;
 
@@ -115,7 +115,7 @@ AttentionValues<float> by_kernel(const LayoutInput& in, const AttentionInputs& x
                                       paths->nodes(),           in.window};
   const kernels::AttentionSizes sizes{in.rows, in.heads, in.kv_heads, in.head_dim, kScale};
   const int64_t share = in.heads / in.kv_heads, block = kernels::query_block(share);
-  // NaN, so that a read of scratch that was not written shows.
+  // NaN, so that a read of unwritten scratch shows.
   Floats scratch(static_cast<size_t>(kernels::attention_scratch(share, in.head_dim)),
                  std::numeric_limits<float>::quiet_NaN());
   const auto& table = kernels::cpu_kernels();
@@ -199,11 +199,11 @@ void fuzz_attention_layout(std::string_view input) {
   const AttentionInputs x(in);
   const AttentionValues<float> got = by_kernel(in, x);
   const AttentionValues<double> want = by_sums(in, x);
-  check_near(got.out, want.out, "another output");
-  check_near(got.lse, want.lse, "another log-sum-exp");
-  check_near(got.dq, want.dq, "another gradient of q");
-  check_near(got.dk, want.dk, "another gradient of k");
-  check_near(got.dv, want.dv, "another gradient of v");
+  check_near(got.out, want.out, "the output differs");
+  check_near(got.lse, want.lse, "the log-sum-exp differs");
+  check_near(got.dq, want.dq, "the gradient of q differs");
+  check_near(got.dk, want.dk, "the gradient of k differs");
+  check_near(got.dv, want.dv, "the gradient of v differs");
 }
 
 }  // namespace xrun

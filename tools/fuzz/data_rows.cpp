@@ -1,5 +1,5 @@
-// Any bytes as a data file: an Error, or rows that are the same however the file is cut into blocks
-// and wherever reading continues; and each row, as one of any kind, a refusal or tokens that a
+// Reads any bytes as a data file: an Error, or the same rows however the file is cut into blocks
+// and wherever reading continues. Each row is encoded as every kind: a refusal, or tokens that a
 // cache can hold. The first byte chooses format and compression.
 
 #include <vector>
@@ -104,14 +104,15 @@ ReadRows read_rows(const std::string& path, size_t target, const ContentCursor& 
   return result;
 }
 
-// Pieces decide how much of damaged compressed data is read, and so perhaps the error's text.
+// Checks that a reading gives the rows of `whole` after the first `skipped`. The size of blocks
+// decides how much of a damaged compressed file is read, so its error may come after other rows.
 void check_same(const ReadRows& got, const ReadRows& whole, size_t skipped, bool compressed) {
-  fuzz_check(got.error.empty() == whole.error.empty(), "an error in one reading alone");
+  fuzz_check(got.error.empty() == whole.error.empty(), "only one of two readings fails");
   if (compressed && !whole.error.empty()) return;
-  fuzz_check(got.rows.size() + skipped == whole.rows.size(), "another number of rows");
+  fuzz_check(got.rows.size() + skipped == whole.rows.size(), "the number of rows differs");
   for (size_t r = 0; r < got.rows.size(); ++r) {
-    fuzz_check(got.rows[r].text == whole.rows[r + skipped].text, "another row");
-    fuzz_check(got.rows[r].line == whole.rows[r + skipped].line, "another line");
+    fuzz_check(got.rows[r].text == whole.rows[r + skipped].text, "a row differs");
+    fuzz_check(got.rows[r].line == whole.rows[r + skipped].line, "the line of a row differs");
   }
 }
 

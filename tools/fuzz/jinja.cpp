@@ -1,4 +1,4 @@
-// Arbitrary bytes as a chat template and its messages give an Error, or a text tiled by its runs.
+// Renders any bytes as a chat template and its messages: an Error, or a text tiled by its runs.
 
 #include <algorithm>
 #include <ctime>

@@ -1,4 +1,4 @@
-// JSON: an Error, or a value that is the same after it was written and read again.
+// Parses JSON: an Error, or a value that is the same after it was written and read again.
 
 #include "core/base/json.h"
 
@@ -10,7 +10,8 @@ namespace xrun {
 void fuzz_json(std::string_view input) {
   try {
     const std::string once = dump_json(parse_json(input, "fuzzed"));
-    fuzz_check(dump_json(parse_json(once, "again")) == once, "a value is not read back as it was");
+    fuzz_check(dump_json(parse_json(once, "again")) == once,
+               "a value changes when it is written and read again");
   } catch (const Error&) {
   }
 }

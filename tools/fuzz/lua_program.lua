@@ -1,6 +1,7 @@
 -- Generates Lua programs and runs each in a coroutine, as a recipe that is not trusted.
--- lua_program.py replaces the values of the next line: which programs, whether to print them, the
--- names of ATen's operators. A program depends on seed and number alone.
+-- lua_program.py replaces the values of the next line: the seed, the first and the last program,
+-- whether to print them, and the names of ATen's operators. A program depends only on the seed and
+-- its number.
 local seed, first, last, show, operators = 1, 1, 100, false, { "add" }
 local xrun = require "xrun"
 -- Programs may change every table that they reach.

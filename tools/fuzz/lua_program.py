@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs generated Lua programs (lua_program.lua) as recipes that are not trusted.
 
-  lua_program.py XRUN SECONDS [SEED]      batches until the time is over; prints the programs run
+  lua_program.py XRUN SECONDS [SEED]      runs batches until the time is over; prints their number
   lua_program.py XRUN show SEED NUMBER    prints one program
   lua_program.py XRUN replay FILE         each line a seed and two numbers, the first and last program
 
-A finding is a program that ends the process by anything but a limit; it is searched by halves.
-The generator's coroutines catch errors, so that "status 1" without a limit is a finding too.
+A finding is a program that ends the process in any way but by a limit; bisection finds it in its batch.
+The generator's coroutines catch errors, so "status 1" without a limit is a finding too.
 """
 import os, re, subprocess, sys, tempfile, time
 
@@ -21,7 +21,7 @@ def operators():
 
 
 def run(xrun, seed, first, last, show=False):
-    """Returns the number of the last program begun, the way the batch ended, and its output."""
+    """Returns the number of the last program begun, how the batch ended, and its output."""
     names = ", ".join(f'"{name}"' for name in operators())
     text = open(HERE + "/lua_program.lua").read().replace(
         '= 1, 1, 100, false, { "add" }',

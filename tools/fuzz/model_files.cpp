@@ -1,6 +1,6 @@
-// A file of weights: an Error, or tensors that can all be read.
+// Opens a file of weights: an Error, or all tensors can be read.
 //
-// The first byte says which: 's' safetensors, anything else GGUF.
+// After a first byte 's' the input is a safetensors file, else a GGUF file.
 
 #include <ATen/core/Tensor.h>
 

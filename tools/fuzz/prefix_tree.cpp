@@ -1,6 +1,6 @@
-// Lists of small numbers as a rollout group, as a tree of nodes and paths, or as the segments of a
-// pack: an Error, or a tree that holds every token where it must. The first byte chooses; a byte
-// 255 ends a list.
+// Takes lists of small numbers as a rollout group, as the nodes and paths of a tree, or as the
+// segments of a pack: an Error, or a tree with every token where it belongs. The first byte chooses
+// one of the three; a byte 255 ends a list.
 
 #include <algorithm>
 #include <set>
@@ -40,13 +40,14 @@ void check_group(NumberLists lists) {
   for (const std::vector<int64_t>& completion : group.completions) tokens += completion.size();
   const int64_t labels = std::count_if(folded.labels.begin(), folded.labels.end(),
                                        [](int64_t label) { return label != -100; });
-  fuzz_check(folded.input_ids.size() == group.prompt_ids.size() + tokens, "another length");
+  fuzz_check(folded.input_ids.size() == group.prompt_ids.size() + tokens,
+             "the number of tokens differs");
   fuzz_check(folded.labels.size() == folded.input_ids.size() &&
                  folded.position_ids.size() == folded.input_ids.size(),
              "fields of different lengths");
   // A completion's last token has no successor, and its first is not a label.
   fuzz_check(labels == static_cast<int64_t>(tokens - group.completions.size()),
-             "another number of labels");
+             "the number of labels differs");
   tree_slices(folded.node_lengths, folded.sample_paths);
 }
 
@@ -71,7 +72,7 @@ void check_slices(NumberLists lists) {
                  "a rectangle twice");
     }
   }
-  fuzz_check(slices.sample_token_ranges.size() == lists.size(), "another number of samples");
+  fuzz_check(slices.sample_token_ranges.size() == lists.size(), "the number of samples differs");
 }
 
 PackedBatch pack_of(const std::vector<std::vector<int32_t>>& segments) {
@@ -100,7 +101,7 @@ void check_plan(const std::vector<std::vector<int32_t>>& segments, int64_t min_r
     }
     fuzz_check(folded_tokens(chosen, limits) <= 40, "a pack beyond its limit");
   }
-  fuzz_check(seen == std::vector<int>(units.size(), 1), "a unit that is not in one pack");
+  fuzz_check(seen == std::vector<int>(units.size(), 1), "a unit is not in exactly one pack");
 }
 
 void check_pack(std::string_view bytes) {
@@ -122,7 +123,7 @@ void check_pack(std::string_view bytes) {
   // A tree has a token for each different prefix; runs below min_run stay apart and add some.
   const size_t fewest = prefixes.size();
   fuzz_check(min_run > 1 ? fold.tokens.size() >= fewest : fold.tokens.size() == fewest,
-             "another number of tokens");
+             "the number of tokens in the tree differs");
   check_plan(segments, min_run);
 }
 

@@ -1,52 +1,17 @@
-// A file of torch.save, or a pickle in a good archive, so that the parser after the checksums is
-// reached: an Error, or tensors whose elements can all be read.
+// Opens a file of torch.save: an Error, or all elements of its tensors can be read.
 //
-// The first byte says which: 'z' a whole file, anything else the pickle of an archive whose
-// storages 0 and 1 have 64 bytes.
+// After a first byte 'z' the input is a whole file. Else it is the pickle of a good archive whose
+// storages 0 and 1 have 64 bytes, so that the parser behind the checksums is reached.
 
 #include "core/distill/torch_file.h"
 
 #include "core/base/error.h"
-#include "core/base/zip_archive.h"
+#include "tools/fuzz/archive_of.h"
 #include "tools/fuzz/fuzz_target.h"
 
 namespace xrun {
 
 namespace {
-
-template <class T>
-void append_bytes(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-struct ArchiveMember {
-  std::string name, data;
-};
-
-std::string archive_of(const std::vector<ArchiveMember>& members) {
-  std::string out, directory;
-  for (const ArchiveMember& member : members) {
-    const auto at = static_cast<uint32_t>(out.size());
-    std::string sizes;
-    append_bytes(sizes, zip_crc32(member.data));
-    append_bytes(sizes, static_cast<uint32_t>(member.data.size()));
-    append_bytes(sizes, static_cast<uint32_t>(member.data.size()));
-    append_bytes(sizes, static_cast<uint16_t>(member.name.size()));
-    append_bytes(sizes, uint16_t{0});
-    out += std::string("PK\3\4\0\0\0\0\0\0\0\0\0\0", 14) + sizes + member.name + member.data;
-    directory += std::string("PK\1\2\0\0\0\0\0\0\0\0\0\0\0\0", 16) + sizes + std::string(10, '\0');
-    append_bytes(directory, at);
-    directory += member.name;
-  }
-  const auto begin = static_cast<uint32_t>(out.size());
-  out += directory + std::string("PK\5\6\0\0\0\0", 8);
-  append_bytes(out, static_cast<uint16_t>(members.size()));
-  append_bytes(out, static_cast<uint16_t>(members.size()));
-  append_bytes(out, static_cast<uint32_t>(directory.size()));
-  append_bytes(out, begin);
-  append_bytes(out, uint16_t{0});
-  return out;
-}
 
 void read_tensors(const TorchFile& file) {
   if (file.kind(file.root()) != TorchKind::kDict) return;
@@ -62,7 +27,7 @@ void read_tensors(const TorchFile& file) {
       if (tensor.type == TorchType::kBool) continue;
       read = torch_integers(tensor, "integers").size();
     }
-    fuzz_check(read == elements, "a tensor has other elements than its shape says");
+    fuzz_check(read == elements, "a tensor has more or fewer elements than its shape says");
   }
   file.find(file.root(), "indices");
 }

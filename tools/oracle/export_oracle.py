@@ -4,7 +4,7 @@
     python3 tools/oracle/export_oracle.py [NAME...]
 
 For each shape below it creates a small random model and trains it with recipes/dpo.lua (all weights),
-with recipes/dpo_lora.lua (an adapter: merged, and alone over its base) and under a value head (a
+with recipes/dpo_lora.lua (an adapter, merged and apart over its base) and under a value head (a
 classifier with one label). It compares the log-probs of random ids by `xrun score`, and the scores that
 the run prints, with those of transformers' and PEFT's classes on the exported folders. Prints the
 largest difference of each; status 1 beyond 1e-4. XRUN names the program (default ./xrun). Packages: pip

@@ -92,7 +92,7 @@ def refuse(*_, **__):
 
 
 class SupportedEnvironment(ImmutableSandboxedEnvironment):
-    """Returns transformers' environment without the features that xrun refuses."""
+    """transformers' environment without the features that xrun refuses."""
     intercepted_binops = frozenset(["%"])
 
     def __init__(self, *arguments, **options):
@@ -189,8 +189,7 @@ class Grammar:
         return "[%s:%s:%s]" % (index(), index(), self.pick(["-1", "2", "-2", "1", ""]))
 
     def tag(self, text):
-        return "{%%%s %s %s%%}" % (self.pick(["", "", "-", "+"] if False else ["", "", "-"]), text,
-                                   self.pick(["", "", "-"]))
+        return "{%%%s %s %s%%}" % (self.pick(["", "", "-"]), text, self.pick(["", "", "-"]))
 
     def data(self):
         return self.pick(["", "", " ", "\n", "x", " y\n", "\n\n z ", "<|im|>\n", "  ",

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Writes docs/parity.md: how far xrun is from the implementations that its goldens come from.
 
-Each row names tests of the build. Their report (GoogleTest's XML) says how many values they compared
-and, of the value that uses the largest share of its bound, the difference and the bound
-(tests/parity.h). A row without a passing test, or whose tests note no difference where it does not
-claim to be exact, is an error.
+Each row names tests of the build. Their report (GoogleTest's XML) has the number of values that they
+compared, and the difference and the bound of the value that uses the largest share of its bound
+(tests/parity.h). A row without a passing test is an error, and so is a row that is not EXACT and whose
+tests note no difference.
 
     tools/oracle/parity.py [--build DIR] [--check]
 
---check runs no test and writes nothing: it compares the page's rows with this script's and looks for
-their tests and scripts. The goldens come from tests/golden/make, which needs Python packages; this
+--check runs no test and writes nothing. It compares the page's rows with this script's and checks that
+their tests and scripts exist. The goldens come from tests/golden/make, which needs Python packages; this
 script needs none.
 """
 
@@ -163,17 +163,17 @@ def report(build, program, tests, exact, folder):
         if most is None or share > most[0]:
             most = (share, notes["difference"], notes["bound"])
     if passed == 0:
-        wrong(f"{program} --gtest_filter='{tests}' ran no test; build it, or mend the row")
+        wrong(f"{program} --gtest_filter='{tests}' ran no test; build it, or correct the row")
     if exact:
         return "identical", "exact"
     if most is None:
-        wrong(f"{program} --gtest_filter='{tests}' notes no difference; build it, or call it exact")
+        wrong(f"{program} --gtest_filter='{tests}' notes no difference; build it, or mark the row EXACT")
     return f"{most[1]}, largest of {values:,} values", most[2]
 
 
 @functools.cache
 def tests_of(program):
-    """The names of a program's tests; asked once, since a start with LibTorch takes a while."""
+    """Returns the names of a program's tests. Cached, since a start with LibTorch takes a while."""
     listed = subprocess.run([program, "--gtest_list_tests"], stdout=subprocess.PIPE, text=True, check=True).stdout
     names, suite = [], ""
     for line in listed.splitlines():

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""read_cache.py FOLDER: prints the rows of a cache as JSON lines, as docs/cache-format.md describes, with
-extra columns under "kept". Verifies checksums if the xxhash package is installed."""
+"""Prints the rows of a cache as JSON lines, read as docs/cache-format.md describes the format.
+
+    read_cache.py FOLDER
+
+Extra columns are under "kept". Verifies checksums if the xxhash package is installed.
+"""
 import json
 import struct
 import sys
@@ -43,13 +47,13 @@ def rows_of(folder):
     assert not hash128 or hash128(data[:-TAIL]) == manifest["xxh3"], "the manifest is damaged"
     assert manifest["version"] == 3, f"the manifest has format {manifest['version']}, this script reads 3"
     assert manifest["key"] == folder.resolve().name, "the folder's name is not the key"
-    asked = manifest["summary"].get("kept", [])
+    extra = manifest["summary"].get("kept", [])
     for entry in manifest["segments"]:
         columns = read_columns((folder / entry["file"]).read_bytes(), entry)
         for row in range(entry["rows"]):
             out = {name: list(values[slice(*columns[of][0][row:row + 2])]) if of else values[row]
                    for name, (values, of) in columns.items() if not name.endswith("offsets")}
-            kept = {column["name"]: out.pop(f"keep{k}") for k, column in enumerate(asked)}
+            kept = {column["name"]: out.pop(f"keep{k}") for k, column in enumerate(extra)}
             yield out | {"kept": {name: bytes(value).decode() if isinstance(value, list) else value
                                   for name, value in kept.items()}}
 

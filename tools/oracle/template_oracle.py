@@ -9,8 +9,8 @@ Given a tokenizer's folder, it compares text, ids and mask under the tokenizer's
 template, only the text. A row is an object with "messages"; every other key is an argument of the
 template. The default rows are the conversations of the goldens. Prints "identical" or the first
 difference of each template; exit status 1 if there is a difference. A row that fails must fail on both
-sides. In xrun a message that spells a special token deliberately stays plain text, so ids are compared
-only for rows that spell none.
+sides. In xrun a special token spelled in a message stays plain text on purpose, so ids are compared only
+for rows that spell none.
 
 Options: --xrun PATH (build/bin/xrun), --date 2024-07-26, --tokenizer DIR for bare templates.
 Made with transformers 5.23.0.

@@ -194,7 +194,8 @@ void add_loop_methods(Class<RunLoop>& run) {
               {"batch", "xrun.Config.batch", {{"steps", "integer"}, {"epochs", "integer"}}}},
              {"fun(): integer, Batch"},
              "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
-             "{ pairs, max_tokens } and may override steps and epochs. A list of sets gives a "
+             "{ pairs, max_tokens } and may override steps and epochs; steps, even of cfg, go before "
+             "epochs. A list of sets gives a "
              "batch of each, counted in the unit of its rows: the first set decides the length, "
              "the others go round. Of xrun.rollouts a batch is Rollouts, counted in groups. Saves, "
              "resumes and stops between bodies.",

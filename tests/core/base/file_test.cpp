@@ -50,13 +50,8 @@ TEST_F(File, AnyFailureOfAnAtomicWriteLeavesTheOldBytesAndNoTemporary) {
 
 TEST_F(File, TheErrorOfAFullDiskNamesTheFix) {
   set_file_fault("write", 1);
-  try {
-    write_file_atomic(dir_ / "a", "x");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("No space left on device; free some space"),
-              std::string::npos);
-  }
+  EXPECT_TRUE(throws<Error>("No space left on device; free some space",
+                            [&] { write_file_atomic(dir_ / "a", "x"); }));
 }
 
 TEST_F(File, ASetSizeCutsOrAddsZeros) {
@@ -118,12 +113,8 @@ TEST_F(File, AFlushAfterAFailureRepeatsNoBytes) {
 
 TEST_F(File, AnAtomicWriteThatFailsNamesTheFileItself) {
   const std::string path = (dir_ / "none" / "a").string();
-  try {
-    write_file_atomic(path, "1");
-    FAIL() << "a folder that is missing held a file";
-  } catch (const FileError& error) {
-    EXPECT_EQ(error.what(), path + ": cannot be opened for writing: No such file or directory");
-  }
+  EXPECT_EQ(message_of<FileError>([&] { write_file_atomic(path, "1"); }),
+            path + ": cannot be opened for writing: No such file or directory");
 }
 
 TEST_F(File, AMissingRelativePathNamesTheCurrentFolder) {

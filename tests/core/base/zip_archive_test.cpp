@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "tests/archive_of.h"
 #include "tests/error_of.h"
+#include "tools/fuzz/archive_of.h"
 
 namespace xrun::zip_archive_test {
 namespace {

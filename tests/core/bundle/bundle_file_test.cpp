@@ -9,8 +9,8 @@
 #include "core/base/file_fault.h"
 #include "core/base/sha256.h"
 #include "core/base/zip_archive.h"
-#include "tests/archive_of.h"
 #include "tests/scratch_folder.h"
+#include "tools/fuzz/archive_of.h"
 
 namespace xrun::bundle_file_test {
 namespace {

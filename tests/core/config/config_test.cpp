@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/config/recipe_config.h"
+#include "tests/error_of.h"
 
 namespace xrun::config_test {
 
@@ -81,15 +82,12 @@ TEST(RecipeConfig, HabitsOfOtherLanguagesAreExplained) {
 }
 
 TEST(RecipeConfig, AMissingCommaIsNamedAfterThePrecedingValue) {
-  try {
-    read_config(config_text("  model = 'm'\n  beta = 0.1,", "print(cfg.beta)"));
-    FAIL();
-  } catch (const UsageError& e) {
-    EXPECT_STREQ(e.what(),
-                 "dpo.lua:2: a comma is missing after `model`\n"
-                 "     2 |   model = 'm'\n"
-                 "       |              ^");
-  }
+  EXPECT_EQ(message_of<UsageError>([&] {
+              read_config(config_text("  model = 'm'\n  beta = 0.1,", "print(cfg.beta)"));
+            }),
+            "dpo.lua:2: a comma is missing after `model`\n"
+            "     2 |   model = 'm'\n"
+            "       |              ^");
   EXPECT_EQ(resolve_error(config_text("data = { { path = 'a' } }\nbeta = 1", "print(cfg.beta)")),
             "dpo.lua:2: a comma is missing after `data`");
   EXPECT_EQ(resolve_error(config_text("data = { { path = 'a' }\n{ path = 'b' } }")),
@@ -141,15 +139,11 @@ TEST(RecipeConfig, StringsTakeTheEscapesOfLuaJIT) {
 }
 
 TEST(RecipeConfig, TheErrorShowsTheLineWithAMark) {
-  try {
-    read_config(config_text("  betta = 0.1,", "print(cfg.beta)"));
-    FAIL();
-  } catch (const UsageError& e) {
-    EXPECT_STREQ(e.what(),
-                 "dpo.lua:2: `betta` is never read; line 4 reads `cfg.beta`\n"
-                 "     2 |   betta = 0.1,\n"
-                 "       |   ^^^^^");
-  }
+  EXPECT_EQ(message_of<UsageError>(
+                [&] { read_config(config_text("  betta = 0.1,", "print(cfg.beta)")); }),
+            "dpo.lua:2: `betta` is never read; line 4 reads `cfg.beta`\n"
+            "     2 |   betta = 0.1,\n"
+            "       |   ^^^^^");
 }
 
 TEST(RecipeConfig, JsonHasValuesAndOrigins) {

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/dist/thread_ranks.h"
+#include "tests/error_of.h"
 
 namespace xrun::fetching_ranks_test {
 namespace {
@@ -113,7 +114,8 @@ TEST(FetchingRanks, ABucketThatWasSentAheadIsSentOnce) {
 TEST(FetchingRanks, NothingIsFetchedBeforeTheRanksMeet) {
   on_threads(1, [](Ranks& ranks) {
     FetchingRanks fetching(ranks);
-    EXPECT_THROW(fetching.fetch(0, 0), Error);
+    EXPECT_TRUE(
+        throws<Error>("a rank fetches before the ranks meet", [&] { fetching.fetch(0, 0); }));
   });
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/text/tokenizer/tokenizer.h"
+#include "tests/error_of.h"
 #include "tests/tree.h"
 
 namespace xrun::sentencepiece_beside_torch_test {
@@ -20,7 +21,7 @@ TEST(SentencePieceBesideTorch, EncodesWhileTorchComputes) {
   EXPECT_EQ(at::arange(6).sum().item<int64_t>(), 15);
   // Both have a FLAGS_minloglevel. In one scope sentencepiece's would overwrite the flag next to
   // c10's that makes a failed allocation abort the process.
-  EXPECT_THROW(at::empty({int64_t{1} << 60}), c10::Error);
+  EXPECT_TRUE(throws<c10::Error>("allocate", [] { at::empty({int64_t{1} << 60}); }));
 }
 
 }  // namespace

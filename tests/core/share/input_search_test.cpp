@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file_access.h"
+#include "tests/error_of.h"
 #include "tests/scoped_variable.h"
 #include "tests/scratch_folder.h"
 
@@ -75,7 +76,7 @@ TEST_F(FindInput, ALinkThatCannotBeMadeIsAnError) {
   folder_.write("there/rows.jsonl", "{}\n");
   // A folder that is not empty stands where the link belongs.
   make_dirs(input_folder(input, folder_ / "bundle") / input.files[0].name / "full");
-  EXPECT_THROW(find(input), Error);
+  EXPECT_TRUE(throws<Error>("cannot be linked to ", [&] { find(input); }));
 }
 
 // A model in the caches under another name; a bundle has its small files.

@@ -127,13 +127,8 @@ TEST(AdamW, AWeightWithoutATensorIsRefused) {
   AdamWOptions options;
   options.lr = 0.1;
   AdamW adamw({weights}, options);
-  try {
-    adamw.update(0.1, 1.0);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "b cannot be trained: wanted an fp32 weight that requires a gradient");
-  }
+  EXPECT_EQ(message_of<Error>([&] { adamw.update(0.1, 1.0); }),
+            "b cannot be trained: wanted an fp32 weight that requires a gradient");
 }
 
 TEST(AdamW, StateIsTwoMomentsPerWeight) {
@@ -190,14 +185,12 @@ TEST(AdamW, RefusesSavedStateOfAnotherShape) {
   AdamW adamw({weights}, options);
   adamw.update(0.1, 1.0);
   const Json state = adamw.state();
-  try {
-    adamw.restore([](const std::string&) { return at::tensor({1.f, 2.f, 3.f, 4.f}); }, state);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the saved tensor exp_avg.a has shape [4], wanted [2, 2]: it belongs to another "
-                 "model");
-  }
+  EXPECT_EQ(
+      message_of<Error>([&] {
+        adamw.restore([](const std::string&) { return at::tensor({1.f, 2.f, 3.f, 4.f}); }, state);
+      }),
+      "the saved tensor exp_avg.a has shape [4], wanted [2, 2]: it belongs to another "
+      "model");
 }
 
 class FailsToCount : public StubTrainable {
@@ -224,12 +217,8 @@ TEST(AdamW, RefusesToSaveHalfAnUpdate) {
 TEST(AdamW, NamesAnOptionOutOfRange) {
   auto weights = std::make_shared<StubTrainable>();
   AdamWOptions options;
-  try {
-    AdamW adamw({weights}, options);
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "optim.lr is 0, wanted a number above 0");
-  }
+  EXPECT_EQ(message_of<UsageError>([&] { AdamW adamw({weights}, options); }),
+            "optim.lr is 0, wanted a number above 0");
   options.lr = 1;
   options.beta2 = 1;
   EXPECT_EQ(message_of<UsageError>([&] { AdamW({weights}, options); }),

@@ -14,6 +14,7 @@
 #include "core/train/models/policy.h"
 #include "core/train/models/reference.h"
 #include "tests/core/train/step_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::evaluate_test {
 namespace {
@@ -126,7 +127,8 @@ TEST_F(EvaluateTest, ANonFiniteLossNamesItsRow) {
     result.losses.emplace_back(Unit::kPair, p.chosen().field("pair").to(at::kFloat).log());
     return result;
   };
-  EXPECT_THROW(evaluate(stream(tiny_pairs(3), 3, 3), bad), NonFiniteLoss);
+  EXPECT_TRUE(throws<NonFiniteLoss>("row 0: the loss of this pair is -inf ",
+                                    [&] { evaluate(stream(tiny_pairs(3), 3, 3), bad); }));
 }
 
 }  // namespace

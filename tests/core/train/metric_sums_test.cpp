@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/train/batches/batch.h"
+#include "tests/error_of.h"
 
 namespace xrun::metric_sums_test {
 namespace {
@@ -105,14 +106,10 @@ TEST(MetricSums, RefusesAMetricThatChangesItsUnit) {
   MetricSums sums;
   MicroBatch &one = *batch.micros()[0], &two = *batch.micros()[1];
   sums.add_metrics(with_metric(one, Unit::kToken, at::ones({2})), one);
-  try {
-    sums.add_metrics(with_metric(two, Unit::kToken, at::ones({2})), two);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the metric \"share\" has one value per token in one micro-batch and one per "
-                 "sequence in another; return it in one unit");
-  }
+  EXPECT_EQ(message_of<Error>(
+                [&] { sums.add_metrics(with_metric(two, Unit::kToken, at::ones({2})), two); }),
+            "the metric \"share\" has one value per token in one micro-batch and one per "
+            "sequence in another; return it in one unit");
 }
 
 TEST(MetricSums, TermsMayUseOneNameInDifferentUnits) {

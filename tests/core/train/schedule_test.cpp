@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/train/adamw.h"
+#include "tests/error_of.h"
 #include "tests/parity.h"
 #include "tests/tree.h"
 
@@ -33,14 +34,8 @@ TEST(Schedule, WithoutWarmupTheFirstUpdateHasTheFullRate) {
 }
 
 TEST(Schedule, AnUnknownNameListsTheKnownOnes) {
-  try {
-    schedule_of("exponential");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "\"exponential\" is not a schedule; the schedules are constant, linear and cosine");
-  }
+  EXPECT_EQ(message_of<UsageError>([&] { schedule_of("exponential"); }),
+            "\"exponential\" is not a schedule; the schedules are constant, linear and cosine");
 }
 
 }  // namespace

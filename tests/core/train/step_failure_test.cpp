@@ -3,10 +3,12 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <optional>
 
 #include "core/train/step.h"
 #include "tests/core/train/step_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::step_failure_test {
 namespace {
@@ -87,14 +89,11 @@ TEST_F(StepTest, ALossWithoutGradientIsRefused) {
     result.losses.emplace_back(Unit::kPair, policy_->logprob(p.chosen()).detach());
     return result;
   };
-  try {
-    train_step({{tiny_batch(tiny_pairs(2), 2).get(), constant}}, adamw_.get());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the loss does not depend on the trained weights: it has no gradient; compute it "
-                 "from policy:logprob or policy:token_logprob, and detach only what is constant");
-  }
+  EXPECT_EQ(message_of<Error>([&] {
+              train_step({{tiny_batch(tiny_pairs(2), 2).get(), constant}}, adamw_.get());
+            }),
+            "the loss does not depend on the trained weights: it has no gradient; compute it "
+            "from policy:logprob or policy:token_logprob, and detach only what is constant");
 }
 
 TEST_F(StepTest, AMetricWithoutAUnitIsNamed) {
@@ -105,16 +104,12 @@ TEST_F(StepTest, AMetricWithoutAUnitIsNamed) {
     return result;
   };
   const auto batch = tiny_batch(tiny_pairs(2), 2);
-  try {
-    train_step({{batch.get(), odd}}, adamw_.get());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(
-        error.what(),
-        fmt::format("the metric \"odd\" has shape [3], wanted a single number or [2] (one per "
-                    "pair), [4] (one per sequence), [{}] (one per token), [2] (one per group)",
-                    batch->row_count()));
-  }
+  EXPECT_EQ(message_of<Error>([&] {
+              train_step({{batch.get(), odd}}, adamw_.get());
+            }),
+            fmt::format("the metric \"odd\" has shape [3], wanted a single number or [2] (one per "
+                        "pair), [4] (one per sequence), [{}] (one per token), [2] (one per group)",
+                        batch->row_count()));
 }
 
 TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateUnchanged) {
@@ -125,9 +120,12 @@ TEST_F(StepTest, AnInterruptBetweenMicroBatchesLeavesTheStateUnchanged) {
     StepOptions options;
     size_t polls = 0;
     options.poll = [&] {
-      if (polls++ == at) throw Interrupted(2);
+      if (polls++ == at) throw Interrupted(SIGINT);
     };
-    EXPECT_THROW(train_step({{batch.get(), dpo_objective()}}, adamw_.get(), options), Interrupted);
+    EXPECT_EQ(signal_of([&] {
+                train_step({{batch.get(), dpo_objective()}}, adamw_.get(), options);
+              }),
+              SIGINT);
     EXPECT_TRUE(adamw_->gradients().empty());
     EXPECT_EQ(policy_->digest(), digest);
   }
@@ -147,7 +145,8 @@ TEST_F(StepTest, OneForwardServesAllViewsAndEndsWithTheStep) {
   };
   train_step({{batch.get(), objective}}, adamw_.get());
   EXPECT_TRUE(first.is_same(second));
-  EXPECT_THROW(policy_->logprob(*kept), Error);
+  EXPECT_TRUE(throws<Error>("this view (chosen) is closed: its micro-batch ended with the step",
+                            [&] { policy_->logprob(*kept); }));
 }
 
 TEST_F(StepTest, AnObjectiveThatThrowsLeavesNoViewOpenAndNoGradient) {
@@ -160,13 +159,11 @@ TEST_F(StepTest, AnObjectiveThatThrowsLeavesNoViewOpenAndNoGradient) {
     }
     return dpo_objective()(p);
   };
-  try {
-    train_step({{batch.get(), failing}}, adamw_.get());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "dpo.lua:24: oops");
-  }
-  EXPECT_THROW(kept->length(), Error);
+  EXPECT_EQ(message_of<Error>([&] {
+              train_step({{batch.get(), failing}}, adamw_.get());
+            }),
+            "dpo.lua:24: oops");
+  EXPECT_TRUE(throws<Error>("this view (chosen) is closed", [&] { kept->length(); }));
   EXPECT_TRUE(adamw_->gradients().empty());
   EXPECT_EQ(policy_->update_count(), 0);
 }

@@ -13,7 +13,7 @@ class EditorStubs : public testing::Test {
  protected:
   EditorStubs() {
     register_docs();
-    std::vector<DocEntry> entries = doc_entries();  // the process's: other tests add to them
+    std::vector<DocEntry> entries = doc_entries();  // of the process: other tests add names
     std::erase_if(entries, [](const DocEntry& entry) {
       return entry.name.starts_with("Counter") || entry.name == "xrun.counter";
     });
@@ -52,7 +52,7 @@ TEST_F(EditorStubs, KnowEveryConfigKeyAndItsChoices) {
   EXPECT_TRUE(holds("---@field data? xrun.Config.data[] "));
 }
 
-// Else an editor objects to cfg.valid.every and to xrun.adamw(policy, cfg.optim).
+// Otherwise an editor objects to cfg.valid.every and to xrun.adamw(policy, cfg.optim).
 TEST_F(EditorStubs, KnowTheFieldsThatAResolvedConfigAlwaysHas) {
   EXPECT_TRUE(holds("---@class xrun.Resolved.valid : xrun.Config.valid\n"));
   EXPECT_TRUE(holds("---@field valid xrun.Resolved.valid "));

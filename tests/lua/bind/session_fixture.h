@@ -22,8 +22,8 @@
 
 namespace xrun {
 
-// Hands the probe of row bits (row_probe.h) from one test's cache to the next: a fresh cache would
-// measure again.
+// Copies the probe of row bits (row_probe.h) from one test's cache to the next, since a fresh cache
+// would measure again.
 class ExtraRowProbe {
  public:
   void give(const std::filesystem::path& cache) const {
@@ -115,7 +115,7 @@ class SessionTest : public testing::Test {
     return error;
   }
 
-  // The lines of a run's metrics.jsonl, without perf/*.
+  // Returns the lines of a run's metrics.jsonl, without perf/*.
   static std::vector<std::string> metrics(const std::string& dir) {
     std::vector<std::string> lines;
     const std::string text = read_file(dir + "/metrics.jsonl");
@@ -132,7 +132,7 @@ class SessionTest : public testing::Test {
     return lines;
   }
 
-  // Every value of a metric, in the order of steps.
+  // Returns every value of a metric, in the order of steps.
   static std::vector<double> values(const std::string& dir, const std::string& name) {
     std::vector<double> found;
     for (const std::string& line : metrics(dir)) {
@@ -163,7 +163,7 @@ class SessionTest : public testing::Test {
     return false;
   }
 
-  // A DPO recipe up to its loop. `valid` is the content of that table of the config.
+  // Returns a DPO recipe up to its loop. `valid` is the content of that table of the config.
   static std::string head(const std::string& valid = "fraction = 0.2") {
     return R"(local xrun = require "xrun"
 local cfg = xrun.config {

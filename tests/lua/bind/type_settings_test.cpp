@@ -16,14 +16,14 @@ class GemmSetting : public SessionTest {
     return text.replace(text.find(mark), mark.size(), mark + " " + settings);
   }
   static Json record(const std::string& dir) { return read_json(dir + "/run.json"); }
-  // The one choice that a run's record has.
+  // Returns the only choice in a run's record.
   static Json choice(const std::string& dir) {
     const Json all = record(dir);
     const Json::Object& gemm = all.at("measured").at("gemm").as_object();
     EXPECT_EQ(gemm.size(), 1u);
     return gemm.at(0).second;
   }
-  // Makes the record say the other type, with figures that bear it out.
+  // Changes the record to the other type, with figures that support it.
   static std::string turn(const std::string& dir) {
     Json all = record(dir);
     const bool was_wide = choice(dir).at("gemm").as_string() == "fp32";

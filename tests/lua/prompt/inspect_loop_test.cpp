@@ -7,6 +7,7 @@
 #include "lua/prompt/preview.h"
 #include "lua/prompt/prompt.h"
 #include "lua/prompt/prompt_verbs.h"
+#include "tests/error_of.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::inspect_loop_test {
@@ -50,12 +51,8 @@ TEST_F(InspectLoop, ShowsThePacksThatTrainWithoutWeights) {
 
 TEST_F(InspectLoop, AStepOutsideTheLoopIsRefused) {
   const auto session = open(head() + loop_);
-  try {
-    inspect_loop(*session->pause(), "test.lua", 4);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "this loop has no step 4; its steps are 0 to 3");
-  }
+  EXPECT_EQ(message_of<Error>([&] { inspect_loop(*session->pause(), "test.lua", 4); }),
+            "this loop has no step 4; its steps are 0 to 3");
 }
 
 TEST_F(InspectLoop, ThePromptShowsRowsOfTheCurrentBatch) {

@@ -1,4 +1,4 @@
-// A paused run steps on, back and again, with an objective that changes meanwhile.
+// A paused run steps, repeats a step and continues, with an objective that changes meanwhile.
 
 #include "lua/prompt/paused_run.h"
 
@@ -8,6 +8,7 @@
 #include "lua/bind/run/run_loop.h"
 #include "lua/prompt/preview.h"
 #include "lua/state/source_texts.h"
+#include "tests/error_of.h"
 #include "tests/lua/bind/session_fixture.h"
 
 namespace xrun::paused_run_test {
@@ -76,7 +77,7 @@ class Steps : public SessionTest {
     return std::nan("");
   }
 
-  // Without what a clock says.
+  // Returns the metrics without those of a clock.
   static Metrics sure(const MetricTable& table) {
     Metrics kept;
     for (const auto& one : table.values) {
@@ -162,7 +163,7 @@ TEST_F(Steps, AgainRestoresTheRunsState) {
   EXPECT_EQ(dump_json(session_->session().run->read_state()), "{\"bodies\":1}");
 }
 
-// The call is made again with the same objective, which reads the recipe's names as they are then.
+// The call is repeated with the same objective, which reads the recipe's names at that time.
 TEST_F(Steps, AfterAFailedObjectiveTheRecipeWaits) {
   open(head() + R"(
 local side = "chosen"
@@ -171,14 +172,10 @@ for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, nll)
 )");
   paused_->step();
   assign("side", "'choosen'");
-  try {
-    paused_->step();
-    FAIL();
-  } catch (const LuaError& error) {
-    EXPECT_TRUE(has(error.what(), "choosen"));
-  }
+  EXPECT_TRUE(throws<LuaError>("choosen", [&] { paused_->step(); }));
   ASSERT_NE(paused_->pause().failure, nullptr);
-  EXPECT_THROW(paused_->again(), Error);
+  EXPECT_TRUE(throws<Error>("the body of step 1 waits where a call failed, at test.lua:",
+                            [&] { paused_->again(); }));
   EXPECT_EQ(paused_->pause().step, 1);
   EXPECT_EQ(paused_->batch()->step(), 1);
   EXPECT_FALSE(paused_->done());
@@ -208,14 +205,14 @@ TEST_F(Steps, AnInterruptionLeavesTheBodyInPosition) {
        "  run:log(adamw:step(batch, dpo))\nend\n");
   paused_->step();
   LuaState::interrupt_from_signal(SIGINT);
-  EXPECT_THROW(paused_->step(), Interrupted);
+  EXPECT_EQ(signal_of([&] { paused_->step(); }), SIGINT);
   EXPECT_LT(number("turns"), 1e6);
   ASSERT_NE(paused_->pause().failure, nullptr);
   EXPECT_NE(value(paused_->step(), "train/loss"), 0);
   EXPECT_EQ(number("turns"), 1e6);
 }
 
-// A comparator is called by a function of C, in which no coroutine can be suspended.
+// A function of C calls the comparator, and no coroutine can be suspended inside it.
 TEST_F(Steps, AnInterruptionInACallbackOfTheLibraryWaitsForItsEnd) {
   for (const std::string call : {"table.sort(list, function(a, b) once() return a < b end)",
                                  "string.gsub('abc', '.', function() once() end)"}) {
@@ -224,7 +221,7 @@ TEST_F(Steps, AnInterruptionInACallbackOfTheLibraryWaitsForItsEnd) {
          "  for i = 1, 1e5 do after = i end\n  run:log(adamw:step(batch, dpo))\nend\n");
     paused_->step();
     set_once();
-    EXPECT_THROW(paused_->step(), Interrupted) << call;
+    EXPECT_EQ(signal_of([&] { paused_->step(); }), SIGINT) << call;
     ASSERT_FALSE(paused_->done()) << call;
     ASSERT_NE(paused_->pause().failure, nullptr);
     EXPECT_LT(number("after"), 1e5);
@@ -240,15 +237,15 @@ TEST_F(Steps, SlowAnInterruptionInACallbackThatNeverEndsEndsTheRecipe) {
        "  run:log(adamw:step(batch, dpo))\nend\n");
   paused_->step();
   set_once();
-  EXPECT_THROW(paused_->step(), Interrupted);
+  EXPECT_EQ(signal_of([&] { paused_->step(); }), SIGINT);
   EXPECT_TRUE(paused_->done());
 }
 
 TEST_F(Steps, AnErrorInTheBodyEndsTheRecipeAndKeepsNames) {
   open(head() + "for step, batch in run:steps(train, cfg.batch) do local x = step.y.z end\n");
-  EXPECT_THROW(paused_->step(), LuaError);
+  EXPECT_TRUE(throws<LuaError>("attempt to index local 'step'", [&] { paused_->step(); }));
   EXPECT_TRUE(paused_->done());
-  EXPECT_THROW(paused_->step(), Error);
+  EXPECT_TRUE(throws<Error>("test.lua was ended by an error; ", [&] { paused_->step(); }));
   EXPECT_TRUE(paused_->names().push(session_->state(), "policy"));
   lua_pop(session_->state(), 1);
 }
@@ -259,17 +256,13 @@ TEST_F(Steps, AFailedCallAfterTheLoopWaitsOutsideBodies) {
   paused_->go_on(4);
   EXPECT_EQ(paused_->batch()->step(), 3);
   assign("side", "'choosen'");
-  EXPECT_THROW(paused_->step(), LuaError);
+  EXPECT_TRUE(throws<LuaError>("choosen", [&] { paused_->step(); }));
   ASSERT_NE(paused_->pause().failure, nullptr);
   EXPECT_EQ(paused_->batch()->step(), 3);
-  try {
-    paused_->again();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_TRUE(has(error.what(),
-                    "has left its loop and waits where a call failed, at test.lua:22; "
-                    "step() continues from there"));
-  }
+  EXPECT_TRUE(
+      throws<Error>("has left its loop and waits where a call failed, at test.lua:22; "
+                    "step() continues from there",
+                    [&] { paused_->again(); }));
   assign("side", "'chosen'");
   EXPECT_EQ(paused_->step().values.size(), 0u);
   EXPECT_TRUE(paused_->done());

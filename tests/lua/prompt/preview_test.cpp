@@ -4,6 +4,7 @@
 
 #include "core/train/models/policy.h"
 #include "lua/bind/run/run_loop.h"
+#include "tests/error_of.h"
 #include "tests/lua/bind/run/two_phases.h"
 
 namespace xrun::preview_test {
@@ -98,12 +99,8 @@ TEST_F(PreviewTest, PacksOfAStepHoldTheRowsThatItTrains) {
 TEST_F(PreviewTest, AStepBeyondTheDataIsNamed) {
   const auto session = open(head() + loop_);
   ASSERT_NE(session->pause(), nullptr);
-  try {
-    session->pause()->loop->packs(4);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "step 4 is beyond the data: this loop has steps 0 to 3");
-  }
+  EXPECT_EQ(message_of<Error>([&] { session->pause()->loop->packs(4); }),
+            "step 4 is beyond the data: this loop has steps 0 to 3");
 }
 
 TEST_F(PreviewTest, TheNextBodySeesAssignments) {

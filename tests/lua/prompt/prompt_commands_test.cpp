@@ -21,7 +21,7 @@ TEST_F(PromptTest, HelpListsEveryCommandWithADescription) {
   }
 }
 
-// With the verbs of a recipe at hand; at a prompt alone its commands come last.
+// If the verbs of a recipe are present, its commands come first; at a bare prompt they come last.
 TEST_F(PromptTest, HelpBeginsWithTheCommandsOfTheRecipe) {
   std::string text = say(":help");
   EXPECT_LT(text.find(":time CHUNK"), text.find(":reload"));

@@ -112,7 +112,7 @@ end
   EXPECT_EQ(say("seen"), "\"userdata\"");
 }
 
-// Neither a folder in its place nor a full disk ends the session.
+// A full disk does not end the session.
 TEST_F(Verbs, ALogThatCannotBeWrittenIsReportedOnce) {
   open(head() + loop_);
   const auto log = session_->session().run->run().dir().path() / "log.txt";
@@ -165,7 +165,7 @@ TEST_F(Verbs, AnObjectivesGradientIsChecked) {
   say("step()");
   EXPECT_TRUE(says("gradcheck()", "4 of 4 rows agree"));
   EXPECT_TRUE(says("gradcheck(dpo).worst < 1e-6", "true"));
-  // A detached half: the gradient is not that of the value.
+  // One half is detached, so the gradient is not that of the value.
   say("wrong = function(p) local x = policy:logprob(p.chosen) return x * x:detach() end");
   EXPECT_TRUE(says("gradcheck(wrong)", "0 of 4 rows agree"));
   EXPECT_TRUE(says("gradcheck(wrong)", "pairs.jsonl:"));
@@ -187,7 +187,7 @@ TEST_F(Verbs, TheRowWithANanGradientIsNamed) {
             "2");
 }
 
-// A wrong gradient is wrong at any scale, or too small to be told; never right.
+// A wrong gradient is reported as wrong at any scale, or as too small to decide, never as right.
 TEST_F(Verbs, ASmallWrongGradientDoesNotPass) {
   open(head() + loop_);
   say("function scaled(by) return function(p) local x = policy:logprob(p.chosen) "

@@ -1,4 +1,4 @@
-// Recursion through C is an error at the recipe's line; each of these ended the process before.
+// Recursion through C is an error at the recipe's line; each of these once ended the process.
 
 #include <thread>
 

@@ -171,7 +171,8 @@ TEST_F(OpCall, InPlaceOperatorsReturnTheSameHandle) {
 
 TEST_F(OpCall, EqualityIsNeverAWrongBoolean) {
   EXPECT_EQ(run("local x = xrun.ones(2); return x == x, x:eq(1):all():item()"), "true, true");
-  EXPECT_EQ(run("return xrun.ones(2) == 1"), "false");  // Lua never asks; luacheck warns
+  EXPECT_EQ(run("return xrun.ones(2) == 1"),
+            "false");  // Lua calls no metamethod here; luacheck warns
   error_has("return xrun.ones(2) == xrun.ones(2)", "a:eq(b) compares element by element");
   error_has("return xrun.ones(2) < xrun.zeros(2)", ":lt, :le, :gt, :ge compare element by element");
   error_has("return xrun.ones(2) < 1", "comparing tensors with < gives one boolean");

@@ -2,6 +2,7 @@
 
 #include "lua/tensor/value_text.h"
 
+#include "tests/error_of.h"
 #include "tests/lua/state/lua_fixture.h"
 
 namespace xrun::value_text_test {
@@ -9,7 +10,7 @@ namespace {
 
 class ValueText : public LuaTest {
  protected:
-  // The text of what an expression gives.
+  // Returns the text of an expression's value.
   std::string text(const std::string& expression, const ValueTextOptions& options = {}) {
     lua_State* L = state_;
     const StackGuard guard(L);
@@ -71,7 +72,9 @@ TEST_F(ValueText, FunctionsShowParametersFileAndLine) {
 
 TEST_F(ValueText, ATablesToStringIsUsed) {
   EXPECT_EQ(text("setmetatable({}, { __tostring = function() return 'me\\27' end })"), "me<1B>");
-  EXPECT_THROW(text("setmetatable({}, { __tostring = function() error 'no' end })"), LuaError);
+  EXPECT_TRUE(throws<LuaError>("test.lua:2: no", [&] {
+    text("setmetatable({}, { __tostring = function() error 'no' end })");
+  }));
 }
 
 TEST_F(ValueText, TensorsWithinTablesAreOneLine) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 
 namespace xrun::html_page_test {
 namespace {
@@ -76,8 +77,10 @@ TEST(HtmlPage, HasNoScriptElementWithoutAScript) {
 }
 
 TEST(HtmlPage, RefusesAScriptThatEndsItsElement) {
-  EXPECT_THROW(html_page({.title = "t", .script = "a = '</script>'"}), Error);
-  EXPECT_THROW(html_page({.title = "t", .style = "</style>"}), Error);
+  EXPECT_EQ(message_of<Error>([] { html_page({.title = "t", .script = "a = '</script>'"}); }),
+            "a page's script contains \"</\"");
+  EXPECT_EQ(message_of<Error>([] { html_page({.title = "t", .style = "</style>"}); }),
+            "a page's style contains \"</\"");
 }
 
 }  // namespace

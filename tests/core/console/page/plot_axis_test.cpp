@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 
 namespace xrun::plot_axis_test {
 namespace {
@@ -67,9 +68,11 @@ TEST(PlotAxis, TerminatesForHugeAndForNeighbouringValues) {
 }
 
 TEST(PlotAxis, RefusesAnInvertedOrNonFiniteSpan) {
-  EXPECT_THROW(plot_axis(1, 0, 5), Error);
-  EXPECT_THROW(plot_axis(0, NAN, 5), Error);
-  EXPECT_THROW(plot_axis(0, 1, 5, true), Error);
+  EXPECT_EQ(message_of<Error>([] { plot_axis(1, 0, 5); }),
+            "an axis from 1 to 0: wanted finite ends, the lower first");
+  EXPECT_TRUE(throws<Error>("wanted finite ends", [] { plot_axis(0, NAN, 5); }));
+  EXPECT_EQ(message_of<Error>([] { plot_axis(0, 1, 5, true); }),
+            "a logarithmic axis from 0: wanted positive values");
 }
 
 TEST(PlotAxis, ChoosesLogOverSeveralDecades) {

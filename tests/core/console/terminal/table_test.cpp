@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/console/terminal/text_width.h"
+#include "tests/error_of.h"
 
 namespace xrun::table_test {
 namespace {
@@ -54,7 +55,10 @@ TEST(TextTable, AHeaderWithoutRowsPrintsNothing) { EXPECT_EQ(TextTable({"a", "b"
 
 TEST(TextTable, RefusesMoreCellsThanColumns) {
   TextTable table({"a"});
-  EXPECT_THROW(table.add({"1", "2"}), Error);
+  EXPECT_EQ(message_of<Error>([&] {
+              table.add({"1", "2"});
+            }),
+            "a row of 2 cells in a table of 1 columns");
 }
 
 TEST(WordList, MeaningsWrapBesideTheirNames) {

@@ -18,6 +18,7 @@
 #include "core/model/ops/attention.h"
 #include "core/model/ops/attention_op.h"
 #include "tests/core/model/ops/pack_tree.h"
+#include "tests/error_of.h"
 #include "tests/gradient_check.h"
 #include "tests/tensor_difference.h"
 
@@ -227,14 +228,18 @@ TEST(AttentionTree, SlowRowsAfterHeldKeysHaveTheBitsAndGradientsOfTheWholePack) 
 
 TEST(AttentionTree, HeldKeysOfOtherSizesAreRefused) {
   const Tensors x = attention_inputs(10, 4, 2, 8, 1);
-  const auto fails = [&](int64_t held, int64_t groups, int64_t rows) {
+  const auto refused = [&](int64_t held, int64_t groups, int64_t rows) {
     const HeldKeys keys{x[1].narrow(0, 0, held).narrow(1, 0, groups), x[2].narrow(0, 0, held)};
-    EXPECT_THROW(varlen_attention(x[0].narrow(0, 0, rows), x[1].narrow(0, 0, rows),
-                                  x[2].narrow(0, 0, rows), keys, {{0, 10}}, kTreeScale),
-                 Error);
+    return message_of<Error>([&] {
+      varlen_attention(x[0].narrow(0, 0, rows), x[1].narrow(0, 0, rows), x[2].narrow(0, 0, rows),
+                       keys, {{0, 10}}, kTreeScale);
+    });
   };
-  fails(4, 1, 6);
-  fails(4, 2, 5);
+  EXPECT_EQ(refused(4, 1, 6), "varlen_attention: held k is [4, 1, 8], wanted [4, 2, 8]");
+  EXPECT_EQ(
+      refused(4, 2, 5),
+      "varlen_attention: cu_seqlens[1] is 10, wanted a number from 0, the boundary before it, "
+      "to 9, the number of rows");
 }
 
 TEST(AttentionTree, BitsDoNotDependOnTheNumberOfThreads) {

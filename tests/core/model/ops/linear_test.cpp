@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/model/ops/op.h"
+#include "tests/error_of.h"
 #include "tests/gradient_check.h"
 
 namespace xrun::linear_test {
@@ -154,12 +155,10 @@ TEST(Linear, AgreesWithFiniteDifferences) {
 
 TEST(Linear, ShapesThatDoNotFitAreNamed) {
   const at::Tensor x = random_tensor({4, 6}, 1).to(at::kBFloat16);
-  try {
-    linear(x, random_tensor({3, 5}, 2).to(at::kBFloat16), {}, GemmType::kFloat);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "linear: x is [4, 6], weight [3, 5]; wanted [T, in] and [out, in]");
-  }
+  EXPECT_EQ(message_of<Error>([&] {
+              linear(x, random_tensor({3, 5}, 2).to(at::kBFloat16), {}, GemmType::kFloat);
+            }),
+            "linear: x is [4, 6], weight [3, 5]; wanted [T, in] and [out, in]");
 }
 
 }  // namespace xrun::linear_test

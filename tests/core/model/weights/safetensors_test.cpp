@@ -103,13 +103,8 @@ TEST_F(SafetensorsTest, ATransposedTensorIsWrittenInLogicalOrder) {
 
 TEST_F(SafetensorsTest, NamesTheNearestTensor) {
   write_safetensors(path(), {{"model.norm.weight", at::ones({2})}});
-  try {
-    SafetensorsFile(path()).read("model.nrom.weight");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean 'model.norm.weight'?"),
-              std::string::npos);
-  }
+  EXPECT_TRUE(throws<Error>("did you mean 'model.norm.weight'?",
+                            [&] { SafetensorsFile(path()).read("model.nrom.weight"); }));
 }
 
 TEST_F(SafetensorsTest, RefusesInconsistentHeaders) {

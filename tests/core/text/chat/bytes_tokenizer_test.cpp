@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/text/tokenizer/tokenizer.h"
+#include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::bytes_tokenizer_test {
@@ -34,7 +35,9 @@ TEST_F(BytesTokenizer, HasATokenForEveryByte) {
 }
 
 TEST_F(BytesTokenizer, NeedsAFolder) {
-  EXPECT_THROW(write_bytes_tokenizer(dir_ / "nowhere"), Error);
+  EXPECT_TRUE(
+      throws<Error>("tokenizer.json: cannot be opened for writing: No such file or directory",
+                    [&] { write_bytes_tokenizer(dir_ / "nowhere"); }));
 }
 
 }  // namespace xrun::bytes_tokenizer_test

@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 
 #include "core/base/error.h"
 #include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/text/chat/message_ranges.h"
 #include "tests/core/text/chat/template_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::chat_tokens_test {
 
@@ -106,7 +108,7 @@ TEST(ChatTokens, CountsSharedMessagesAndTheirTurns) {
 // A template interrupted by Ctrl-C while it renders, as a Lua function may be.
 class InterruptedTemplate : public ChatTemplate {
  public:
-  Rendering render(const Json&, const Json&) const override { throw Interrupted(2); }
+  Rendering render(const Json&, const Json&) const override { throw Interrupted(SIGINT); }
   bool marks_generation() const override { return true; }
   const std::string& source() const override { return source_; }
   std::string name() const override { return "interrupted"; }
@@ -119,10 +121,10 @@ class InterruptedTemplate : public ChatTemplate {
 TEST(ChatTokens, AnInterruptionIsNotARefusal) {
   const InterruptedTemplate interrupted;
   const Json shared = messages({{"user", "q"}, {"assistant", "a"}});
-  EXPECT_THROW(count_shared_turns(interrupted, shared, shared, {}), Interrupted);
+  EXPECT_EQ(signal_of([&] { count_shared_turns(interrupted, shared, shared, {}); }), SIGINT);
   const Rendering rendering{
       .text = "q a", .spans = {{0, 3, Origin::kMessage, false}}, .turns = {}, .turn_messages = {}};
-  EXPECT_THROW(message_ranges(interrupted, shared, {}, rendering), Interrupted);
+  EXPECT_EQ(signal_of([&] { message_ranges(interrupted, shared, {}, rendering); }), SIGINT);
 }
 
 // The rows of the golden: both sides of pairs, then conversations with their tools.

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "core/base/json.h"
+#include "tests/error_of.h"
 
 namespace xrun::added_tokens_test {
 namespace {
@@ -84,14 +85,9 @@ TEST(AddedTokens, ABlankTokenTakenByThePreviousMatchIsNotFoundAgain) {
 
 TEST(AddedTokens, ATokenThatNormalisesToNothingIsAnError) {
   const auto strip = normalizer_of("Strip");
-  try {
-    AddedTokens({{.id = 3, .content = "  "}}, strip.get());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the added token \"  \" is empty once it is normalised; set its \"normalized\" to "
-                 "false");
-  }
+  EXPECT_EQ(message_of<Error>([&] { AddedTokens({{.id = 3, .content = "  "}}, strip.get()); }),
+            "the added token \"  \" is empty once it is normalised; set its \"normalized\" to "
+            "false");
 }
 
 TEST(AddedTokens, ALongTokenThatNearlyMatchesEverywhereTakesLinearTime) {

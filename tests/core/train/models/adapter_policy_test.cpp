@@ -149,13 +149,8 @@ TEST_F(AdapterPolicyTest, AnAdapterThatDoesNotFitIsRefusedBeforeWeightsLoad) {
       "v_proj, o_proj, gate_proj, up_proj, down_proj, or \"all\" for all of them");
   Trained t = open(lora());
   t.policy->export_to(folder_.path() / "hf");
-  try {
-    Policy::open(folder_.path() / "hf/adapter", lora());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("dpo.lua in place of dpo_lora.lua, with --set model="),
-              std::string::npos);
-  }
+  EXPECT_TRUE(throws<Error>("dpo.lua in place of dpo_lora.lua, with --set model=",
+                            [&] { Policy::open(folder_.path() / "hf/adapter", lora()); }));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "core/train/models/reference.h"
 #include "tests/core/train/models/reference_peer.h"
 #include "tests/core/train/step_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::precision_test {
 namespace {
@@ -78,7 +79,8 @@ TEST_F(PrecisionTest, TheTypeOfProductsIsFixedOnceWeightsAreLoaded) {
   const auto policy = open(at::kBFloat16, GemmType::kStorage);
   policy->use_gemm(GemmType::kFloat);
   EXPECT_EQ(policy->model().options().gemm, GemmType::kFloat);
-  EXPECT_THROW(policy->use_gemm(GemmType::kStorage), Error);
+  EXPECT_EQ(message_of<Error>([&] { policy->use_gemm(GemmType::kStorage); }),
+            "the compute type must be set before the weights load");
 }
 
 }  // namespace

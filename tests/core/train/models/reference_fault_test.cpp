@@ -11,6 +11,7 @@
 #include "core/train/models/reference.h"
 #include "core/train/step.h"
 #include "tests/core/train/tiny_pairs.h"
+#include "tests/error_of.h"
 
 namespace xrun::reference_fault_test {
 namespace {
@@ -62,7 +63,8 @@ TEST_F(ReferenceFault, AFullDiskIsAnErrorAndTheValuesAreWrittenLater) {
 
   set_file_fault("write", 2);  // the key is written, the values are not
   const at::Tensor values = reference_->logprob(*batch());
-  EXPECT_THROW(reference_->flush(), Error);
+  EXPECT_TRUE(
+      throws<Error>("cannot be written: No space left on device", [&] { reference_->flush(); }));
   set_file_fault("write", 0);
   reference_->flush();
   EXPECT_EQ(reference_->counts().computed, 6);

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/model/weights/safetensors.h"
 #include "tests/core/train/models/reference_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::reference_resume_test {
 namespace {
@@ -46,12 +47,8 @@ TEST_F(ReferenceResume, ResumingWithAnotherFolderIsRefused) {
   Saved saved;
   take(*t.policy, saved.policy, saved.policy_state);
   const auto other = Policy::open(folder_.model(/*seed=*/1));
-  try {
-    give(*other, saved.policy, saved.policy_state);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("changed since the run began"), std::string::npos);
-  }
+  EXPECT_TRUE(throws<Error>("changed since the run began",
+                            [&] { give(*other, saved.policy, saved.policy_state); }));
 }
 
 TEST_F(ReferenceResume, ResumingInAnotherComputeTypeComputesTheDigestsAgain) {
@@ -101,7 +98,8 @@ TEST_F(ReferenceResume, AReferenceTakenDuringTrainingIsWrittenOnceAndFoundAgain)
 TEST_F(ReferenceResume, AReferenceTakenDuringTrainingNeedsARun) {
   Trained t = open();
   step(t);
-  EXPECT_THROW(t.policy->reference(), Error);
+  EXPECT_TRUE(throws<Error>("a reference that is taken after training began needs a run",
+                            [&] { t.policy->reference(); }));
 }
 
 TEST_F(ReferenceResume, AReferenceWithMissingWeightsIsRefused) {
@@ -117,13 +115,8 @@ TEST_F(ReferenceResume, AReferenceWithMissingWeightsIsRefused) {
   }
   write_safetensors(file, tensors);
   step(t);
-  try {
-    second->logprob(*batch(tiny_pairs(2), 2));
-    FAIL() << "a reference without its last norm answered";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("model.norm.weight"), std::string::npos)
-        << error.what();
-  }
+  EXPECT_TRUE(
+      throws<Error>("model.norm.weight", [&] { second->logprob(*batch(tiny_pairs(2), 2)); }));
 }
 
 }  // namespace

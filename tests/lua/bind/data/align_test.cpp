@@ -70,7 +70,7 @@ print(#xrun.align(pieces, pieces):pairs({ 5, 300 }, { 5, 300 }) .. " equal ids")
 TEST_F(AlignBinding, AnAlignedSetTrainsEvaluatesAndCountsItsChunks) {
   ASSERT_EQ(run(recipe("pieces"), "r"), "");
   has(output_, "text.jsonl: 93.1 % of the trained tokens of 12 rows are aligned with ");
-  // The bytes of "the", which begins each row, have no row of the teacher.
+  // No row of the teacher predicts the bytes of "the", which begins each row.
   for (const double coverage : values("r", "align/coverage")) {
     EXPECT_GT(coverage, 0.8);
     EXPECT_LT(coverage, 1);

@@ -146,7 +146,7 @@ TEST_F(LuaChoices, AQuestionAboveTheLimitIsRefusedAtOpeningWithTheFix) {
   EXPECT_EQ(refused.find("opened"), std::string::npos) << refused;
   has(refused, "questions.jsonl:2: prompt and choice \"bbbbbb");
   has(refused, "the model's limit is ");
-  // A prompt that fills the model alone: the fix of the message works.
+  // A prompt that alone fills the model; the fix in the message works.
   const auto policy = Policy::open("tiny");
   const Tokenizer& tokenizer = *policy->tokenizer();
   const auto chat_template = resolve_template(tokenizer, "chatml").chat_template;

@@ -24,7 +24,7 @@ class ExtraColumnTest : public SessionTest {
     write_file_atomic("pairs.jsonl", rows);
   }
 
-  // The loss of the first step, where every margin of DPO is 0, of an objective that ends in
+  // Returns the loss of the first step, where every margin of DPO is 0. The objective ends with
   // `returned`.
   double first_loss(const std::string& returned) {
     std::string recipe = head("fraction = 0");

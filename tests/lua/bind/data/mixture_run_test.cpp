@@ -44,7 +44,7 @@ TEST_F(MixtureRun, AllNeedsStepsIfASourceNeverEnds) {
   EXPECT_NE(error.find("set steps"), std::string::npos) << error;
 }
 
-TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfASteps) {
+TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfAStep) {
   std::string recipe = head() + kSources;
   recipe.erase(recipe.find(" steps = 4,"), 11);
   const std::vector<std::string> sets = {"data.2.path=other.jsonl", "data.1.weight=3",
@@ -58,7 +58,7 @@ TEST_F(MixtureRun, QuotasAndRoundRobinDecideTheRowsOfASteps) {
       counts += fmt::format("{} ", second->as_double());
     }
   }
-  // Both sides of each of the 4 pairs of a step; of 16 pairs 7 are of the second source.
+  // Both sides of the 4 pairs of a step count; 7 of 16 pairs come from the second source.
   EXPECT_EQ(counts, "2 2 2 8 ");
   const Json record = read_json("r/run.json");
   const Json& data = record.at("data").as_array()[0];

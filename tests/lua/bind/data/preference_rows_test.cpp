@@ -78,7 +78,7 @@ TEST_F(PreferenceBinding, TemplatesSeeTheDateOnWhichTheRunBegan) {
   ASSERT_EQ(run(head() + kLoop, "r", {.steps = 2, .sets = sets}), "");
   Json record = read_json("r/run.json");
   ASSERT_EQ(record.at("date").as_string().size(), 10u);
-  // A run that began on another day renders as that day did.
+  // A run that began on another day still renders that day's date.
   record.set("date", "2024-07-26");
   write_file_atomic("r/run.json", dump_json(record));
   has(run(head() + kLoop, "r", {.resume = true, .sets = sets}),

@@ -11,8 +11,8 @@ class Drafts : public SessionTest {
   end))
 )";
 
-  // Six steps over four prompts in batches of two: three epochs. Writes the number of answers that
-  // an earlier epoch had too, and of others to a prompt of an earlier epoch, to `dir`.txt.
+  // Six steps over four prompts in batches of two: three epochs. Of the answers to prompts of an
+  // earlier epoch, writes the number that it had too and the number of others to `dir`.txt.
   std::string train(const std::string& dir, const std::string& sampling, bool resume = false,
                     std::optional<int64_t> steps = {}, const std::string& update = kUpdate) {
     std::string rows;
@@ -84,7 +84,7 @@ TEST_F(Drafts, SlowChangeNoBitAtAnyTemperature) {
     EXPECT_EQ(shares[1], -1);
     for (size_t step = 2; step < 6; ++step) EXPECT_GE(shares[step], 0) << step;
     const double all = shares[2] + shares[3] + shares[4] + shares[5];
-    // At temperature 1 an update of this size changes most answers, even of equal draws.
+    // At temperature 1 an update of this size changes most answers, even with equal draws.
     const bool hot = sampling.starts_with("temperature = 1");
     EXPECT_GE(all, hot ? 0 : 0.5);
     EXPECT_EQ(accepted(without), std::vector<double>(6, -1));

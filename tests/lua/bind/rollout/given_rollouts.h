@@ -67,7 +67,7 @@ class GivenRollouts : public LuaTest {
     }
   }
 
-  // Expects the means over all tokens of xrun.kl.NAME, and their gradients by the policy, within
+  // Expects the means of xrun.kl.NAME over all tokens, and their gradients by the policy, within
   // 1e-6.
   void expect_kl_terms(const Json& terms, const Json& rollouts) {
     for (const auto& [name, wanted] : terms.as_object()) {
@@ -80,7 +80,7 @@ class GivenRollouts : public LuaTest {
     }
   }
 
-  // The head of the engine over given logits [R * vocabulary], its only input.
+  // Returns the engine's head over given logits [R * vocabulary], its only input.
   static HeadResult head_of(const at::Tensor& logits, const Json& given) {
     const int64_t columns = given.at("vocabulary").as_int();
     const at::Tensor target = doubles(given.at("target")).to(at::kLong);
@@ -90,7 +90,7 @@ class GivenRollouts : public LuaTest {
   }
 
  private:
-  // xrun.kl.NAME(policy, reference), [R].
+  // Returns xrun.kl.NAME(policy, reference), [R].
   at::Tensor kl_term(const std::string& name, const at::Tensor& policy,
                      const at::Tensor& reference) {
     lua_State* L = state_;

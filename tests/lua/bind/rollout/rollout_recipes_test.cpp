@@ -20,14 +20,14 @@ class RolloutRecipes : public SessionTest, public testing::WithParamInterface<co
   }
   static std::string text() { return read_file(source_path("recipes/" + file())); }
   static bool reads(const char* key) { return text().find(key) != std::string::npos; }
-  // A tiny model and a few prompts; an answer right by chance has a digit somewhere.
+  // A tiny model and a few prompts. An answer that is right by chance contains a digit.
   static std::vector<std::string> sets(std::vector<std::string> more = {}) {
     more.insert(more.end(),
                 {"model=tiny", "template=chatml", "sampling.max_tokens=6",
                  "data.1.path=" + source_path("recipes/data/sums.jsonl"), "valid.fraction=0.01"});
     return more;
   }
-  // The recipe with a reward that random weights earn: the share of answers' tokens that are even.
+  // The recipe with a reward that random weights earn: the share of tokens with even ids.
   static std::string easy() {
     std::string recipe = text();
     const std::string rule = "return xrun.rewards.number(s.text, s.answer) end";
@@ -54,7 +54,7 @@ TEST_P(RolloutRecipes, StartAtRatioOneAndNoKl) {
   EXPECT_NE(values("r", "rollout/reward").at(0), 0);
 }
 
-// The range of a clip fits the ratio that it limits: within a few updates of one batch it acts.
+// The range of a clip fits its ratio: within a few updates of one batch it takes effect.
 TEST_P(RolloutRecipes, ClipSomeRatiosButNotAllOverSeveralUpdates) {
   if (!reads("cfg.updates")) GTEST_SKIP() << "one update per batch";
   const char* const lr = is("gspo") ? "optim.lr=0.0003" : "optim.lr=0.03";

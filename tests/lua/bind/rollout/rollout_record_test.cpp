@@ -21,7 +21,7 @@ TEST_F(LuaRollouts, AFullDiskWhileLoggingLosesNothing) {
   const std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
   ASSERT_EQ(run(recipe, "whole"), "");
   ASSERT_EQ(run(recipe, "r", {.steps = 2}), "");
-  // A file in place of the folder: the next body cannot write its rollouts.
+  // A file with the name of the folder: the next body cannot write its rollouts.
   std::filesystem::rename("r/rollouts", "r/away");
   write_file_atomic("r/rollouts", "");
   has(run(recipe, "r", {.resume = true}), "r/rollouts");
@@ -44,7 +44,7 @@ TEST_F(LuaRollouts, AStepThatFailsAfterItsUpdateKeepsTheRecordOfItsAnswers) {
 
 TEST_F(LuaRollouts, AStepIsSavedWithoutTheRecordThatCannotBeWritten) {
   std::string recipe = head(loop("run:log(adamw:step(rollouts, grpo))"));
-  // A file in place of the folder.
+  // A file with the name of the folder.
   const std::string step = "run:log(adamw:step(rollouts, grpo))";
   recipe.insert(recipe.find(step),
                 "if step == 1 then os.rename('r/rollouts', 'r/away') "

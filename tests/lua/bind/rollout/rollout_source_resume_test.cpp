@@ -64,8 +64,6 @@ TEST_F(RolloutSources, SlowOfSeveralUpdatesResumeToTheSameBits) {
   EXPECT_EQ(values("whole", "rollout/logprob_diff_max"), (Values{0, 0, 0, 0, 0}));
 }
 
-// Decoding has other shapes than training. Where bf16 products depend on the number of rows these
-// metrics are above 0; the bounds are those at which public trainers raise an alarm.
 TEST_F(RolloutSources, FilesOfRepeatedStepsAreRemovedByAResume) {
   const std::string text = recipe();
   ASSERT_EQ(run(text, "r", {.steps = 2}), "");
@@ -105,7 +103,7 @@ TEST_F(RolloutSources, AFailedUpdateLosesNoGroup) {
 }
 
 TEST_F(RolloutSources, SlowPassAtKIsDecidedOnceForTheWholeRun) {
-  // Rewards are 0 and 1 in every second body alone.
+  // Only every second body has the rewards 0 and 1.
   const auto text = [](int penalty) {
     return recipe(
         "", kUpdate,

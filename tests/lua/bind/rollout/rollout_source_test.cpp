@@ -90,6 +90,8 @@ TEST_F(RolloutSources, AreCorrectedByTruncatedImportanceSampling) {
   EXPECT_TRUE(has(output_, "step 1: loss path: corrected by truncated importance sampling (100 %"));
 }
 
+// Decoding has other shapes than training, so these metrics are above 0 where bf16 products depend
+// on the number of rows. The bounds are those at which public trainers raise an alarm.
 TEST_F(RolloutSources, InBf16DifferFromTheTrainingForwardByALittleAtMost) {
   ASSERT_EQ(run(recipe(), "r", {.sets = {"dtype=bf16", "gemm=bf16"}}), "");
   const auto printed = [&](const char* name) {

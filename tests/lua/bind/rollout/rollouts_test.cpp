@@ -84,7 +84,7 @@ TEST_F(LuaRollouts, AreCheckedAndReportedAtTheFirstUpdateIfTheyFold) {
   const Json fold = read_json("r/run.json").at("fold");
   EXPECT_GT(fold.at("ratio").as_double(), 1.2);
   EXPECT_EQ(fold.at("deviation").as_double(), 0);
-  // A resume checks again and keeps the record.
+  // A resume checks again; the record stays.
   ASSERT_EQ(run(recipe, "r", {.resume = true, .sets = folds}), "");
   has(output_, "step 2: folds ");
   EXPECT_EQ(dump_json(read_json("r/run.json").at("fold")), dump_json(fold));

@@ -12,7 +12,7 @@
 
 namespace xrun::worker_rewards_test {
 
-// A state with the modules, and the function that a chunk returns.
+// A state with the modules, and the function that a chunk returned.
 struct Loaded {
   explicit Loaded(const std::string& code) {
     lua_State* L = state;
@@ -26,7 +26,8 @@ struct Loaded {
     function = LuaRef(L, -1);
     lua_settop(L, 0);
   }
-  // Calls the function with the unit's number; the results by unit, nothing if workers refuse it.
+  // Calls the function with the number of each unit. Returns the results by unit, or nothing if
+  // workers refuse the function.
   std::vector<double> call(int64_t count = 20) {
     std::vector<double> results(static_cast<size_t>(count));
     std::mutex mutex;

@@ -73,7 +73,7 @@ TEST_F(BatchSchedule, SlowAPartOfTheWeightsTrainsAndResumes) {
       "train selects weights, but under lora all base weights are frozen");
 }
 
-// 20 pairs train.
+// 20 pairs are trained on.
 TEST_F(BatchSchedule, TheWarningNamesTheSchedule) {
   int runs = 0;
   const auto opening = [&](const std::string& change, const std::string& pairs = "4") {
@@ -150,7 +150,7 @@ end
   has(error("31"), "batch.schedule: size 31 is less than one window of 32 tokens; raise it");
 }
 
-// 6 ms are over after the first step.
+// The first step takes longer than these 6 ms.
 TEST_F(BatchSchedule, ARunWhoseTimeIsUpIsSavedAndGoesOn) {
   const std::string text = head() + kLoop + kExport;
   ASSERT_EQ(run(text, "whole"), "");

@@ -71,7 +71,7 @@ TEST_F(DeviceRun, BeginsInBf16AndKeepsItOnTheCpu) {
   has(output_, "dtype is bfloat16, as when the run began");
 }
 
-// Runs of a version that kept no type.
+// Runs of a version that recorded no type.
 TEST_F(DeviceRun, WithoutARecordedDtypeTheDeviceDecides) {
   device_ = "cpu";
   ASSERT_EQ(run(recipe(), "a", {.steps = 1}), "");

@@ -37,7 +37,7 @@ TEST_F(FoldRun, SlowResumesToTheSameBitsWithItsDecision) {
       EXPECT_EQ(dump_json(fold_of(dir).at(name)), dump_json(whole.at(name))) << dir << " " << name;
     }
   }
-  // A finished run that is resumed once more keeps it, too.
+  // A resume of the finished run keeps it, too.
   ASSERT_EQ(run(recipe, "whole", {.resume = true}), "");
   EXPECT_EQ(dump_json(fold_of("whole")), dump_json(whole));
 }

@@ -29,7 +29,7 @@ class MemoryOfRuns : public SessionTest {
   static int64_t planned(const std::string& dir, const std::string& kind) {
     return read_json(dir + "/run.json").at("memory").at("planned").at(kind).as_int();
   }
-  // So that the next run loads its reference's twin again.
+  // Makes the next run load the frozen twin of its reference again.
   static void forget_sidecars() { std::filesystem::remove_all("cache/columns"); }
   static Json memory(const std::string& dir) { return read_json(dir + "/run.json").at("memory"); }
   static std::string pair(int64_t words) {
@@ -57,7 +57,7 @@ TEST_F(MemoryOfRuns, ThePlanIsReportedBeforeStepZeroAndStoredWithTheMeasurement)
 }
 
 TEST_F(MemoryOfRuns, AModelTooLargeIsRefusedBeforeItLoads) {
-  // Damaged weights are not even looked at, and no folder is left that a resume would take.
+  // Damaged weights are not even read, and no folder is left that a resume would take.
   InitOptions options = init_preset("tiny");
   options.tokenizer = std::filesystem::path(source_path("tests/data/tiny_tokenizer"));
   init_model("large", options);
@@ -76,7 +76,7 @@ TEST_F(MemoryOfRuns, AModelTooLargeIsRefusedBeforeItLoads) {
 TEST_F(MemoryOfRuns, ABatchTooLargeIsRefusedBeforeStepZeroWithAChangeThatFits) {
   ASSERT_EQ(run(recipe(), "a"), "");
   const int64_t need = planned("a", "total");
-  free_scratch();  // what earlier runs of this process left counts against the limit
+  free_scratch();  // buffers of earlier runs count against the limit
   setenv("XRUN_MEMORY_MB", std::to_string(need / 1'000'000 + 1).c_str(), 1);
   const std::string error =
       run(recipe(), "b", {.sets = {"batch.pairs=16", "batch.max_tokens=100000"}});

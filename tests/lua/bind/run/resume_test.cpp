@@ -233,7 +233,7 @@ TEST_F(Resume, StepsBeyondAShorterEndAreCut) {
   EXPECT_EQ(metrics("r").size(), 2u);
 }
 
-// The step of an evaluation after the loop is the next one, which was not done.
+// An evaluation after the loop has the number of the next step, which was not taken.
 TEST_F(Resume, AnEvaluationAtTheEndOfStepsIsNotARepeatedStep) {
   const std::string evaluates = head() +
                                 "for step, batch in run:steps(train, cfg.batch) do\n"

@@ -101,7 +101,7 @@ TEST_F(RunSample, AConversationIsHeadedByItsLastUserTurn) {
   has(output_, "  Name a river.\n    step 0 ");
 }
 
-// Rows are anybody's: what they hold is shown, never obeyed.
+// Rows may come from anyone: their contents are shown, never executed.
 TEST_F(RunSample, ControlsInRowsDoNotReachTheTerminal) {
   std::string rows = read_file("pairs.jsonl");
   const std::string question = "What is ";

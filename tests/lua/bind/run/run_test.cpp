@@ -254,7 +254,8 @@ end
   has(run(with("if step == 2 then run.state.f = print end"), "a"),
       "test.lua:21: run.state.f: got function");
   EXPECT_TRUE(std::filesystem::exists("a/checkpoints/step_0000003"));
-  // Another value of an old name is met when the body ends: its state is that of its beginning.
+  // A bad value of an existing name is found when the body ends, whose state is that of its
+  // beginning.
   has(run(with("if step == 2 then run.state.old = print end"), "b"),
       "run:steps: run.state.old: got function");
   has(output_, "run.state is saved as it was at the beginning of this step");

@@ -6,8 +6,8 @@ namespace xrun::slow_steps_test {
 
 using SlowSteps = SessionTest;
 
-// The recipe writes its resident bytes twice; views, metrics and kept strings in each
-// step.
+// The recipe writes its resident bytes twice and uses views, metrics and strings that it keeps in
+// every step.
 TEST_F(SlowSteps, TenThousandStepsOfALuaObjectiveKeepMemoryFlat) {
   ASSERT_EQ(run(head() + R"lua(
 local function resident()

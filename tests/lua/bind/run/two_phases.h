@@ -9,9 +9,9 @@ namespace xrun {
 
 class TwoPhases : public SessionTest {
  protected:
-  // Three steps of likelihood, then three of preference against a reference of the weights between
-  // them; the folder's own, `reference`, is a metric there. `body` is that of the second loop, over
-  // `batch` with the objective `later`.
+  // Three steps of likelihood, then three of preference against a reference that is taken between
+  // the loops. There the folder's own reference, `reference`, is a metric. `body` is the body of
+  // the second loop, over `batch` with the objective `later`.
   static std::string two_phases(const std::string& body) {
     return head() + R"(
 local function sft(p) return { sequence = -policy:logprob(p.all) } end

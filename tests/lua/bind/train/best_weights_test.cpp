@@ -40,7 +40,7 @@ TEST_F(BestWeights, TheBestWeightsAreKeptBesideTheLast) {
   EXPECT_GT(at, 0);
   EXPECT_LT(at, 7);
   EXPECT_NE(read_file("whole/best/model.safetensors"), read_file("whole/hf/model.safetensors"));
-  // The exported folder gives the best evaluation's loss again.
+  // The exported folder gives the loss of the best evaluation again.
   const std::string loss = fmt::format("{:.17g}", state.at("best").as_double());
   EXPECT_EQ(run(R"(local xrun = require "xrun"
 local cfg = xrun.config {
@@ -86,7 +86,7 @@ TEST_F(BestWeights, TwoValidationSetsHaveTheirNames) {
   EXPECT_TRUE(has(output_, "valid/far  loss "));
 }
 
-// On a resume the recipe runs through its first lines with the weights of later.
+// A resumed recipe runs its first lines with the later weights.
 TEST_F(BestWeights, SlowAResumeDoesNotExportLaterWeightsUnderAnEarlierName) {
   const std::string text = head() + R"(
 for step, batch in run:steps(train, { pairs = 4, max_tokens = 600, steps = 2 }) do

@@ -35,7 +35,7 @@ class FrozenRuns : public SessionTest {
     EXPECT_NE(at, std::string::npos) << from;
     return text.replace(at, from.size(), to);
   }
-  // DPO whose reference is `expression`.
+  // Returns DPO with `expression` as its reference.
   static std::string dpo_against(const std::string& expression) {
     return replaced(head(), "policy:reference()", expression) +
            "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n"

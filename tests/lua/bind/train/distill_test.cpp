@@ -55,7 +55,7 @@ TEST_F(FrozenRuns, ThePlanCountsItsWeights) {
 
 TEST_F(FrozenRuns, OneThatDoesNotFitIsRefusedBeforeItLoads) {
   copy_model("large");
-  std::filesystem::resize_file("large/model.safetensors", 100);  // not even looked at
+  std::filesystem::resize_file("large/model.safetensors", 100);  // not even read
   Json config = read_json("large/config.json");
   config.set("intermediate_size", int64_t{500'000'000});
   write_file_atomic("large/config.json", dump_json(config));
@@ -205,7 +205,11 @@ TEST_F(Distillation, StoredColumnsGiveTheirLossAgain) {
 TEST_F(Distillation, MoreColumnsThanACacheHasAreAnErrorAlsoInADryRun) {
   std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
                               "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
+<<<<<<< HEAD
   text = replaced(text, "loss = \"full\"", "topk = 8192");  // the default, set explicitly
+=======
+  text = replaced(text, "loss = \"full\"", "topk = 8192");  // the default, given explicitly
+>>>>>>> h_h
   const std::string wanted = "topk is 8192, but 9 columns are cached; set topk = 9 or cache more";
   has(run(text, "", {.steps = 1, .sets = sets()}), wanted);
   has(dry_error(text, sets()), wanted);
@@ -265,7 +269,7 @@ TEST_F(Distillation, ATeacherOfAnotherVocabularyNeedsAlignedData) {
   has(error, "data:align(teacher), as in recipes/xdistill.lua");
 }
 
-// Equal numbers of ids do not make equal tokens, and aligned data have a companion to read.
+// Vocabularies of one size may differ, and aligned data have a companion that must be read.
 TEST_F(Distillation, ALossOfOneVocabularyRefusesAlignedDataOfTwo) {
   make_other();
   for (const char* cache : {"", ", { cache = 'topk' }", ", { cache = 'hidden' }"}) {

@@ -74,7 +74,7 @@ TEST_F(EmaBinding, OfAPolicyUnderAScorerNamesTheScorer) {
       "the optimizer trains a scorer over this policy; write xrun.ema(scorer)");
 }
 
-// A resume would begin them again, and nothing in the metrics would tell.
+// A resume would begin them again, and no metric would show it.
 TEST_F(EmaBinding, AnAverageOrOptimizerThatIsNotSavedIsReported) {
   const std::string loop =
       "for step, batch in run:steps(train, cfg.batch) do run:log(adamw:step(batch, dpo)) end\n";

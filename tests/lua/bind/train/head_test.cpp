@@ -36,9 +36,9 @@ end
             "");
 }
 
-// Values against the formulas over all logits in fp64. The gradient of the difference of both,
-// which reaches every weight through the fused head's backward on one side and autograd's on the
-// other, is small beside that of one.
+// Values against the formulas over all logits in fp64. The gradient of their difference reaches
+// every weight, through the backward of the fused head on one side and of autograd on the other,
+// and must be small beside the gradient of either.
 TEST_F(HeadBinding, EntropyAndZLossEqualTheirFormulas) {
   EXPECT_EQ(run(head() + R"(
 local formulas = {

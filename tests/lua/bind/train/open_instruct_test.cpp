@@ -77,8 +77,8 @@ TEST_F(OpenInstructRollouts, LogProbsAndEntropyMatchInValueAndGradient) {
   }
 }
 
-// open-instruct divides by the deviation of the group as a whole population plus 1e-8, which is
-// sqrt(3 / 4) of the unbiased one in the golden's groups of 4.
+// open-instruct divides by the population's deviation plus 1e-8. In the golden's groups of 4 that
+// is sqrt(3 / 4) of the unbiased deviation.
 TEST_F(OpenInstructRollouts, AdvantagesMatchUpToTheFactorBetweenTheirDeviations) {
   const Json& wanted = golden_.at("advantages");
   expect_near(advantages(Json(Json::Object{{"scale", false}})), numbers(wanted.at("centered")),

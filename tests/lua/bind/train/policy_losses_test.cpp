@@ -44,7 +44,7 @@ TEST_F(PolicyLosses, TakeTheAdvantagesOfTheirPapers) {
   }
 }
 
-// With old = policy every ratio is 1: the clip changes nothing, and what is left is -A grad log pi
+// With old = policy every ratio is 1, so the clip changes nothing. The gradient is -A grad log pi
 // times the weight that the recipe's mean gives a token.
 TEST_F(PolicyLosses, AtRatioOneTheGradientIsThePlainPolicyGradient) {
   Json rollouts = golden_.at("rollouts");
@@ -81,7 +81,7 @@ TEST_F(PolicyLosses, KlTermsMatchInValueAndGradient) {
   expect_kl_terms(golden_.at("kl"), golden_.at("rollouts"));
 }
 
-// Each takes the head of the engine over given logits, of which it is the only input.
+// Each takes the engine's head over given logits, its only input.
 TEST_F(PolicyLosses, AnEntropyBonusMatchesInValueAndGradient) {
   const Json& given = golden_.at("vocabulary");
   const Json& wanted = given.at("losses").at("ppo");

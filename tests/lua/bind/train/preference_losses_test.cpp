@@ -40,7 +40,7 @@ TEST_F(PreferenceLosses, EveryRecipeOverPairsIsInTheGolden) {
   }
 }
 
-// The error for an unknown name is also the list that proves each loss is in the golden.
+// The error for an unknown name lists all losses, so it proves that the golden has each.
 TEST_F(PreferenceLosses, AnUnknownNameListsExactlyTheLossesOfTheGolden) {
   std::string names;  // sorted
   for (const auto& [name, entry] : golden_.at("recipes").as_object()) {

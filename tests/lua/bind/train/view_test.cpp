@@ -37,7 +37,7 @@ local function mixed(p) return policy:logprob(p.chosen) - policy:token_logprob(p
 for step, batch in run:steps(train, cfg.batch) do adamw:step(batch, mixed) end
 )",
                                "r", {.resume = true});
-  // A micro-batch of one pair broadcasts, so that the loss is what has a wrong size.
+  // A micro-batch of one pair broadcasts, so the wrong size is that of the loss.
   has(text, "one per pair");
   has(text, "one per trained token of the chosen side");
   has(text, "view:sum(x) turns values per token into values per sequence");

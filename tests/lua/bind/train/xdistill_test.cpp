@@ -72,7 +72,7 @@ TEST_F(Distillation, SlowTwoTokenizersLearnByChunkAndResume) {
 TEST_F(TwoTokenizerRecipe, AStudentOfRandomWeightsIsMadeAndResumes) {
   expect_same_when_resumed(recipe(), {2}, small());
   EXPECT_GT(values("whole", "train/kd").at(0), 0);
-  // The cache may be removed: the same seed gives the same weights.
+  // The cache may be removed, since the same seed gives the same weights.
   std::filesystem::remove_all("cache/models");
   ASSERT_EQ(run(recipe(), "again", {.sets = small()}), "");
   has(output_, "making a model of random weights in ");

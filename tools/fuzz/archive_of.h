@@ -1,5 +1,5 @@
 #pragma once
-// Archives of members in memory, without compression.
+// Builds a ZIP archive in memory, for fuzz targets and tests.
 
 #include <string>
 #include <utility>
