@@ -25,8 +25,9 @@ namespace xrun {
 namespace {
 
 // To be raised when the same input gives different bytes: when an encoder changes, or when a mended
-// bug in rendering or tokenising changes tokens. Since 17 a template's `break` inside `with` or
-// `set` ends its loop, and nested character classes of a tokenizer's pattern are cut correctly.
+// bug in rendering or tokenising changes tokens. Since 17 such mends of templates (`break` inside
+// `with`, scopes of recursive loops, arithmetic of floats), of patterns with nested character
+// classes and of tokenizer.model with added tokens.
 constexpr int64_t kRowVersion = 17;
 constexpr size_t kLawRows = 64;           // rows on which the laws are checked
 constexpr int64_t kLawLines = 1000;       // lines of each file from which they are taken

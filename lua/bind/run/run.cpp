@@ -189,17 +189,18 @@ int push_mean(RunLoop& loop, lua_State* L) {
 std::string describe_run(const RunLoop& run) { return "Run " + run.run().dir().path().string(); }
 
 void add_loop_methods(Class<RunLoop>& run) {
-  run.method("steps",
-             {{"data", "DataSet|RolloutSource|table"},
-              {"batch", "xrun.Config.batch", {{"steps", "integer"}, {"epochs", "integer"}}}},
-             {"fun(): integer, Batch"},
-             "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
-             "{ pairs, max_tokens } and may override steps and epochs; steps, even of cfg, go before "
-             "epochs. A list of sets gives a "
-             "batch of each, counted in the unit of its rows: the first set decides the length, "
-             "the others go round. Of xrun.rollouts a batch is Rollouts, counted in groups. Saves, "
-             "resumes and stops between bodies.",
-             run_steps)
+  run.method(
+         "steps",
+         {{"data", "DataSet|RolloutSource|table"},
+          {"batch", "xrun.Config.batch", {{"steps", "integer"}, {"epochs", "integer"}}}},
+         {"fun(): integer, Batch"},
+         "The training loop: batches of the shuffled stream; cfg.batch, or a table like it, is "
+         "{ pairs, max_tokens } and may override steps and epochs; steps, even of cfg, go before "
+         "epochs. A list of sets gives a "
+         "batch of each, counted in the unit of its rows: the first set decides the length, "
+         "the others go round. Of xrun.rollouts a batch is Rollouts, counted in groups. Saves, "
+         "resumes and stops between bodies.",
+         run_steps)
       .method("log", {{"metrics", "Metrics|table"}}, {},
               "Writes metrics of this body: what adamw:step and run:evaluate return, or a table "
               "of numbers, { foo = 3 }, written as recipe/foo.",
