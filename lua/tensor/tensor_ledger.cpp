@@ -44,17 +44,20 @@ void TensorLedger::before_push(lua_State* L, int64_t bytes) {
   if (live_bytes_ > soft_limit_ / 5 * 4) soft_limit_ = soft_limit_ / 5 * 7;
 }
 
+void TensorLedger::move(TensorBox& box, size_t scope) {
+  box.unlink();
+  box.link_before(*scopes_[scope]);
+  box.scope = scope;
+}
+
 void TensorLedger::add(TensorBox& box) {
   // The innermost scope owns the new handle.
-  box.link_before(*scopes_.back());
+  move(box, scopes_.size() - 1);
   live_bytes_ += box.bytes;
   ++live_tensors_;
 }
 
-void TensorLedger::move_to_root(TensorBox& box) {
-  box.unlink();
-  box.link_before(*scopes_.front());
-}
+void TensorLedger::move_to_root(TensorBox& box) { move(box, 0); }
 
 void TensorLedger::close(TensorBox& box) noexcept {
   if (!box.tensor.defined()) return;
@@ -84,9 +87,9 @@ void TensorScope::keep_in(lua_State* L, int i, int depth) {
   constexpr int kDeepest = 4;  // { loss, { metric = { ... } } } and some more
   if (tensor_if(L, i) != nullptr) {
     auto& box = *static_cast<TensorBox*>(lua_touserdata(L, i));
-    box.unlink();
-    // The scope around this one, which then decides.
-    box.link_before(*ledger_.scopes_[ledger_.scopes_.size() - 2]);
+    const size_t innermost = ledger_.scopes_.size() - 1;
+    // A tensor made outside of this scope stays where it is.
+    if (box.scope == innermost) ledger_.move(box, innermost - 1);
   } else if (lua_type(L, i) == LUA_TTABLE && depth < kDeepest) {
     luaL_checkstack(L, 4, "no room to keep tensors");
     lua_pushnil(L);
