@@ -101,7 +101,7 @@ at::Tensor wrapped(lua_State* L, int i, ValueKind got) {
 c10::IValue to_ivalue(lua_State* L, int i, ValueKind got, ArgumentKind wanted, int count) {
   // None: the argument is optional, or match_overload would have refused it.
   if (got == ValueKind::kNone || got == ValueKind::kNil) return {};
-  const auto text = [&] { return std::string_view(lua_tostring(L, i)); };
+  const auto text = [&] { return string_at(L, i); };
   switch (wanted) {
     case ArgumentKind::kTensor:
       return got == ValueKind::kTensor ? *tensor_if(L, i) : wrapped(L, i, got);

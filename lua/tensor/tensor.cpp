@@ -70,7 +70,7 @@ int find_method(lua_State* L) {
 int get_other(lua_State* L) {
   const at::Tensor& tensor = self(L);
   // t[":"] is the one string that is an index.
-  if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") {
+  if (lua_type(L, 2) == LUA_TSTRING && string_at(L, 2) != ":") {
     return find_method(L);
   }
   index_tensor(L, tensor, 2);
@@ -79,7 +79,7 @@ int get_other(lua_State* L) {
 
 int set_other(lua_State* L) {
   // 0: no element, so the class reports an unknown property.
-  if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") return 0;
+  if (lua_type(L, 2) == LUA_TSTRING && string_at(L, 2) != ":") return 0;
   assign_index(L, self(L), 2, 3);
   return 1;
 }

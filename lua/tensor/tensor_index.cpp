@@ -55,8 +55,7 @@ int64_t apply(lua_State* L, Selection& selection, int64_t dim, int i) {
     // A mask indexes as many dimensions as it has.
     return index->scalar_type() == at::kBool ? std::max<int64_t>(index->dim(), 1) : 1;
   }
-  const bool whole = is_none(L, i) ||
-                     (lua_type(L, i) == LUA_TSTRING && std::string_view(lua_tostring(L, i)) == ":");
+  const bool whole = is_none(L, i) || (lua_type(L, i) == LUA_TSTRING && string_at(L, i) == ":");
   if (!whole) {
     if (lua_type(L, i) != LUA_TTABLE) {
       throw Error(

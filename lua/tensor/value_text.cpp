@@ -49,11 +49,9 @@ class ValueReader {
       case LUA_TBOOLEAN: return {lua_toboolean(L_, i) != 0 ? "true" : "false"};
       case LUA_TNUMBER: return {number_text(lua_tonumber(L_, i))};
       case LUA_TSTRING: {
-        size_t size = 0;
-        const char* bytes = lua_tolstring(L_, i, &size);
         // A string alone is shown whole; within a table it is cut.
-        return {depth == 0 ? quoted_text({bytes, size})
-                           : quoted_text({bytes, size}, kLongestWithin)};
+        const std::string_view bytes = string_at(L_, i);
+        return {depth == 0 ? quoted_text(bytes) : quoted_text(bytes, kLongestWithin)};
       }
       case LUA_TFUNCTION: return {function_text(L_, i)};
       case LUA_TTABLE: return read_table(i, depth);
@@ -84,8 +82,9 @@ class ValueReader {
       if (options_.calls) throw;
       return {shown_text(describe_value(L_, i))};
     }
-    const char* text = lua_tostring(L_, -1);
-    return {shown_text(text == nullptr ? describe_value(L_, i) : text)};
+    // A __tostring may return anything.
+    const bool text = lua_isstring(L_, -1) != 0;
+    return {shown_text(text ? std::string(string_at(L_, -1)) : describe_value(L_, i))};
   }
 
   Shown read_table(int i, int depth) {
@@ -148,9 +147,7 @@ class ValueReader {
         const double number = lua_tonumber(L_, -1);
         keys.push_back({0, number, "", "[" + number_text(number) + "]", position});
       } else if (lua_type(L_, -1) == LUA_TSTRING) {
-        size_t size = 0;
-        const char* bytes = lua_tolstring(L_, -1, &size);
-        std::string key(bytes, size);
+        std::string key(string_at(L_, -1));
         std::string text = is_lua_name(key) ? key : "[" + quoted_text(key, kLongestWithin) + "]";
         keys.push_back({1, 0, std::move(key), std::move(text), position});
       } else {

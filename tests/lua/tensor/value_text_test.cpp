@@ -71,6 +71,7 @@ TEST_F(ValueText, FunctionsShowParametersFileAndLine) {
 
 TEST_F(ValueText, ATablesToStringIsUsed) {
   EXPECT_EQ(text("setmetatable({}, { __tostring = function() return 'me\\27' end })"), "me<1B>");
+  EXPECT_EQ(text("setmetatable({}, { __tostring = function() return 'a\\0b' end })"), "a<00>b");
   EXPECT_THROW(text("setmetatable({}, { __tostring = function() error 'no' end })"), LuaError);
 }
 
