@@ -1,4 +1,4 @@
-// Checks run in the order in which they are reported: program, settings, inputs.
+// The checks run in the order of the report: program, operators, settings, inputs.
 
 #include "core/share/opened_bundle.h"
 
@@ -75,8 +75,8 @@ void add_texts(const Json& value, std::set<std::string>& out) {
   for (const auto& [key, member] : value.as_object()) add_texts(member, out);
 }
 
-// Returns the texts of the locked settings that the present settings lack: names of inputs that the
-// recipe does not open.
+// Returns the strings of the locked settings that the present settings lack. An input of such a
+// name is not opened by the recipe.
 std::set<std::string> replaced_texts(const BundleLock& lock, const ScannedRecipe& scanned,
                                      const std::vector<std::string>& sets) {
   std::vector<std::string> all = lock.sets;

@@ -37,8 +37,8 @@ Json without_speed(const Json& step) {
   return out;
 }
 
-// Returns the lines of the bodies. Lines logged after the last body have their own step and are
-// left out.
+// Returns the lines of the loop's bodies, at most `most`. Lines logged after the last body have a
+// step of their own and are left out.
 Json::Array first_steps(const fs::path& run, int64_t bodies, int64_t most) {
   const std::string text = read_file(run / "metrics.jsonl", kMostMetricsBytes);
   Json::Array steps;
