@@ -154,7 +154,7 @@ std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const Model
   return adapter;
 }
 
-// For an export: the factors disappear into the weight.
+// For an export, whose weights include the factors.
 at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale) {
   // W + scale B A, [out, in], in fp32: the caller rounds it once.
   return at::addmm(weight.detach().to(at::kFloat), factors.b.detach(), factors.a.detach(), 1,

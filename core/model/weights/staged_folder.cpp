@@ -59,8 +59,9 @@ void StagedFolder::commit() {
     sync_dir(target_.parent_path());
     return;
   }
-  // ENOENT: there is no target yet, so a plain rename is enough.
-  if (errno != ENOENT) remove_tree(target_);  // the file system has no exchange
+  // Without a target a plain rename is enough. A file system without exchanges needs the target
+  // removed first; after any other failure (a mount point is busy) it must not be lost.
+  if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) remove_tree(target_);
   rename_durable(work_, target_);
 }
 
