@@ -105,6 +105,7 @@ void push_list(lua_State* L, const at::Tensor& tensor) {
   luaL_checkstack(L, 4, "too many dimensions");
   lua_createtable(L, static_cast<int>(tensor.size(0)), 0);
   for (int64_t i = 0; i < tensor.size(0); ++i) {
+    check_interrupt(L);
     push_list(L, tensor[i]);
     lua_rawseti(L, -2, static_cast<int>(i) + 1);
   }

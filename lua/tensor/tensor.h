@@ -74,9 +74,9 @@ class TensorScope {
 // Returns the tensor at index i; nullptr if the value is not a tensor or is closed.
 const at::Tensor* tensor_if(lua_State* L, int i);
 
-// t[i], t[{...}], t[mask] with 0-based indices: pushes the result.
+// Pushes t[i], t[{...}] or t[mask]; indices count from 0.
 void index_tensor(lua_State* L, const at::Tensor& tensor, int key);
-// t[key] = value.
+// Assigns t[key] = value.
 void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value);
 
 // Registers class Tensor, factories, xrun.no_grad, keep, scope, ops, dtypes.

@@ -31,16 +31,15 @@ void TensorLink::link_before(TensorLink& position) noexcept {
 TensorLedger::TensorLedger() { scopes_.push_back(std::make_unique<TensorLink>()); }
 
 void TensorLedger::before_push(lua_State* L, int64_t bytes) {
-  // debt_: bytes handed to Lua since the last collection.
-  // Lua sees some 40 bytes per handle and would collect far too late.
+  // debt_ counts the bytes handed to Lua since the last collection: Lua itself sees some 40 bytes
+  // per handle and would collect far too late.
   debt_ += bytes + kHandleBytes;
   if (debt_ <= soft_limit_) return;
   // Before the allocation, so that its memory may be reused.
   lua_gc(L, LUA_GCCOLLECT, 0);
   ++collections_;
   debt_ = bytes + kHandleBytes;
-  // Live tensors fill the limit: collecting more often would free nothing.
-  // The limit grows by 2/5 while four fifths of it are live.
+  // While live tensors fill four fifths of the limit, collecting so often would free little.
   if (live_bytes_ > soft_limit_ / 5 * 4) soft_limit_ = soft_limit_ / 5 * 7;
 }
 

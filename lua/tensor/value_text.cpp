@@ -31,6 +31,9 @@ std::string number_text(double value) {
   return fmt::format("{:.14g}", plain_nan(value));
 }
 
+// tostring without the global of that name, which a recipe may replace or remove.
+int call_tostring(lua_State* L) { return luaL_callmeta(L, 1, "__tostring"); }
+
 // A value that was read: a string, or members between braces.
 struct Shown {
   std::string text;
@@ -66,16 +69,12 @@ class ValueReader {
   }
 
  private:
-  // The result of Lua's tostring: for FFI values, and tables with a __tostring.
+  // The result of __tostring: for FFI values, and tables that have one.
   Shown read_other(int i) {
     const StackGuard guard(L_);
     luaL_checkstack(L_, 8, "no room to print");
+    lua_pushcfunction(L_, call_tostring);
     lua_pushvalue(L_, i);
-    lua_getfield(L_, LUA_REGISTRYINDEX, "_LOADED");
-    lua_getfield(L_, -1, "_G");
-    lua_pushliteral(L_, "tostring");
-    lua_rawget(L_, -2);
-    lua_pushvalue(L_, -4);
     try {
       protected_call(L_, 1, 1);
     } catch (const LuaError&) {
@@ -176,7 +175,7 @@ class ValueReader {
       push(L_, key.bytes);
       return lua_rawget(L_, i);
     }
-    // By place: the order of lua_next stays while nothing is assigned.
+    // By position: the order of lua_next stays while nothing is assigned.
     lua_pushnil(L_);
     for (int at = 1; lua_next(L_, i) != 0; ++at) {
       if (at == key.position) {
