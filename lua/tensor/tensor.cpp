@@ -182,6 +182,7 @@ int backward(lua_State* L) {
   const bool gradient_first = tensor_if(L, 2) != nullptr;
   const Options options(L, gradient_first ? 3 : 2);
   std::optional<at::Tensor> gradient = options.find<at::Tensor>("gradient");
+  XRUN_CHECK(!gradient_first || !gradient, "the gradient is given twice");
   if (gradient_first) gradient = *tensor_if(L, 2);
   std::vector<at::Tensor> inputs;
   if (options.has("inputs")) {

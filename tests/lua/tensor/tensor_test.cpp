@@ -78,6 +78,7 @@ TEST_F(TensorValue, GradientsFlowThroughLua) {
       "y:backward(); y:backward()",
       "pass { retain_graph = true } to it");
   error_has("xrun.ones(1):backward()", "no input of it requires grad");
+  error_has("xrun.ones(1):backward(xrun.ones(1), {gradient = xrun.ones(1)})", "is given twice");
 }
 
 TEST_F(TensorValue, NoGradRecordsNothingAndReturnsResults) {
