@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "core/base/strings.h"
@@ -21,7 +22,8 @@
 namespace xrun {
 namespace {
 
-constexpr size_t kLongestWithin = 200;  // bytes of a string in a table
+constexpr size_t kLongest = 2000;       // bytes of a string that are shown
+constexpr size_t kLongestWithin = 200;  // and within a table
 
 std::string number_text(double value) {
   // Beyond 2^53 an integer's digits would not be its own.
@@ -29,6 +31,35 @@ std::string number_text(double value) {
     return fmt::format("{}", static_cast<int64_t>(value));
   }
   return fmt::format("{:.14g}", plain_nan(value));
+}
+
+// Returns bytes as a Lua string in double quotes, longer ones shortened to about `most` bytes.
+std::string quoted_text(std::string_view bytes, size_t most = kLongest) {
+  const std::string_view shown = bytes.substr(0, most);
+  std::string out = "\"";
+  for (size_t at = 0; at < shown.size();) {
+    const CodePoint point = read_utf8(shown, at);
+    const auto byte = static_cast<unsigned char>(shown[at]);
+    const char after = at + 1 < shown.size() ? shown[at + 1] : ' ';
+    if (byte == '\n' || byte == '\t' || byte == '\r') {
+      out += byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : "\\r";
+    } else if (byte == '"' || byte == '\\') {
+      out += '\\';
+      out += shown[at];
+    } else if (byte < 0x20 || byte == 0x7f || !point.valid) {
+      // Three digits if a digit follows, which would otherwise be read as one more.
+      out += std::isdigit(static_cast<unsigned char>(after)) != 0 ? fmt::format("\\{:03}", byte)
+                                                                  : fmt::format("\\{}", byte);
+    } else if (byte >= 0x80 && !is_shown(point.value)) {
+      out += fmt::format("\\u{{{:X}}}", point.value);
+    } else {
+      out += shown.substr(at, point.size);
+    }
+    at += point.size;
+  }
+  out += '"';
+  if (shown.size() == bytes.size()) return out;
+  return out + fmt::format("... ({} bytes)", count_text(static_cast<int64_t>(bytes.size())));
 }
 
 // tostring without the global of that name, which a recipe may replace or remove.
@@ -52,7 +83,6 @@ class ValueReader {
       case LUA_TBOOLEAN: return {lua_toboolean(L_, i) != 0 ? "true" : "false"};
       case LUA_TNUMBER: return {number_text(lua_tonumber(L_, i))};
       case LUA_TSTRING: {
-        // A string alone is shown whole; within a table it is cut.
         const std::string_view bytes = string_at(L_, i);
         return {depth == 0 ? quoted_text(bytes) : quoted_text(bytes, kLongestWithin)};
       }
@@ -233,34 +263,6 @@ void append(std::string& out, const Shown& shown, int indent, int column, int wi
 }
 
 }  // namespace
-
-std::string quoted_text(std::string_view bytes, size_t most) {
-  const std::string_view shown = bytes.substr(0, most);
-  std::string out = "\"";
-  for (size_t at = 0; at < shown.size();) {
-    const CodePoint point = read_utf8(shown, at);
-    const auto byte = static_cast<unsigned char>(shown[at]);
-    const char after = at + 1 < shown.size() ? shown[at + 1] : ' ';
-    if (byte == '\n' || byte == '\t' || byte == '\r') {
-      out += byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : "\\r";
-    } else if (byte == '"' || byte == '\\') {
-      out += '\\';
-      out += shown[at];
-    } else if (byte < 0x20 || byte == 0x7f || !point.valid) {
-      // Three digits if a digit follows, which would otherwise be read as one more.
-      out += std::isdigit(static_cast<unsigned char>(after)) != 0 ? fmt::format("\\{:03}", byte)
-                                                                  : fmt::format("\\{}", byte);
-    } else if (byte >= 0x80 && !is_shown(point.value)) {
-      out += fmt::format("\\u{{{:X}}}", point.value);
-    } else {
-      out += shown.substr(at, point.size);
-    }
-    at += point.size;
-  }
-  out += '"';
-  if (shown.size() == bytes.size()) return out;
-  return out + fmt::format("... ({} bytes)", count_text(static_cast<int64_t>(bytes.size())));
-}
 
 std::string function_text(lua_State* L, int i) {
   const StackGuard guard(L);

@@ -3,7 +3,6 @@
 
 #include <lua.hpp>
 #include <string>
-#include <string_view>
 
 namespace xrun {
 
@@ -23,8 +22,5 @@ std::string value_text(lua_State* L, int i, const ValueTextOptions& options = {}
 
 // "function dpo(p)  recipes/dpo.lua:24", or of a binding "function Policy:logprob(view) -> ...".
 std::string function_text(lua_State* L, int i);
-
-// Bytes as a Lua string in double quotes, longer ones shortened to about `most` bytes.
-std::string quoted_text(std::string_view bytes, size_t most = 2000);
 
 }  // namespace xrun
