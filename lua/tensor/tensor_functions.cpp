@@ -119,7 +119,10 @@ int make_tensor(lua_State* L) {
   } else {
     made = tensor_from_list(L, 1, type);
   }
-  if (const auto device = options_of("device", device_of)) made = made.to(*device);
+  if (const auto device = options_of("device", device_of)) {
+    check_device(*device);
+    made = made.to(*device);
+  }
   if (options.get<bool>("requires_grad")) made.set_requires_grad(true);
   return push(L, made), 1;
 }

@@ -66,6 +66,13 @@ TEST_F(OpCall, DTypesAreNamesAndNeverNumbers) {
             "false");
 }
 
+TEST_F(OpCall, AGpuWithoutItsLibrariesIsRefusedWithTheFix) {
+  for (const char* made : {"ones(2, {device = 'cuda:1'})", "tensor({1}, {device = 'cuda:1'})",
+                           "ones(2):to('cuda:1')"}) {
+    error_has(fmt::format("return xrun.{}", made), "device \"cuda:1\" is not available: this");
+  }
+}
+
 TEST_F(OpCall, WholeNumbersMakeIntegerTensors) {
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2).dtype"), "i64");
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2.5).dtype"), "f32");
