@@ -268,6 +268,7 @@ RunComparison compare_numbers(const std::string& a, const std::string& b,
   keep_common_steps(first, second);
   RunComparison comparison = compare_runs(first, second);
   comparison.data_known = data_known;
+  // A recipe or bundle has read no rows on any machine.
   comparison.rows_known = false;
   comparison.machine_known = false;
   comparison.results_known = first.metrics.objects > 0 && second.metrics.objects > 0;

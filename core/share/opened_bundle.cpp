@@ -32,6 +32,7 @@ void compare_program(const ProgramFacts& program, OpenedBundle& bundle) {
       bundle.differences.push_back({fmt::format("binary.{}", name), dump_json(a), dump_json(b)});
     }
   }
+  // Other sources make another build anyway.
   if (!bundle.differences.empty()) return;
   std::string built;
   for (const char* name : {"compiler", "engine", "core"}) {
@@ -138,6 +139,7 @@ void find_inputs(const ProgramFacts& program, const std::set<std::string>& repla
 }  // namespace
 
 std::string OpenedBundle::local_path(const std::string& path) const {
+  // Normal, so that FILE.xrb/../secret is not a member.
   const std::string plain = fs::path(path).lexically_normal().string();
   const std::string prefix = fs::path(file).lexically_normal().string() + "/";
   return plain.starts_with(prefix) ? (folder / plain.substr(prefix.size())).string() : path;

@@ -45,6 +45,7 @@ class SourceReader {
     }
     // The list grows while it is walked, since modules require modules.
     for (size_t i = 0; i < out_.files.size() && i < kMostModules; ++i) {
+      // A base may be a bundle, which is not Lua.
       if (!is_bundle_name(out_.files[i].path.string())) walk(out_.files[i]);
     }
     name_members();

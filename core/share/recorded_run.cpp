@@ -95,6 +95,7 @@ double relative_difference(const Json* a, const Json* b) {
     return std::numeric_limits<double>::infinity();
   }
   const double x = a->as_double(), y = b->as_double();
+  // 1e-300: 0 and -0 differ in their bits, by nothing.
   return std::abs(x - y) / std::max({std::abs(x), std::abs(y), 1e-300});
 }
 

@@ -40,8 +40,8 @@ void check_targets(const std::vector<std::string>& targets,
                    const std::vector<LinearModule>& modules) {
   const std::vector<std::string> known = target_names(modules);
   for (const std::string& target : targets) {
-    if (target == kAllTargets || std::find(known.begin(), known.end(), target) != known.end())
-      continue;
+    const bool found = std::find(known.begin(), known.end(), target) != known.end();
+    if (found || target == kAllTargets) continue;
     throw UsageError(
         fmt::format("lora.targets: no linear map of the blocks is called '{}'{}; there are {}, or "
                     "\"all\" for all of them",

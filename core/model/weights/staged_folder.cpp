@@ -51,6 +51,7 @@ StagedFolder::~StagedFolder() {
 }
 
 void StagedFolder::commit() {
+  // The files were synced as they were written; their names are entries of the folder.
   sync_dir(work_);
   // With an exchange there is always a folder of this name; the old one is then in work_.
   const bool exchanged =
