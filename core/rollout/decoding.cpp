@@ -176,9 +176,10 @@ void Sampler::Decoding::finish(QueuedSequence& sequence) {
   std::vector<int32_t> tokens = sequence.tokens();
   tokens.pop_back();  // the newest token has no keys
   slots_.hold({.ids = std::move(tokens),
-               .slot = std::exchange(sequence.slot, -1),
+               .slot = sequence.slot,
                .ticket = sequence.request->ticket,
                .sample = sequence.sample});
+  sequence.slot = -1;
   --active_;
 }
 

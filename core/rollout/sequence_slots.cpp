@@ -13,8 +13,8 @@ namespace xrun {
 int64_t SequenceSlots::open(int64_t capacity, int64_t shared) {
   if (free_.empty()) free_.push_back(slots_++);
   const int64_t slot = free_.back();
-  free_.pop_back();
   cache_.open(slot, capacity, shared);
+  free_.pop_back();  // not before: if the cache throws, the slot is still free
   return slot;
 }
 
@@ -47,8 +47,8 @@ SequenceSlots::Held SequenceSlots::find(const std::vector<int32_t>& tokens) {
 
 int64_t SequenceSlots::take(Held held, int64_t capacity) {
   const int64_t slot = held->slot;
-  held_.erase(held);
   cache_.reserve(slot, capacity);
+  held_.erase(held);  // not before: if the cache throws, the sequence is still held
   return slot;
 }
 

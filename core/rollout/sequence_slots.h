@@ -33,13 +33,15 @@ class SequenceSlots {
   int64_t open(int64_t capacity, int64_t shared = 0);
   void close(int64_t slot);
 
-  // Holds a sequence; gives up the rest of its slot's capacity.
+  // Holds a sequence; gives up the rest of its slot's capacity. After an exception the slot is
+  // still the caller's.
   void hold(HeldSequence sequence);
   // Returns the longest held sequence that `tokens` begin with and that leaves at least one of them
   // to compute, or none(). Skips sequences whose RoPE frequencies differ from those of `tokens`.
   Held find(const std::vector<int32_t>& tokens);
   Held none() { return held_.end(); }
-  // Returns the slot of a held sequence, now in use.
+  // Returns the slot of a held sequence, now in use. Throws Error if the sequence has more than
+  // `capacity` tokens; it is then still held.
   int64_t take(Held held, int64_t capacity);
   // Drops a held sequence; ignored if it is not held.
   void release(uint64_t ticket, int64_t sample);

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the origins with the names of members in place of files: "recipes/dpo.lua:9" becomes
+// Returns the origins with files replaced by members: "recipes/dpo.lua:9" becomes
 // "recipe/dpo.lua:9".
 Json member_origins(const Json& origins, const RecipeSources& sources, const std::string& recipe) {
   Json out = Json::object();

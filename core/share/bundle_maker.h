@@ -15,8 +15,8 @@
 namespace xrun {
 
 struct BundleRequest {
-  std::string recipe;             // its file
-  std::vector<std::string> sets;  // of --set, after those with which `run` was started
+  std::string recipe;             // the recipe's file
+  std::vector<std::string> sets;  // of --set; those of `run` come first
   std::filesystem::path run;      // the run whose first steps are recorded; "": none
   bool run_given = false;         // the user named `run`: an error if it cannot be recorded
   bool with_data = false, with_model = false;
@@ -40,7 +40,7 @@ constexpr int64_t kFirstSteps = 5;  // steps of a run that a bundle records at m
 // it. Throws UsageError and Error as reading the recipe and its inputs does.
 MadeBundle make_bundle(const BundleRequest& request, std::filesystem::path out);
 
-// Returns the lock that make_bundle would write, without the digests of the members; adds those
+// Returns the lock that make_bundle would write, without the digests of its members. Appends the
 // members and the notices.
 BundleLock lock_of_recipe(const BundleRequest& request, std::vector<BundleMember>& members,
                           std::vector<std::string>& notices);

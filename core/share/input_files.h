@@ -47,8 +47,8 @@ std::vector<std::filesystem::path> files_read_before(const LockedFile& locked);
 // Returns the SHA-256 of a file, a remembered one if the file is unchanged.
 std::string file_sha256(const std::filesystem::path& path);
 
-// Returns the folder, in an extracted bundle at `bundle`, that has or will have the files of an
-// input.
+// Returns the folder of an input's files in a bundle that is extracted at `bundle`. It may not
+// exist yet.
 std::filesystem::path input_folder(const LockedInput& input, const std::filesystem::path& bundle);
 
 // Returns the path that opens an input whose files are in a folder under their locked names.
@@ -61,8 +61,8 @@ std::string bundled_path(const LockedInput& input);
 // Returns the folder of the extracted bundles: cache_root()/bundles.
 std::filesystem::path bundles_root();
 
-// Splits the name of a data source at its first wildcard: "pairs/" and "*.jsonl". Its files are
-// locked by their names below the first part.
+// Splits the name of a data source at the last slash before its first wildcard: "pairs/" and
+// "*.jsonl". Its files are locked by their names below the first part.
 std::pair<std::string, std::string> split_glob(const std::string& name);
 
 }  // namespace xrun

@@ -92,8 +92,7 @@ fs::path named_folder(const LockedInput& input) {
   return fs::path(input.name).parent_path();
 }
 
-// The input is as good as the worst of its files: half an input would fail later, with a worse
-// message.
+// The worst file decides: half an input would fail later, with a worse message.
 InputMatch worst_match(const std::vector<fs::path>& files,
                        const std::vector<const LockedFile*>& locked) {
   InputMatch worst = InputMatch::kLocked;
@@ -140,7 +139,7 @@ NearFiles files_below(const fs::path& root, const LockedInput& input) {
   return best;
 }
 
-// Makes or replaces a link by one rename, so that another process never misses it.
+// Makes or replaces a link by one rename, so that another process never sees it missing.
 void link_to(const fs::path& link, const fs::path& target) {
   std::error_code code;
   if (fs::read_symlink(link, code) == target) return;
@@ -154,7 +153,7 @@ void link_to(const fs::path& link, const fs::path& target) {
              code.message());
 }
 
-// The files that the input's name leads to on this machine, one per locked file.
+// Returns the files that the input's name leads to on this machine, one per locked file.
 std::vector<fs::path> named_files(const LockedInput& input, const ModelFolders& models) {
   std::vector<fs::path> files;
   std::error_code none;
@@ -190,7 +189,7 @@ std::vector<Difference> differences_of(const LockedInput& input,
   return out;
 }
 
-// A glob must match the locked files and no other one.
+// Adds the files that a glob matches and the lock does not have.
 void add_unlocked(const LockedInput& input, std::vector<Difference>& out) {
   const auto [head, pattern] = split_glob(input.name);
   if (input.kind != InputKind::kData || pattern.find_first_of("*?[") == std::string::npos) return;
@@ -213,7 +212,7 @@ FoundInput linked(const LockedInput& input, const fs::path& own, const std::vect
 }
 
 // Returns true if the input's name leads to the locked bytes. Otherwise sets the differences of
-// `found`, and adds to `missing` what is there.
+// `found` and adds the location to `missing`.
 bool find_by_name(const LockedInput& input, const ModelFolders& models, FoundInput& found,
                   MissingInput& missing) {
   const fs::path name = input.name;

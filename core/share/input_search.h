@@ -36,10 +36,10 @@ struct FoundInput {
 //   3. in the folder of the bundle's file and in the named paths, under its name or directly;
 //   4. by digest in other bundles, among the files that xrun has read before, and in the caches of
 //      models.
-// Files found in steps 3 and 4 are linked into `folder` under their locked names. If only other
-// files have the input's name, the result has their path and the differences. Reads only files that
-// have the locked size and may be read. Throws Error if a link cannot be made or a permitted file
-// cannot be read. Throws Interrupted.
+// Files found in steps 3 and 4 are linked into `folder` under their locked names. If the name leads
+// only to other bytes, the result has its path and the differences. Reads only files that have the
+// locked size and may be read. Throws Error if a link cannot be made or a permitted file cannot be
+// read. Throws Interrupted.
 FoundInput find_input(const LockedInput& input, const InputSearch& search);
 
 }  // namespace xrun

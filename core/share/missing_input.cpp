@@ -1,4 +1,5 @@
-// The message names the places that were searched and the command that allows the files found.
+// The message lists the locations in the order of the search. Files that were found but may not be
+// read become the paths for --read.
 
 #include "core/share/missing_input.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The message on an input that was not found: where it was looked for, and what was there.
+// Builds the message on an input that was not found: the locations searched, and what was there.
 
 #include <filesystem>
 #include <string>
@@ -13,20 +13,20 @@ namespace xrun {
 // Files compared with the locked ones, from worst to best.
 enum class InputMatch { kAbsent, kOther, kRefused, kLocked };
 
-// As the message says it.
+// Returns the words of the message for a match.
 const char* match_text(InputMatch match);
 
-// The files of an input that the bundle does not have.
+// Returns the files of an input that the bundle does not have.
 std::vector<const LockedFile*> wanted_files(const LockedInput& input);
 
-// The best find below a path: the files in the order of wanted_files.
+// The best match for an input below a path.
 struct NearFiles {
-  InputMatch match = InputMatch::kAbsent;
-  std::vector<std::filesystem::path> files;
+  InputMatch match = InputMatch::kAbsent;    // the worst of its files
+  std::vector<std::filesystem::path> files;  // in the order of wanted_files
   std::vector<std::string> others = {};  // locked names of the files that are not the locked ones
 };
 
-// Collects the locations where a missing input was looked for.
+// Collects the locations that were searched for a missing input.
 class MissingInput {
  public:
   // The input outlives it.

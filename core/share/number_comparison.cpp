@@ -1,4 +1,4 @@
-// Recipes and bundles are brought into the form of a run's files; then both sides are cut down to
+// Recipes and bundles are converted to the form of a run's files; then both sides are reduced to
 // what both have.
 
 #include "core/share/number_comparison.h"
@@ -137,7 +137,7 @@ RunFiles files_of_recipe(const std::string& file, std::vector<std::string>& noti
   return out;
 }
 
-// ---- cutting down
+// ---- what both have
 
 // Reduces a run to its sources (names and digests), modules (names) and resumes.
 RunFiles reduced(RunFiles run) {
@@ -268,6 +268,7 @@ RunComparison compare_numbers(const std::string& a, const std::string& b,
   keep_common_steps(first, second);
   RunComparison comparison = compare_runs(first, second);
   comparison.data_known = data_known;
+  // A recipe or bundle has read no rows on any machine.
   comparison.rows_known = false;
   comparison.machine_known = false;
   comparison.results_known = first.metrics.objects > 0 && second.metrics.objects > 0;

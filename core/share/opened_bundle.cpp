@@ -1,4 +1,4 @@
-// Checks run in the order in which they are reported: program, settings, inputs.
+// The checks run in the order of the report: program, operators, settings, inputs.
 
 #include "core/share/opened_bundle.h"
 
@@ -32,6 +32,7 @@ void compare_program(const ProgramFacts& program, OpenedBundle& bundle) {
       bundle.differences.push_back({fmt::format("binary.{}", name), dump_json(a), dump_json(b)});
     }
   }
+  // Other sources make another build anyway.
   if (!bundle.differences.empty()) return;
   std::string built;
   for (const char* name : {"compiler", "engine", "core"}) {
@@ -75,8 +76,8 @@ void add_texts(const Json& value, std::set<std::string>& out) {
   for (const auto& [key, member] : value.as_object()) add_texts(member, out);
 }
 
-// Returns the texts of the locked settings that the present settings lack: names of inputs that the
-// recipe does not open.
+// Returns the strings of the locked settings that the present settings lack. An input of such a
+// name is not opened by the recipe.
 std::set<std::string> replaced_texts(const BundleLock& lock, const ScannedRecipe& scanned,
                                      const std::vector<std::string>& sets) {
   std::vector<std::string> all = lock.sets;
@@ -138,6 +139,7 @@ void find_inputs(const ProgramFacts& program, const std::set<std::string>& repla
 }  // namespace
 
 std::string OpenedBundle::local_path(const std::string& path) const {
+  // Normal, so that FILE.xrb/../secret is not a member.
   const std::string plain = fs::path(path).lexically_normal().string();
   const std::string prefix = fs::path(file).lexically_normal().string() + "/";
   return plain.starts_with(prefix) ? (folder / plain.substr(prefix.size())).string() : path;

@@ -28,22 +28,23 @@ struct OpenedBundle {
   // The path to open for an input that is not found under its own name.
   std::map<std::pair<InputKind, std::string>, std::string> inputs;
   std::vector<Difference> differences;  // each changes the numbers, or may
-  std::vector<std::string> missing;     // inputs, with the places searched
+  std::vector<std::string> missing;     // a message for each missing input
   std::string missing_fix;              // "to go on: " and the command that finds them all
   std::vector<std::string> notices;
 
   // The recipe and its modules are called FILE.xrb/MEMBER in messages.
   std::string recipe() const { return file + "/" + lock.recipe; }
-  // Returns the path of a file that a recipe of this bundle names: a member's on disk, else `path`.
+  // Returns the path on disk of a file that the recipe names: in `folder` for a member, else
+  // `path`.
   std::string local_path(const std::string& path) const;
   // Returns what to open for an input's name.
   std::string local_input(InputKind kind, const std::string& name) const;
 };
 
-// Extracts the members into the cache, looks for the inputs and compares settings as they resolve
-// now, operators, the program, and inputs whose name leads to other bytes. An input whose name
-// `sets` (of the command line) replace is not looked for. Throws as Bundle::open does, and
-// UsageError for a wrong setting of `sets`; everything else is in the result.
+// Extracts the members into the cache, looks for the inputs, and compares the program, the
+// operators, the settings as they resolve now, and inputs whose name leads to other bytes. An input
+// whose name `sets` (of the command line) replace is not looked for. Throws as Bundle::open does,
+// and UsageError for a wrong setting of `sets`; the result has everything else.
 OpenedBundle open_bundle(const std::filesystem::path& file, const ProgramFacts& program,
                          const std::vector<std::string>& sets = {});
 

@@ -1,5 +1,5 @@
-// The tokens of each file are walked once. Literals inside the config are skipped: their resolved
-// values count, which include --set and bases.
+// The tokens of each file are walked once. The table of xrun.config is skipped: the resolved config
+// counts instead, which includes --set and bases.
 
 #include "core/share/recipe_sources.h"
 
@@ -45,6 +45,7 @@ class SourceReader {
     }
     // The list grows while it is walked, since modules require modules.
     for (size_t i = 0; i < out_.files.size() && i < kMostModules; ++i) {
+      // A base may be a bundle, which is not Lua.
       if (!is_bundle_name(out_.files[i].path.string())) walk(out_.files[i]);
     }
     name_members();
@@ -97,7 +98,7 @@ class SourceReader {
     tokens_ = lex_lua(source.text);
     for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
       if (sign(i, ".") && name(i + 1, "config")) {
-        i = after_config(i + 2);
+        i = after_config(i + 2) - 1;  // the loop adds 1
         continue;
       }
       if (token(i).kind != LuaTokenKind::kName) continue;
@@ -115,7 +116,8 @@ class SourceReader {
     }
   }
 
-  // Returns the token after the table of `xrun.config { ... }`.
+  // Returns the token that ends the table of `xrun.config { ... }`, or the next one if no table
+  // follows.
   size_t after_config(size_t i) const {
     if (sign(i, "(")) ++i;
     if (!sign(i, "{")) return i;
@@ -135,7 +137,7 @@ class SourceReader {
     if (key == "tokenizer" && fs::is_directory(value, none)) add_input(InputKind::kModel, value);
   }
 
-  // The argument is a literal, or cfg.KEY whose value is a text.
+  // The argument is a literal, or cfg.KEY whose value is a string.
   void add_model(size_t i) {
     if (token(i).kind == LuaTokenKind::kString) return add_input(InputKind::kModel, token(i).text);
     if (!name(i, scanned_.config_name)) return;
@@ -149,10 +151,9 @@ class SourceReader {
 
   void add_module(const fs::path& from, size_t i) {
     if (token(i).kind != LuaTokenKind::kString) {
-      out_.notices.push_back(fmt::format(
-          "{}:{}: requires a module whose name the text does not have; the bundle lacks "
-          "it",
-          from.string(), token(i).line));
+      out_.notices.push_back(
+          fmt::format("{}:{}: requires a module by a computed name, so the bundle lacks it",
+                      from.string(), token(i).line));
       return;
     }
     const std::string& name = token(i).text;
@@ -162,12 +163,15 @@ class SourceReader {
       if (!is_file(file)) continue;
       const fs::path path = file.lexically_normal();
       // A module from $XRUN_PATH moves, in a bundle, to the recipe's folder, where require looks
-      // first.
-      const bool beside = name.starts_with(".");
-      if (!beside &&
-          path != module_candidates(name, "", recipe_.parent_path())[0].lexically_normal()) {
-        moved_.emplace_back(path, module_candidates(name, "", recipe_.parent_path())[0]);
+      // first. The modules beside it move with it.
+      const fs::path own = from.parent_path(), home = moved_path(from).parent_path();
+      fs::path moved = path;
+      if (!name.starts_with(".")) {
+        moved = module_candidates(name, "", recipe_.parent_path())[0].lexically_normal();
+      } else if (home != own) {
+        moved = (home / path.lexically_relative(own)).lexically_normal();
       }
+      if (moved != path) moved_.emplace_back(path, moved);
       return add_file(path, read_file(path, kMostModuleBytes));
     }
     // Not a file: a module of LuaJIT ("ffi", "bit"), or an error when the recipe runs.
@@ -175,15 +179,19 @@ class SourceReader {
 
   // ---- names in a bundle
 
+  // Returns the path by which a bundle names a file.
+  fs::path moved_path(const fs::path& path) const {
+    for (const auto& [from, to] : moved_) {
+      if (from == path) return to;
+    }
+    return path;
+  }
+
   // A member is "recipe/" and the path below the deepest folder that holds all files.
   void name_members() {
     std::vector<fs::path> paths;
     for (const SourceFile& file : out_.files) {
-      fs::path path = file.path;
-      for (const auto& [from, to] : moved_) {
-        if (from == file.path) path = to;
-      }
-      paths.push_back(absolute_path(path).lexically_normal());
+      paths.push_back(absolute_path(moved_path(file.path)).lexically_normal());
     }
     fs::path root = paths[0].parent_path();
     const auto holds = [&](const fs::path& path) {

@@ -34,10 +34,12 @@ struct RecipeSources {
 };
 
 // Reads a recipe, the modules that it and they require by a literal name, and the bases of its
-// config. Inputs are the model, data, template and projection of the resolved config, every list of
-// sources in it, models and tokenizers that the text opens by a literal or by a key of the config,
-// and data and templates that it names outside the config, if such files exist. Throws as
-// scan_with_bases does.
+// config. The inputs are
+//   - the model, template and projection of the resolved config, and every `path` in it;
+//   - models and tokenizers that a file opens by a literal or by a key of the config;
+//   - data, templates, projections and tokenizers that a file names as an option outside the
+//     config, if such files exist.
+// Throws as scan_with_bases does.
 RecipeSources read_recipe_sources(const std::string& recipe, const ScannedRecipe& scanned,
                                   const Config& config);
 

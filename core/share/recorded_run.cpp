@@ -37,8 +37,8 @@ Json without_speed(const Json& step) {
   return out;
 }
 
-// Returns the lines of the bodies. Lines logged after the last body have their own step and are
-// left out.
+// Returns the lines of the loop's bodies, at most `most`. Lines logged after the last body have a
+// step of their own and are left out.
 Json::Array first_steps(const fs::path& run, int64_t bodies, int64_t most) {
   const std::string text = read_file(run / "metrics.jsonl", kMostMetricsBytes);
   Json::Array steps;
@@ -95,6 +95,7 @@ double relative_difference(const Json* a, const Json* b) {
     return std::numeric_limits<double>::infinity();
   }
   const double x = a->as_double(), y = b->as_double();
+  // 1e-300: 0 and -0 differ in their bits, by nothing.
   return std::abs(x - y) / std::max({std::abs(x), std::abs(y), 1e-300});
 }
 

@@ -14,15 +14,17 @@ namespace xrun {
 // Returns the settings that decide the numbers of steps: all but save, stop and export.
 Json deciding_settings(const Json& config);
 
-// Returns what resumes of the run have changed and may change numbers ("config.steps,
-// recipe.lua:12"), or "". The steps before them had other values, and those after them follow from
-// these, so a new run repeats none of them. Throws Error if run.json is damaged.
+// Returns the settings that resumes of the run changed and that may change numbers ("config.steps,
+// recipe.lua:12"), or "". Steps before such a resume had other values, and later steps follow from
+// them, so a new run repeats none. Throws Error if run.json is damaged.
 std::string settings_changed_later(const std::filesystem::path& run);
 
-// Takes the first `most` steps of a run, without the speed of steps (perf/*). `lock` has the
-// recipe, the settings and the inputs that the run must have had; `recipe_text` is the recipe's.
-// settings_changed_later(run) must be "".
-// Throws Error that says what differs, or why the run proves nothing (a prompt was opened in it).
+// Returns the first `most` steps of a run, without their speed (perf/*).
+//   lock         the settings and inputs that the run must have had
+//   recipe_text  the recipe that it must have had
+//   run_binary   the program that must have trained it, as run.json describes it
+// Requires settings_changed_later(run) == "". Throws Error that says what differs, or why the run
+// proves nothing (a prompt was opened in it).
 LockedRun record_first_steps(const std::filesystem::path& run, const BundleLock& lock,
                              const std::string& recipe_text, const Json& run_binary, int64_t most);
 
@@ -34,8 +36,8 @@ struct StepDifference {
   double relative = 0;        // |a - b| / max(|a|, |b|)
 };
 
-// Compares a step with the recorded one, every metric but perf/* bit by bit; returns the metric
-// with the largest difference.
+// Compares every metric of a step but perf/* with the recorded one, bit by bit. Returns the metric
+// with the largest difference, or nothing if all are equal.
 std::optional<StepDifference> compare_step(const Json& recorded, const Json& now);
 
 // Returns the fields that decide bits and differ between two machines: device, threads, cpu.

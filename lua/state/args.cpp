@@ -47,10 +47,7 @@ bool read_bool(lua_State* L, int i, const char* what) {
 
 std::string read_string(lua_State* L, int i, const char* what) {
   if (lua_type(L, i) != LUA_TSTRING) throw_argument(L, i, what, "a string");
-  size_t size = 0;
-  // With its size: Lua strings may contain zero bytes.
-  const char* text = lua_tolstring(L, i, &size);
-  return {text, size};
+  return std::string(string_at(L, i));
 }
 
 LuaRef read_function(lua_State* L, int i, const char* what) {

@@ -178,7 +178,7 @@ class Class {
   static int call_fallback(lua_State* L, void* function) {
     if (lua_type(L, 2) != LUA_TSTRING) return 0;
     const std::shared_ptr<T> self = object_at<T>(L, 1);
-    return reinterpret_cast<Fallback>(function)(*self, lua_tostring(L, 2), L);
+    return reinterpret_cast<Fallback>(function)(*self, std::string(string_at(L, 2)), L);
   }
 
   static inline std::string (*text_of)(const T&) = nullptr;

@@ -115,6 +115,13 @@ void protected_call(lua_State* L, int arguments, int results);
 // Error if Lua cannot load it.
 void push_builtin_text(lua_State* L, std::string_view text, const std::string& chunk);
 
+// Returns the bytes of the string at index i, zero bytes included; valid while the string is.
+inline std::string_view string_at(lua_State* L, int i) {
+  size_t size = 0;
+  const char* const bytes = lua_tolstring(L, i, &size);
+  return {bytes, size};
+}
+
 // A Lua value kept alive from C++; bound to its state, which must outlive it.
 class LuaRef {
  public:

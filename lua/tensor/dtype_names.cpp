@@ -2,9 +2,12 @@
 
 #include "lua/tensor/dtype_names.h"
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
 #include <array>
 #include <cctype>
 
+#include "core/base/error.h"
 #include "core/base/file_access.h"
 
 namespace xrun {
@@ -108,6 +111,14 @@ std::optional<at::Device> device_of(std::string_view name) {
   // Its tensors have no memory, so they are the least tested ones.
   if (type == "meta" && !file_access_limited()) return at::Device(at::kMeta, at_index);
   return std::nullopt;
+}
+
+// Without this LibTorch's error lists some fifty dispatch keys.
+void check_device(at::Device device) {
+  XRUN_CHECK(!device.is_cuda() || c10::impl::hasDeviceGuardImpl(at::kCUDA),
+             "device \"{}\" is not available: this process computes on the CPU"
+             "\nhint: --device cuda runs the recipe on a GPU",
+             device.str());
 }
 
 const std::vector<std::string>& dtype_names() {

@@ -23,6 +23,8 @@ std::optional<at::Layout> layout_of(std::string_view name);
 std::optional<at::MemoryFormat> memory_format_of(std::string_view name);
 // "cpu", "cuda", "cuda:1", "meta".
 std::optional<at::Device> device_of(std::string_view name);
+// Throws Error for a GPU in a process that has not loaded LibTorch's CUDA part.
+void check_device(at::Device device);
 
 // Every short dtype name, for messages and for the module's xrun.bf16 and so on.
 const std::vector<std::string>& dtype_names();

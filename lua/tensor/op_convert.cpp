@@ -101,7 +101,7 @@ at::Tensor wrapped(lua_State* L, int i, ValueKind got) {
 c10::IValue to_ivalue(lua_State* L, int i, ValueKind got, ArgumentKind wanted, int count) {
   // None: the argument is optional, or match_overload would have refused it.
   if (got == ValueKind::kNone || got == ValueKind::kNil) return {};
-  const auto text = [&] { return std::string_view(lua_tostring(L, i)); };
+  const auto text = [&] { return string_at(L, i); };
   switch (wanted) {
     case ArgumentKind::kTensor:
       return got == ValueKind::kTensor ? *tensor_if(L, i) : wrapped(L, i, got);
@@ -113,7 +113,11 @@ c10::IValue to_ivalue(lua_State* L, int i, ValueKind got, ArgumentKind wanted, i
     case ArgumentKind::kScalarType: return static_cast<int64_t>(*dtype_of(text()));
     case ArgumentKind::kLayout: return *layout_of(text());
     case ArgumentKind::kMemoryFormat: return *memory_format_of(text());
-    case ArgumentKind::kDevice: return *device_of(text());
+    case ArgumentKind::kDevice: {
+      const at::Device device = *device_of(text());
+      check_device(device);
+      return device;
+    }
     case ArgumentKind::kIntList: return int_list(L, i, got, count);
     case ArgumentKind::kFloatList:
     case ArgumentKind::kScalarList: return number_list(L, i, wanted);

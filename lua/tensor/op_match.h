@@ -32,7 +32,7 @@ struct OpMatch {
 };
 
 // Matches the values of a call. The cost is the sum of the conversions' costs; the overload of
-// least cost is called. With `explain`, L says in `failure` why the overload does not fit.
+// least cost is called. With `explain`, `failure` says why the overload does not fit.
 OpMatch match_overload(const OpPacket& packet, const OpOverload& overload, const OpValues& values,
                        bool as_method, lua_State* explain = nullptr);
 

@@ -5,8 +5,9 @@
 
 namespace xrun {
 
-// Throws Error, with the way to allow it, if recipes are not trusted in this process and ATen's
-// operator is not on the list. Operators of other namespaces are ours and check their arguments.
+// Throws Error, with the option that allows it, if recipes are not trusted in this process and
+// ATen's operator is not on the list. Operators of other namespaces are ours and check their
+// arguments.
 void check_op_rights(std::string_view op_namespace, std::string_view name);
 
 }  // namespace xrun

@@ -62,16 +62,16 @@ struct OpPacket {
 const OpPacket* find_op(std::string_view op_namespace, std::string_view name);
 
 // Returns the packet, as above, of an operator that recipes may call as a method or as xrun.name;
-// without set_ and resize.
+// nullptr for set_, resize_ and others that replace a tensor's storage.
 const OpPacket* find_public_op(std::string_view name);
 
 // Returns true if the dispatcher has the operator, whether Lua may call it or not.
 bool has_op(std::string_view op_namespace, std::string_view name);
 
-// Public names of ATen, sorted, for did-you-mean.
+// Returns the public names of ATen, sorted, for did-you-mean.
 const std::vector<std::string>& public_op_names();
 
-// The operators of another namespace ("xrun") that Lua may call, sorted.
+// Returns the operators of a namespace ("xrun") that Lua may call, sorted.
 std::vector<std::string> op_names(std::string_view op_namespace);
 
 // "sum(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None)"

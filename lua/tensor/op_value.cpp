@@ -6,6 +6,7 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/core/jit_type.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 
@@ -89,15 +90,16 @@ ValueKind table_kind(lua_State* L, int i) {
 
 }  // namespace
 
-// The number of an int64 cdata ("123LL" is how it prints); uint64 counts if it fits.
+// LuaJIT prints an int64 as "123LL" and a uint64 as "123ULL".
 bool read_cdata(lua_State* L, int i, int64_t* value) {
-  // LuaJIT's C API has no access to cdata; the text is the only access to its number.
+  // LuaJIT's C API cannot read cdata, so its text is parsed.
   if (luaL_callmeta(L, i, "__tostring") == 0) return false;
-  const std::string text = lua_tostring(L, -1);
+  const std::string text(string_at(L, -1));
   lua_pop(L, 1);
   if (!text.ends_with("LL")) return false;
+  errno = 0;
   *value = std::strtoll(text.c_str(), nullptr, 10);
-  return true;
+  return errno == 0;
 }
 
 ValueKind value_kind(lua_State* L, int i) {
@@ -106,7 +108,7 @@ ValueKind value_kind(lua_State* L, int i) {
     case LUA_TNIL: return ValueKind::kNil;
     case LUA_TBOOLEAN: return ValueKind::kBool;
     case LUA_TNUMBER: return number_kind(lua_tonumber(L, i));
-    case LUA_TSTRING: return string_kind(lua_tostring(L, i));
+    case LUA_TSTRING: return string_kind(string_at(L, i));
     case LUA_TTABLE: return table_kind(L, i);
     case LUA_TUSERDATA: {
       if (tensor_if(L, i) != nullptr) return ValueKind::kTensor;

@@ -67,7 +67,7 @@ enum class ArgumentKind : uint8_t {
 ValueKind value_kind(lua_State* L, int i);
 
 constexpr int kLuaCData = 10;  // LuaJIT's type tag of FFI values
-// Reads an int64 or uint64 cdata (1LL); false for any other cdata.
+// Reads an int64 or uint64 cdata (1LL); false for any other cdata and for values beyond int64.
 bool read_cdata(lua_State* L, int i, int64_t* value);
 // Returns the number of an xrun.f(1).
 double read_forced_float(lua_State* L, int i);

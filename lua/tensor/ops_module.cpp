@@ -24,7 +24,7 @@ int cache_function(lua_State* L, const OpPacket& packet) {
   return 1;
 }
 
-// Our operators by their old names.
+// Returns the hint for an old name of one of our operators, or "".
 std::string renamed_hint(const std::string& home, const std::string& name) {
   if (home == "xrun" && name == "linear_logprob") {
     return "\n"
@@ -81,7 +81,7 @@ int index_ops(lua_State* L) {
   return 1;
 }
 
-// Names that other libraries or the words of the docs suggest, with what they are here.
+// Returns the hint for a name that another library or the docs suggest, or "".
 std::string module_hint(const std::string& name) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
       {"teacher", "xrun.frozen(cfg.teacher) opens a teacher"},
@@ -116,7 +116,7 @@ int index_module(lua_State* L) {
     check_op_rights("aten", name);
     return cache_function(L, *packet);
   }
-  // Names that a slip may have meant: ours and the operators'.
+  // For did-you-mean: our names and the operators'.
   std::vector<std::string> known;
   for (const DocEntry& entry : doc_entries()) {
     if (entry.name.starts_with("xrun.")) known.push_back(entry.name.substr(5));

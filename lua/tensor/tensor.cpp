@@ -70,7 +70,7 @@ int find_method(lua_State* L) {
 int get_other(lua_State* L) {
   const at::Tensor& tensor = self(L);
   // t[":"] is the one string that is an index.
-  if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") {
+  if (lua_type(L, 2) == LUA_TSTRING && string_at(L, 2) != ":") {
     return find_method(L);
   }
   index_tensor(L, tensor, 2);
@@ -79,7 +79,7 @@ int get_other(lua_State* L) {
 
 int set_other(lua_State* L) {
   // 0: no element, so the class reports an unknown property.
-  if (lua_type(L, 2) == LUA_TSTRING && std::string_view(lua_tostring(L, 2)) != ":") return 0;
+  if (lua_type(L, 2) == LUA_TSTRING && string_at(L, 2) != ":") return 0;
   assign_index(L, self(L), 2, 3);
   return 1;
 }
@@ -105,6 +105,7 @@ void push_list(lua_State* L, const at::Tensor& tensor) {
   luaL_checkstack(L, 4, "too many dimensions");
   lua_createtable(L, static_cast<int>(tensor.size(0)), 0);
   for (int64_t i = 0; i < tensor.size(0); ++i) {
+    check_interrupt(L);
     push_list(L, tensor[i]);
     lua_rawseti(L, -2, static_cast<int>(i) + 1);
   }
@@ -181,6 +182,7 @@ int backward(lua_State* L) {
   const bool gradient_first = tensor_if(L, 2) != nullptr;
   const Options options(L, gradient_first ? 3 : 2);
   std::optional<at::Tensor> gradient = options.find<at::Tensor>("gradient");
+  XRUN_CHECK(!gradient_first || !gradient, "the gradient is given twice");
   if (gradient_first) gradient = *tensor_if(L, 2);
   std::vector<at::Tensor> inputs;
   if (options.has("inputs")) {

@@ -24,6 +24,7 @@ struct TensorLink {
 struct TensorBox : ObjectHeader, TensorLink {
   at::Tensor tensor;
   int64_t bytes = 0;  // counted in the ledger
+  size_t scope = 0;   // of the ledger, in whose list it is
 };
 
 // The tensor handles of one state: the scope of each, and the bytes pushed since the last full
@@ -45,7 +46,9 @@ class TensorLedger {
 
  private:
   friend class TensorScope;
-  friend struct TensorLedgerPeer;                    // of tests
+  friend struct TensorLedgerPeer;  // of tests
+  void move(TensorBox& box, size_t scope);
+
   std::vector<std::unique_ptr<TensorLink>> scopes_;  // list heads; [0] is the state's own
   int64_t live_bytes_ = 0, live_tensors_ = 0, debt_ = 0, collections_ = 0;
   int64_t soft_limit_ = int64_t{64} << 20;
@@ -59,7 +62,8 @@ class TensorScope {
   ~TensorScope();
   TensorScope(const TensorScope&) = delete;
   TensorScope& operator=(const TensorScope&) = delete;
-  // Keeps the tensor at index i, or those in the table there (nested tables too).
+  // Moves the tensor at index i, or those in the table there (nested tables too), to the enclosing
+  // scope. A tensor that an outer scope owns stays there.
   void keep(lua_State* L, int i);
 
  private:
@@ -70,9 +74,9 @@ class TensorScope {
 // Returns the tensor at index i; nullptr if the value is not a tensor or is closed.
 const at::Tensor* tensor_if(lua_State* L, int i);
 
-// t[i], t[{...}], t[mask] with 0-based indices: pushes the result.
+// Pushes t[i], t[{...}] or t[mask]; indices count from 0.
 void index_tensor(lua_State* L, const at::Tensor& tensor, int key);
-// t[key] = value.
+// Assigns t[key] = value.
 void assign_index(lua_State* L, const at::Tensor& tensor, int key, int value);
 
 // Registers class Tensor, factories, xrun.no_grad, keep, scope, ops, dtypes.

@@ -3,6 +3,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/trunc.h>
 
 #include "core/base/error.h"
 #include "lua/state/args.h"
@@ -27,7 +29,6 @@ template <class Leaf>
 void walk(lua_State* L, int i, size_t depth, ListShape& shape, bool first, const Leaf& leaf) {
   // Depth first; the first path down fixes the number of dimensions.
   if (lua_type(L, i) != LUA_TTABLE) {
-    if (first) XRUN_CHECK(depth == shape.sizes.size(), "the list mixes numbers and lists");
     XRUN_CHECK(depth == shape.sizes.size(), "got a number, wanted a list of {}",
                shape.sizes[std::min(depth, shape.sizes.size() - 1)]);
     return leaf(i);
@@ -64,6 +65,16 @@ double element(lua_State* L, int i, ListShape& shape) {
   return to_ivalue(L, i, kind, ArgumentKind::kFloat, 0).toDouble();
 }
 
+// Converts to `type` as to() does, which wraps integers; throws Error instead.
+at::Tensor converted(const at::Tensor& made, at::ScalarType type) {
+  const at::Tensor out = made.to(type);
+  // trunc: as in PyTorch, a fraction is cut off.
+  XRUN_CHECK(!c10::isIntegralType(type, /*includeBool=*/false) ||
+                 at::equal(out.to(made.scalar_type()), at::trunc(made)),
+             "a number of the list is beyond the range of {}", short_dtype_name(type));
+  return out;
+}
+
 // Makes a tensor of a nested list: of `dtype` if given, else i64 if all numbers are whole, f32 for
 // other numbers, bool for booleans.
 at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> dtype) {
@@ -84,10 +95,10 @@ at::Tensor tensor_from_list(lua_State* L, int i, std::optional<at::ScalarType> d
     auto* out = made.mutable_data_ptr<int64_t>();
     walk(L, i, 0, shape, true,
          [&](int k) { *out++ = to_ivalue(L, k, value_kind(L, k), ArgumentKind::kInt, 0).toInt(); });
-    return made.to(dtype.value_or(type));
+    return converted(made, dtype.value_or(type));
   }
   std::copy(values.begin(), values.end(), made.mutable_data_ptr<double>());
-  return made.to(dtype.value_or(type));  // straight to f64, not through f32
+  return converted(made, dtype.value_or(type));  // straight to f64, not through f32
 }
 
 int make_tensor(lua_State* L) {
@@ -108,7 +119,10 @@ int make_tensor(lua_State* L) {
   } else {
     made = tensor_from_list(L, 1, type);
   }
-  if (const auto device = options_of("device", device_of)) made = made.to(*device);
+  if (const auto device = options_of("device", device_of)) {
+    check_device(*device);
+    made = made.to(*device);
+  }
   if (options.get<bool>("requires_grad")) made.set_requires_grad(true);
   return push(L, made), 1;
 }

@@ -25,6 +25,18 @@ struct Selection {
   c10::List<std::optional<at::Tensor>> advanced{};  // empty if there are no tensors
 };
 
+// Throws Error for a name in an index: { stop = 3 } would otherwise be the whole dimension.
+void check_unnamed(lua_State* L, int table) {
+  const StackGuard guard(L);
+  lua_pushnil(L);
+  while (lua_next(L, table) != 0) {
+    lua_pop(L, 1);
+    XRUN_CHECK(lua_type(L, -1) == LUA_TNUMBER,
+               "an index has no names such as {}; a slice is {{ start, stop, step }} in this order",
+               describe_value(L, -1));
+  }
+}
+
 std::optional<int64_t> slice_end(lua_State* L, int table, int k) {
   const StackGuard guard(L);
   lua_rawgeti(L, table, k);
@@ -34,6 +46,7 @@ std::optional<int64_t> slice_end(lua_State* L, int table, int k) {
 }
 
 at::Tensor slice(lua_State* L, const at::Tensor& tensor, int64_t dim, int table) {
+  check_unnamed(L, table);
   XRUN_CHECK(lua_objlen(L, table) <= 3, "a slice is {{ start, stop, step }}, got {} numbers",
              lua_objlen(L, table));
   const auto start = slice_end(L, table, 1), stop = slice_end(L, table, 2);
@@ -55,8 +68,7 @@ int64_t apply(lua_State* L, Selection& selection, int64_t dim, int i) {
     // A mask indexes as many dimensions as it has.
     return index->scalar_type() == at::kBool ? std::max<int64_t>(index->dim(), 1) : 1;
   }
-  const bool whole = is_none(L, i) ||
-                     (lua_type(L, i) == LUA_TSTRING && std::string_view(lua_tostring(L, i)) == ":");
+  const bool whole = is_none(L, i) || (lua_type(L, i) == LUA_TSTRING && string_at(L, i) == ":");
   if (!whole) {
     if (lua_type(L, i) != LUA_TTABLE) {
       throw Error(
@@ -78,12 +90,13 @@ Selection select(lua_State* L, const at::Tensor& tensor, int key) {
     return selection;
   }
   const StackGuard guard(L);
+  check_unnamed(L, key);
   const int entries = static_cast<int>(lua_objlen(L, key));
   XRUN_CHECK(entries <= tensor.dim(), "{} indices for {}", entries, describe_tensor(tensor));
   int64_t dim = 0;
   for (int k = 1; k <= entries; ++k) {
     lua_rawgeti(L, key, k);
-    // A number removes its dimension, so the next entry applies to the same place.
+    // A number removes its dimension, so the next entry applies to the same `dim`.
     dim += apply(L, selection, dim, lua_gettop(L));
     lua_pop(L, 1);
   }

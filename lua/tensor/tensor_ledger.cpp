@@ -31,30 +31,32 @@ void TensorLink::link_before(TensorLink& position) noexcept {
 TensorLedger::TensorLedger() { scopes_.push_back(std::make_unique<TensorLink>()); }
 
 void TensorLedger::before_push(lua_State* L, int64_t bytes) {
-  // debt_: bytes handed to Lua since the last collection.
-  // Lua sees some 40 bytes per handle and would collect far too late.
+  // debt_ counts the bytes handed to Lua since the last collection: Lua itself sees some 40 bytes
+  // per handle and would collect far too late.
   debt_ += bytes + kHandleBytes;
   if (debt_ <= soft_limit_) return;
   // Before the allocation, so that its memory may be reused.
   lua_gc(L, LUA_GCCOLLECT, 0);
   ++collections_;
   debt_ = bytes + kHandleBytes;
-  // Live tensors fill the limit: collecting more often would free nothing.
-  // The limit grows by 2/5 while four fifths of it are live.
+  // While live tensors fill four fifths of the limit, collecting so often would free little.
   if (live_bytes_ > soft_limit_ / 5 * 4) soft_limit_ = soft_limit_ / 5 * 7;
+}
+
+void TensorLedger::move(TensorBox& box, size_t scope) {
+  box.unlink();
+  box.link_before(*scopes_[scope]);
+  box.scope = scope;
 }
 
 void TensorLedger::add(TensorBox& box) {
   // The innermost scope owns the new handle.
-  box.link_before(*scopes_.back());
+  move(box, scopes_.size() - 1);
   live_bytes_ += box.bytes;
   ++live_tensors_;
 }
 
-void TensorLedger::move_to_root(TensorBox& box) {
-  box.unlink();
-  box.link_before(*scopes_.front());
-}
+void TensorLedger::move_to_root(TensorBox& box) { move(box, 0); }
 
 void TensorLedger::close(TensorBox& box) noexcept {
   if (!box.tensor.defined()) return;
@@ -84,9 +86,9 @@ void TensorScope::keep_in(lua_State* L, int i, int depth) {
   constexpr int kDeepest = 4;  // { loss, { metric = { ... } } } and some more
   if (tensor_if(L, i) != nullptr) {
     auto& box = *static_cast<TensorBox*>(lua_touserdata(L, i));
-    box.unlink();
-    // The scope around this one, which then decides.
-    box.link_before(*ledger_.scopes_[ledger_.scopes_.size() - 2]);
+    const size_t innermost = ledger_.scopes_.size() - 1;
+    // A tensor made outside of this scope stays where it is.
+    if (box.scope == innermost) ledger_.move(box, innermost - 1);
   } else if (lua_type(L, i) == LUA_TTABLE && depth < kDeepest) {
     luaL_checkstack(L, 4, "no room to keep tensors");
     lua_pushnil(L);

@@ -62,7 +62,7 @@ int concat(lua_State* L) {
              "`..` joins text; xrun.cat({{a, b}}, dim) joins tensors");
   for (int i = 1; i <= 2; ++i) {
     if (lua_isstring(L, i)) {
-      text += lua_tostring(L, i);
+      text += string_at(L, i);
     } else {
       const at::Tensor* tensor = tensor_if(L, i);
       text += tensor == nullptr ? describe_value(L, i) : tensor_text(*tensor);

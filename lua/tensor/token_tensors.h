@@ -26,7 +26,7 @@ at::Tensor offsets_tensor(std::span<const ByteRange> offsets);  // [T, 2] int64
 
 // Reads argument i: a list of whole numbers, or a tensor [n] of them on any device. Throws Error.
 std::vector<int64_t> read_whole_numbers(lua_State* L, int i, const char* what);
-// Reads argument i as token ids; throws Error if one is beyond int32.
+// Reads argument i as token ids; throws Error if one is negative or beyond int32.
 std::vector<int32_t> read_ids(lua_State* L, int i, const char* what);
 
 }  // namespace xrun

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "core/base/strings.h"
@@ -21,7 +22,8 @@
 namespace xrun {
 namespace {
 
-constexpr size_t kLongestWithin = 200;  // bytes of a string in a table
+constexpr size_t kLongest = 2000;       // bytes of a string that are shown
+constexpr size_t kLongestWithin = 200;  // and within a table
 
 std::string number_text(double value) {
   // Beyond 2^53 an integer's digits would not be its own.
@@ -30,6 +32,38 @@ std::string number_text(double value) {
   }
   return fmt::format("{:.14g}", plain_nan(value));
 }
+
+// Returns bytes as a Lua string in double quotes, longer ones shortened to about `most` bytes.
+std::string quoted_text(std::string_view bytes, size_t most = kLongest) {
+  const std::string_view shown = bytes.substr(0, most);
+  std::string out = "\"";
+  for (size_t at = 0; at < shown.size();) {
+    const CodePoint point = read_utf8(shown, at);
+    const auto byte = static_cast<unsigned char>(shown[at]);
+    const char after = at + 1 < shown.size() ? shown[at + 1] : ' ';
+    if (byte == '\n' || byte == '\t' || byte == '\r') {
+      out += byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : "\\r";
+    } else if (byte == '"' || byte == '\\') {
+      out += '\\';
+      out += shown[at];
+    } else if (byte < 0x20 || byte == 0x7f || !point.valid) {
+      // Three digits if a digit follows, which would otherwise be read as one more.
+      out += std::isdigit(static_cast<unsigned char>(after)) != 0 ? fmt::format("\\{:03}", byte)
+                                                                  : fmt::format("\\{}", byte);
+    } else if (byte >= 0x80 && !is_shown(point.value)) {
+      out += fmt::format("\\u{{{:X}}}", point.value);
+    } else {
+      out += shown.substr(at, point.size);
+    }
+    at += point.size;
+  }
+  out += '"';
+  if (shown.size() == bytes.size()) return out;
+  return out + fmt::format("... ({} bytes)", count_text(static_cast<int64_t>(bytes.size())));
+}
+
+// tostring without the global of that name, which a recipe may replace or remove.
+int call_tostring(lua_State* L) { return luaL_callmeta(L, 1, "__tostring"); }
 
 // A value that was read: a string, or members between braces.
 struct Shown {
@@ -49,11 +83,8 @@ class ValueReader {
       case LUA_TBOOLEAN: return {lua_toboolean(L_, i) != 0 ? "true" : "false"};
       case LUA_TNUMBER: return {number_text(lua_tonumber(L_, i))};
       case LUA_TSTRING: {
-        size_t size = 0;
-        const char* bytes = lua_tolstring(L_, i, &size);
-        // A string alone is shown whole; within a table it is cut.
-        return {depth == 0 ? quoted_text({bytes, size})
-                           : quoted_text({bytes, size}, kLongestWithin)};
+        const std::string_view bytes = string_at(L_, i);
+        return {depth == 0 ? quoted_text(bytes) : quoted_text(bytes, kLongestWithin)};
       }
       case LUA_TFUNCTION: return {function_text(L_, i)};
       case LUA_TTABLE: return read_table(i, depth);
@@ -68,24 +99,21 @@ class ValueReader {
   }
 
  private:
-  // The result of Lua's tostring: for FFI values, and tables with a __tostring.
+  // The result of __tostring: for FFI values, and tables that have one.
   Shown read_other(int i) {
     const StackGuard guard(L_);
     luaL_checkstack(L_, 8, "no room to print");
+    lua_pushcfunction(L_, call_tostring);
     lua_pushvalue(L_, i);
-    lua_getfield(L_, LUA_REGISTRYINDEX, "_LOADED");
-    lua_getfield(L_, -1, "_G");
-    lua_pushliteral(L_, "tostring");
-    lua_rawget(L_, -2);
-    lua_pushvalue(L_, -4);
     try {
       protected_call(L_, 1, 1);
     } catch (const LuaError&) {
       if (options_.calls) throw;
       return {shown_text(describe_value(L_, i))};
     }
-    const char* text = lua_tostring(L_, -1);
-    return {shown_text(text == nullptr ? describe_value(L_, i) : text)};
+    // A __tostring may return anything.
+    const bool text = lua_isstring(L_, -1) != 0;
+    return {shown_text(text ? std::string(string_at(L_, -1)) : describe_value(L_, i))};
   }
 
   Shown read_table(int i, int depth) {
@@ -148,9 +176,7 @@ class ValueReader {
         const double number = lua_tonumber(L_, -1);
         keys.push_back({0, number, "", "[" + number_text(number) + "]", position});
       } else if (lua_type(L_, -1) == LUA_TSTRING) {
-        size_t size = 0;
-        const char* bytes = lua_tolstring(L_, -1, &size);
-        std::string key(bytes, size);
+        std::string key(string_at(L_, -1));
         std::string text = is_lua_name(key) ? key : "[" + quoted_text(key, kLongestWithin) + "]";
         keys.push_back({1, 0, std::move(key), std::move(text), position});
       } else {
@@ -179,7 +205,7 @@ class ValueReader {
       push(L_, key.bytes);
       return lua_rawget(L_, i);
     }
-    // By place: the order of lua_next stays while nothing is assigned.
+    // By position: the order of lua_next stays while nothing is assigned.
     lua_pushnil(L_);
     for (int at = 1; lua_next(L_, i) != 0; ++at) {
       if (at == key.position) {
@@ -237,34 +263,6 @@ void append(std::string& out, const Shown& shown, int indent, int column, int wi
 }
 
 }  // namespace
-
-std::string quoted_text(std::string_view bytes, size_t most) {
-  const std::string_view shown = bytes.substr(0, most);
-  std::string out = "\"";
-  for (size_t at = 0; at < shown.size();) {
-    const CodePoint point = read_utf8(shown, at);
-    const auto byte = static_cast<unsigned char>(shown[at]);
-    const char after = at + 1 < shown.size() ? shown[at + 1] : ' ';
-    if (byte == '\n' || byte == '\t' || byte == '\r') {
-      out += byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : "\\r";
-    } else if (byte == '"' || byte == '\\') {
-      out += '\\';
-      out += shown[at];
-    } else if (byte < 0x20 || byte == 0x7f || !point.valid) {
-      // Three digits if a digit follows, which would otherwise be read as one more.
-      out += std::isdigit(static_cast<unsigned char>(after)) != 0 ? fmt::format("\\{:03}", byte)
-                                                                  : fmt::format("\\{}", byte);
-    } else if (byte >= 0x80 && !is_shown(point.value)) {
-      out += fmt::format("\\u{{{:X}}}", point.value);
-    } else {
-      out += shown.substr(at, point.size);
-    }
-    at += point.size;
-  }
-  out += '"';
-  if (shown.size() == bytes.size()) return out;
-  return out + fmt::format("... ({} bytes)", count_text(static_cast<int64_t>(bytes.size())));
-}
 
 std::string function_text(lua_State* L, int i) {
   const StackGuard guard(L);

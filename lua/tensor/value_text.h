@@ -3,7 +3,6 @@
 
 #include <lua.hpp>
 #include <string>
-#include <string_view>
 
 namespace xrun {
 
@@ -15,16 +14,13 @@ struct ValueTextOptions {
   bool calls = true;  // false: __tostring of tables is not called, and errors of others are ignored
 };
 
-// The text of the value at index i, without a newline at the end. Tables show numbers before text
-// keys; `{ 1, 2, x = 3 }`. Text is quoted as Lua would read it, whatever its bytes. A tensor shows
-// its summary (tensor_text.h), within a table its header. A table's own __tostring is called,
-// unless `calls` is false.
+// Returns the text of the value at index i, without a newline at the end. Tables show numbers
+// before text keys; `{ 1, 2, x = 3 }`. Text is quoted as Lua would read it, whatever its bytes. A
+// tensor shows its summary (tensor_text.h), within a table its header. A table's own __tostring is
+// called, unless `calls` is false.
 std::string value_text(lua_State* L, int i, const ValueTextOptions& options = {});
 
 // "function dpo(p)  recipes/dpo.lua:24", or of a binding "function Policy:logprob(view) -> ...".
 std::string function_text(lua_State* L, int i);
-
-// Bytes as a Lua string in double quotes, longer ones shortened to about `most` bytes.
-std::string quoted_text(std::string_view bytes, size_t most = 2000);
 
 }  // namespace xrun

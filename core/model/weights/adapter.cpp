@@ -40,8 +40,8 @@ void check_targets(const std::vector<std::string>& targets,
                    const std::vector<LinearModule>& modules) {
   const std::vector<std::string> known = target_names(modules);
   for (const std::string& target : targets) {
-    if (target == kAllTargets || std::find(known.begin(), known.end(), target) != known.end())
-      continue;
+    const bool found = std::find(known.begin(), known.end(), target) != known.end();
+    if (found || target == kAllTargets) continue;
     throw UsageError(
         fmt::format("lora.targets: no linear map of the blocks is called '{}'{}; there are {}, or "
                     "\"all\" for all of them",
@@ -154,7 +154,7 @@ std::shared_ptr<Adapter> make_adapter(const AdapterOptions& options, const Model
   return adapter;
 }
 
-// For an export: the factors disappear into the weight.
+// For an export, whose weights include the factors.
 at::Tensor merged_weight(const at::Tensor& weight, const AdapterFactors& factors, double scale) {
   // W + scale B A, [out, in], in fp32: the caller rounds it once.
   return at::addmm(weight.detach().to(at::kFloat), factors.b.detach(), factors.a.detach(), 1,

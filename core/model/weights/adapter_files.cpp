@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kAdapterConfig = "adapter_config.json";
 constexpr const char* kAdapterWeights = "adapter_model.safetensors";
-// PEFT wraps the model twice, and its names say so.
+// PEFT wraps the model in two objects, whose members begin every name.
 constexpr const char* kPrefix = "base_model.model.";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 
@@ -68,7 +68,7 @@ constexpr std::string_view kKnownKeys[] = {
     "use_rslora",
 };
 
-// Any other key that is set asks for something we do not do, whatever its version.
+// Refuses every other key that is set, since newer versions of PEFT add keys.
 void refuse_unsupported(const ConfigReader& reader) {
   const std::string type = reader.text("peft_type", "");
   if (type != "LORA") {
@@ -112,7 +112,7 @@ AdapterOptions read_adapter_options(const ConfigReader& reader, const ModelConfi
 
 constexpr size_t kNamesOfModules = 12;
 
-// All factors that do not fit, as one error.
+// Collects the factors that do not fit for one error.
 class FactorMismatch {
  public:
   void add(const char* what, std::string name) { lists_[what].push_back(std::move(name)); }
@@ -129,7 +129,7 @@ class FactorMismatch {
   std::map<std::string, std::vector<std::string>> lists_;
 };
 
-// All mistakes are collected, so that one error lists them.
+// Throws one Error that lists all factors that do not fit.
 void check_factors(const SafetensorsFile& file, const std::vector<LinearModule>& modules,
                    int64_t rank) {
   std::map<std::string, std::vector<int64_t>> known;
@@ -159,7 +159,7 @@ void check_factors(const SafetensorsFile& file, const std::vector<LinearModule>&
   XRUN_CHECK(!file.entries().empty(), "{}: the file holds no factors", file.path().string());
 }
 
-// Roles of the adapted modules where these mean exactly them, else whole names.
+// Returns the roles of the adapted modules if no other module has one of them, else whole names.
 Json target_modules(const Adapter& adapter, const ModelConfig& config) {
   std::set<std::string> adapted, parts;
   for (const AdapterFactors& factors : adapter.factors) {
@@ -210,7 +210,6 @@ Json read_adapter_config(const fs::path& dir) {
 // By its config alone; the weights are checked when they are read.
 bool is_adapter(const fs::path& dir) { return is_file(dir / kAdapterConfig); }
 
-// "" if the file names none.
 std::string adapter_base(const fs::path& dir) {
   const Json config = read_adapter_config(dir);
   return ConfigReader(config, (dir / kAdapterConfig).string()).text("base_model_name_or_path", "");

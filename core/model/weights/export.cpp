@@ -62,8 +62,8 @@ void copy_over(const std::filesystem::path& from, const std::filesystem::path& t
   write_file_atomic(to, read_file(from));
 }
 
-// Readers older than chat_template.jinja take the template from tokenizer_config.json, where the
-// source's own must not stay.
+// Readers older than chat_template.jinja take the template from tokenizer_config.json, so the one
+// of the source must not stay there.
 void replace_config_template(const std::filesystem::path& path, const std::string& chat_template) {
   if (!path_exists(path)) return;
   Json config = read_json(path.string());
@@ -131,7 +131,7 @@ void export_classifier(ExportedModel model, const at::Tensor& score,
                        const std::filesystem::path& source, const std::filesystem::path& out,
                        const std::string& chat_template) {
   const std::string head = model.config.names.head + ".weight";
-  // A classifier has no language head; `score` [labels, hidden] takes its place.
+  // A classifier has `score` in place of the vocabulary projection.
   std::erase_if(model.tensors, [&](const TensorReader& tensor) { return tensor.name == head; });
   const at::Tensor rounded = score.detach().to(model.dtype);
   model.tensors.push_back(

@@ -310,7 +310,6 @@ constexpr ModelFamily kFamilies[] = {
 
 }  // namespace
 
-// Throws Error that lists the supported types if there is no such model_type.
 const ModelFamily& family_named(const std::string& model_type, const std::string& name) {
   std::string known;
   for (const ModelFamily& family : kFamilies) {

@@ -91,7 +91,6 @@ constexpr const char* kGgmlTypeNames[] = {
 
 }  // namespace
 
-// Null for formats that are not decoded.
 const BlockFormat* find_block_format(uint32_t id) {
   for (const BlockFormat& format : kBlockFormats) {
     if (format.id == id) return &format;

@@ -12,11 +12,11 @@ struct GgufImport {
   int64_t vocab = 0;       // tokens
 };
 
-// Writes config.json, generation_config.json, model.safetensors (fp32, the rows of q and k in the
-// half-split order that Hugging Face's names mean), tokenizer.json and tokenizer_config.json.
-// `out` appears whole or not at all. Throws Error that names the file if it is damaged or not
-// supported (another architecture, experts, rope scaling, missing, unexpected or misshapen
-// tensors), and if `out` exists and is not an empty folder.
+// Writes config.json, generation_config.json, model.safetensors (fp32, the rows of q and k in
+// Hugging Face's half-split order), tokenizer.json and tokenizer_config.json. `out` appears whole
+// or not at all. Throws Error that names the file if it is damaged or not supported (another
+// architecture, experts, rope scaling, missing, unexpected or misshapen tensors), and if `out`
+// exists and is not an empty folder.
 GgufImport import_gguf(const std::filesystem::path& file, const std::filesystem::path& out);
 
 }  // namespace xrun

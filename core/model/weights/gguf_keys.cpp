@@ -53,7 +53,7 @@ int64_t GgufKeys::id(const std::string& key, int64_t vocab) const {
   if (value == nullptr) return -1;
   XRUN_CHECK(value->is_int() && value->as_int() >= 0 && value->as_int() < vocab,
              "{}: {}{} is {}, wanted an id of the {} tokens", where_, prefix_, key,
-             dump_json(*value), vocab);
+             brief_value(*value), vocab);
   return value->as_int();
 }
 

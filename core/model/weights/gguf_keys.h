@@ -1,5 +1,5 @@
 #pragma once
-// The metadata of a GGUF file by type.
+// Typed access to the metadata of a GGUF file.
 
 #include <cstdint>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace xrun {
 
-// Typed access to the keys of a file that begin with `prefix` ("llama."); the file outlives it.
-// Every function takes the rest of the key. Throws Error that names file and key if the value has
-// another type, or is absent where no `otherwise` is given.
+// The keys of a file that begin with `prefix` ("llama."); the file outlives it. Every function
+// takes the rest of the key. Throws Error that names file and key if the value has another type, or
+// is absent where no `otherwise` is given.
 class GgufKeys {
  public:
   GgufKeys(const GgufFile& file, std::string prefix);

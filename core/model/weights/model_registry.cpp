@@ -42,8 +42,7 @@ fs::path find_snapshot(const fs::path& cache, const std::string& name) {
   const fs::path ref = cache / folder / "refs/main";
   std::error_code code;
   if (!fs::exists(ref, code)) return {};
-  // refs/main holds the commit that "main" pointed to at the last download.
-  // A commit's hash and a line end.
+  // refs/main holds the hash of the commit that "main" was at the last download, and a line end.
   std::string revision = read_file(ref, 4096);
   while (!revision.empty() && std::isspace(static_cast<unsigned char>(revision.back()))) {
     revision.pop_back();
@@ -94,8 +93,9 @@ std::string nearest_folder(const fs::path& missing) {
   std::error_code code;
   if (fs::is_regular_file(name, code)) {
     const bool gguf = fs::path(name).extension() == ".gguf";
-    throw UsageError(fmt::format("{} \"{}\" is a file, wanted a Hugging Face folder{}", what, name,
-                                 gguf ? "; make one: xrun import " + name + " OUT" : ""));
+    throw UsageError(fmt::format(
+        "{} \"{}\" is a file, wanted a Hugging Face folder{}", what, name,
+        gguf ? "; make one: " + called_as() + " import " + shell_word(name) + " OUT" : ""));
   }
   if (const std::string of_run = run_folder_text(name); !of_run.empty()) {
     throw UsageError(fmt::format("{} \"{}\": there is no such folder; {}", what, name, of_run));
@@ -123,13 +123,12 @@ std::string nearest_folder(const fs::path& missing) {
 void check_model_name(const std::string& name) {
   if (name.empty()) return;
   std::error_code none;
-  // By its first component alone, which a link does not lead out of the current folder.
+  // Only the first component is examined: a deeper one may lie behind a link out of this folder.
   const fs::path first = *fs::path(name).begin();
   const bool is_path = !is_repository_name(name) || fs::exists(fs::symlink_status(first, none));
   if (is_path) check_read(name);
 }
 
-// In this order: a folder, a known name, the cache of Hugging Face.
 fs::path resolve_model(const std::string& name, const Notice& notice, const char* what) {
   check_model_name(name);
   std::error_code code;

@@ -9,8 +9,8 @@
 
 namespace xrun {
 
-// In a process that works for a recipe that is not trusted: throws Error for a path that it may not
-// read, before anything looks at what is there. Names of known models and of repositories pass.
+// Throws Error for a path that a recipe which is not trusted may not read, before the path is
+// examined. Names of known models and of repositories pass.
 void check_model_name(const std::string& name);
 
 // Returns the folder of a model name: a folder, else a name of known_models() (fetched if it is

@@ -1,5 +1,5 @@
-// A resume with --steps of the saved steps trains nothing and runs what follows the recipe's loop,
-// the export included.
+// A resume whose --steps are the saved steps trains nothing and runs what follows the recipe's
+// loop, the export included.
 
 #include "core/model/weights/run_folder.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// A folder of a run that was named in place of a model's: what to name, or how to make it.
+// The hint for a user who named a folder of a run instead of a model.
 
 #include <filesystem>
 #include <string>

@@ -99,7 +99,7 @@ SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
                                      const std::vector<SafetensorsEntry>& tensors,
                                      const std::map<std::string, std::string>& metadata = {});
 
-// A tensor that exists when it is written.
+// A tensor that `read` makes when it is written, so that only one is in memory.
 struct TensorReader {
   std::string name;
   at::ScalarType dtype;

@@ -23,7 +23,6 @@ SafetensorsLayout safetensors_layout(const std::filesystem::path& path,
                "{}: two tensors to be written have the name '{}'", path.string(), t.name);
     layout.order.push_back(layout.order.size());
   }
-  // Wide elements first, so that every tensor is aligned to its elements without padding.
   std::sort(layout.order.begin(), layout.order.end(), [&](size_t i, size_t j) {
     const auto &a = tensors[i], &b = tensors[j];
     const auto size_a = c10::elementSize(a.dtype), size_b = c10::elementSize(b.dtype);

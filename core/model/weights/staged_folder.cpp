@@ -51,6 +51,7 @@ StagedFolder::~StagedFolder() {
 }
 
 void StagedFolder::commit() {
+  // The files were synced as they were written; their names are entries of the folder.
   sync_dir(work_);
   // With an exchange there is always a folder of this name; the old one is then in work_.
   const bool exchanged =
@@ -59,8 +60,9 @@ void StagedFolder::commit() {
     sync_dir(target_.parent_path());
     return;
   }
-  // ENOENT: there is no target yet, so a plain rename is enough.
-  if (errno != ENOENT) remove_tree(target_);  // the file system has no exchange
+  // Without a target a plain rename is enough. A file system without exchanges needs the target
+  // removed first; after any other failure (a mount point is busy) it must not be lost.
+  if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) remove_tree(target_);
   rename_durable(work_, target_);
 }
 

@@ -48,7 +48,7 @@ const char* short_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bf16" : "fp32";
 }
 
-// 1 weight is, 2 weights are
+// "1 weight is", "2 weights are".
 std::string counted(size_t n) { return n == 1 ? "1 weight is" : fmt::format("{} weights are", n); }
 
 }  // namespace
@@ -60,7 +60,6 @@ int64_t weight_bytes(const ModelConfig& config, c10::ScalarType dtype) {
   return static_cast<int64_t>(std::clamp(bytes, 0.0, kMostBytes));
 }
 
-// 0 available means unknown: then nothing is refused.
 void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t available,
                        const std::string& where) {
   const int64_t bytes = weight_bytes(config, dtype);
@@ -71,7 +70,6 @@ void check_weights_fit(const ModelConfig& config, c10::ScalarType dtype, int64_t
              dtype == c10::ScalarType::Float ? ", or load it as bf16 where it is not trained" : "");
 }
 
-// Also "" if the files cannot be read: loading reports that.
 std::string tied_head_notice(const std::filesystem::path& dir, const ModelConfig& config) {
   const std::string head = config.names.head + ".weight";
   try {
@@ -105,7 +103,7 @@ void check_weight_names(const SafetensorsFolder& files, const ModelConfig& confi
   for (const std::string& name : files.names()) {
     const auto found = wanted.find(name);
     if (found == wanted.end()) {
-      // The tied head is checked by value, in check_tied_head().
+      // The tied head is checked by value, by check_tied_head() of model_load.cpp.
       const bool tied_head = config.tied && name == config.names.head + ".weight";
       if (!is_buffer(name, config) && !tied_head) unexpected.push_back(name);
       continue;

@@ -73,8 +73,7 @@ void add_attention(const ModelConfig& c, const std::string& at, SpecList& list) 
 void add_experts(const ModelConfig& c, const std::string& at, SpecList& list) {
   const std::string experts = at + c.names.experts;
   list.linear(at + c.names.router, c.moe.experts, c.hidden, /*bias=*/false);
-  // The rows of gate come before those of up.
-  // Stacked over the experts: [E, 2 ffn, hidden] and [E, hidden, ffn].
+  // Stacked over the experts: [E, 2 ffn, hidden], the rows of gate first, and [E, hidden, ffn].
   list.experts(experts + ".gate_up_proj", 2 * c.moe.ffn, c.hidden, {"gate_proj", "up_proj"});
   list.experts(experts + ".down_proj", c.hidden, c.moe.ffn, {"down_proj"});
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/config/config_base.h"
+#include "tests/scoped_variable.h"
 #include "tests/scratch_folder.h"
 
 namespace xrun::recipe_sources_test {
@@ -54,10 +55,28 @@ TEST_F(Sources, AModuleAboveTheRecipeMovesItDown) {
   EXPECT_EQ(members(sources), (Names{"recipe/in/a.lua", "recipe/up.lua"}));
 }
 
+// Such a module is beside the recipe in a bundle.
+TEST_F(Sources, AModuleFromXrunPathMovesWithTheModulesBesideIt) {
+  make_dirs(folder_ / "lib/sub");
+  folder_.write("lib/one.lua", "return require './sub/two'");
+  folder_.write("lib/sub/two.lua", "return require '../three'");
+  folder_.write("lib/three.lua", "return 1");
+  const ScopedVariable path("XRUN_PATH", (folder_ / "lib").string());
+  EXPECT_EQ(members(read("return require 'one'")),
+            (Names{"recipe/a.lua", "recipe/one.lua", "recipe/sub/two.lua", "recipe/three.lua"}));
+}
+
+TEST_F(Sources, AModuleThatIsRequiredRightAfterConfigIsFound) {
+  folder_.write("one.lua", "return 1");
+  EXPECT_EQ(members(read("local conf = xrun.config\nrequire 'one'")),
+            (Names{"recipe/a.lua", "recipe/one.lua"}));
+}
+
 TEST_F(Sources, AComputedNameIsReported) {
   const RecipeSources sources = read("\nreturn require(name)");
   ASSERT_EQ(sources.notices.size(), 1u);
-  EXPECT_NE(sources.notices[0].find("a.lua:2: requires a module whose name"), std::string::npos);
+  EXPECT_NE(sources.notices[0].find("a.lua:2: requires a module by a computed name"),
+            std::string::npos);
 }
 
 TEST_F(Sources, InputsComeFromTheResolvedConfig) {

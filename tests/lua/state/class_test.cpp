@@ -62,6 +62,7 @@ TEST_F(ClassBinding, MethodsPropertiesAndFallbacksWork) {
       run("local c = xrun.counter(); c:add(2); c:add(3, {twice = true}); c.count = c.count + 1\n"
           "return c.count, c.column, tostring(c)"),
       "9, 5, Counter at 9");
+  error_has("return xrun.counter()['column\\0x']", "Counter has no method or property `column");
   error_has("return xrun.counter().cuont", "Counter has no method or property `cuont`");
   error_has("return xrun.counter().cuont", "did you mean `count`?");
   error_has("xrun.counter().other = 1", "Counter has no property that can be set: `other`");

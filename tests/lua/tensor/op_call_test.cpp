@@ -23,6 +23,7 @@ TEST_F(OpCall, AllOperatorsTakeTensorsAndNumbersOnEitherSide) {
   EXPECT_EQ(run("local t = xrun.tensor{3, 4}; return (2 ^ t)[0]:item(), (t % 3)[1]:item(), #t"),
             "8, 1, 2");
   EXPECT_EQ(run("return 'is ' .. xrun.tensor{1.5}:sum()"), "is f32[] cpu 1.5");
+  EXPECT_EQ(run("return #('a\\0b' .. xrun.tensor(1)) - #('ab' .. xrun.tensor(1))"), "1");
 }
 
 TEST_F(OpCall, KeywordArgumentsAreALastTableOfNames) {
@@ -65,6 +66,13 @@ TEST_F(OpCall, DTypesAreNamesAndNeverNumbers) {
             "false");
 }
 
+TEST_F(OpCall, AGpuWithoutItsLibrariesIsRefusedWithTheFix) {
+  for (const char* made : {"ones(2, {device = 'cuda:1'})", "tensor({1}, {device = 'cuda:1'})",
+                           "ones(2):to('cuda:1')"}) {
+    error_has(fmt::format("return xrun.{}", made), "device \"cuda:1\" is not available: this");
+  }
+}
+
 TEST_F(OpCall, WholeNumbersMakeIntegerTensors) {
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2).dtype"), "i64");
   EXPECT_EQ(run("return (xrun.tensor{1, 2} * 2.5).dtype"), "f32");
@@ -78,6 +86,11 @@ TEST_F(OpCall, Int64LiteralsKeepEveryBit) {
   EXPECT_EQ(run("return tostring(xrun.tensor{9007199254740993LL}:sub(9007199254740992LL):item())"),
             "1");
   EXPECT_EQ(run("return xrun.full({1}, 9007199254740993LL):remainder(10):item()"), "3");
+}
+
+TEST_F(OpCall, AnUnsignedLiteralBeyondInt64IsRefused) {
+  EXPECT_EQ(run("return xrun.tensor{5ULL}:item()"), "5");
+  error_has("return xrun.tensor{9223372036854775808ULL}", "wanted a number or a boolean");
 }
 
 TEST_F(OpCall, NumbersBecomeTensorsOnlyWherePyTorchAllowsIt) {

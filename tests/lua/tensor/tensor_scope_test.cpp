@@ -54,6 +54,13 @@ TEST_F(TensorScopes, NestAndPassReturnedTensorsToTheOuterScope) {
       "closed");
 }
 
+TEST_F(TensorScopes, ReturnKeptTensorsWithoutTakingThemOver) {
+  EXPECT_EQ(run("local kept = xrun.keep(xrun.ones(1))\n"
+                "xrun.scope(function() xrun.scope(function() return kept end) end)\n"
+                "return kept:item()"),
+            "1");
+}
+
 TEST_F(TensorScopes, EndWithAnErrorToo) {
   error_has(
       "local t\npcall(xrun.scope, function() t = xrun.ones(1); error('x') end)\n"

@@ -30,12 +30,20 @@ TEST_F(TensorValue, BadIndicesNameTheValidForms) {
   error_has("return xrun.ones(2)[{0, 0}]", "2 indices for f32[2] cpu");
   error_has("return xrun.ones(2)[true]", "an index is a number");
   error_has("return xrun.ones({})[0]", "has no dimension to index");
+  error_has("return xrun.ones(4)[{{start = 1, stop = 3}}]", "an index has no names such as \"st");
+  error_has("return xrun.ones(4)[{dim = 0}]", "an index has no names such as \"dim\"");
   error_has("local t = xrun.ones(2); t[0] = 'x'", "set to a number or a Tensor, got \"x\"");
 }
 
 TEST_F(TensorValue, AListOfDoublesIsNotRounded) {
   EXPECT_EQ(run("return xrun.tensor({0.1}, {dtype = 'f64'}):tolist()[1] == 0.1"), "true");
   EXPECT_EQ(run("return xrun.tensor(0.1, {dtype = 'f64'}):item() == 0.1"), "true");
+}
+
+TEST_F(TensorValue, AListIsNotWrappedToASmallType) {
+  error_has("return xrun.tensor({300}, {dtype = 'u8'})", "beyond the range of u8");
+  error_has("return xrun.tensor({0 / 0}, {dtype = 'i64'})", "beyond the range of i64");
+  EXPECT_EQ(run("return xrun.tensor({1.5, -128}, {dtype = 'i8'})"), "i8[2] cpu\n [1, -128]");
 }
 
 TEST_F(TensorValue, ListsRoundTrip) {
@@ -70,6 +78,7 @@ TEST_F(TensorValue, GradientsFlowThroughLua) {
       "y:backward(); y:backward()",
       "pass { retain_graph = true } to it");
   error_has("xrun.ones(1):backward()", "no input of it requires grad");
+  error_has("xrun.ones(1):backward(xrun.ones(1), {gradient = xrun.ones(1)})", "is given twice");
 }
 
 TEST_F(TensorValue, NoGradRecordsNothingAndReturnsResults) {

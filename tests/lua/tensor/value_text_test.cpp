@@ -72,9 +72,13 @@ TEST_F(ValueText, FunctionsShowParametersFileAndLine) {
 
 TEST_F(ValueText, ATablesToStringIsUsed) {
   EXPECT_EQ(text("setmetatable({}, { __tostring = function() return 'me\\27' end })"), "me<1B>");
+  EXPECT_EQ(text("setmetatable({}, { __tostring = function() return 'a\\0b' end })"), "a<00>b");
   EXPECT_TRUE(throws<LuaError>("test.lua:2: no", [&] {
     text("setmetatable({}, { __tostring = function() error 'no' end })");
   }));
+  EXPECT_EQ(text("(function() package.loaded._G = nil\n"
+                 "return setmetatable({}, { __tostring = function() return 'me' end }) end)()"),
+            "me");
 }
 
 TEST_F(ValueText, TensorsWithinTablesAreOneLine) {

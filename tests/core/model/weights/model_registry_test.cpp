@@ -258,8 +258,9 @@ TEST_F(ModelRegistry, AnUnknownNameSuggestsTheNearestAndTheAlternatives) {
   const std::string typo = resolve_error("smollm2-135m-instrcut");
   EXPECT_NE(typo.find("did you mean smollm2-135m-instruct?"), std::string::npos) << typo;
   EXPECT_NE(resolve_error("../../no-such-folder").find("no such folder"), std::string::npos);
-  write_file_atomic(dir_ / "a.gguf", "x");
-  EXPECT_NE(resolve_error((dir_ / "a.gguf").string()).find("xrun import"), std::string::npos);
+  const std::string file = (dir_ / "a b.gguf").string();
+  write_file_atomic(file, "x");
+  EXPECT_NE(resolve_error(file).find("xrun import '" + file + "' OUT"), std::string::npos);
 }
 
 }  // namespace

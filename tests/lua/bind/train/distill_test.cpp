@@ -205,11 +205,7 @@ TEST_F(Distillation, StoredColumnsGiveTheirLossAgain) {
 TEST_F(Distillation, MoreColumnsThanACacheHasAreAnErrorAlsoInADryRun) {
   std::string text = replaced(recipe(), "xrun.frozen(cfg.teacher)",
                               "xrun.frozen(cfg.teacher, { cache = \"topk\", k = 9 })");
-<<<<<<< HEAD
   text = replaced(text, "loss = \"full\"", "topk = 8192");  // the default, set explicitly
-=======
-  text = replaced(text, "loss = \"full\"", "topk = 8192");  // the default, given explicitly
->>>>>>> h_h
   const std::string wanted = "topk is 8192, but 9 columns are cached; set topk = 9 or cache more";
   has(run(text, "", {.steps = 1, .sets = sets()}), wanted);
   has(dry_error(text, sets()), wanted);
