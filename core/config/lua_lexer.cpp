@@ -1,14 +1,16 @@
-// The lexer follows LuaJIT: strings keep their bytes; escapes are Lua 5.1's, \xXX, \z and \u{XXX}.
+// The lexer follows LuaJIT: strings keep their bytes except for ends of lines; escapes are Lua 5.1's,
+// \xXX, \z and \u{XXX}; bytes beyond ASCII are letters. Full-width signs are signs, so that messages
+// can name them.
 
 #include "core/config/lua_lexer.h"
 
-#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "core/base/utf8.h"
+#include "core/config/wide_signs.h"
 
 namespace xrun {
 namespace {
@@ -16,7 +18,8 @@ namespace {
 class LuaLexer {
  public:
   explicit LuaLexer(std::string_view text) : text_(text) {
-    if (text_.starts_with("#!")) skip_line();  // a lone '#' is an operator at the prompt: #names
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+    if (text_.substr(at_).starts_with("#!")) skip_line();  // a lone '#' is an operator at the prompt: #names
   }
 
   std::vector<LuaToken> all() {
@@ -40,7 +43,17 @@ class LuaLexer {
     return std::isdigit(static_cast<unsigned char>(peek(ahead)));
   }
   bool name_byte() const {
-    return std::isalnum(static_cast<unsigned char>(peek())) || peek() == '_';
+    const auto byte = static_cast<unsigned char>(peek());
+    if (byte >= 0x80) return !is_wide_sign(text_.substr(at_));
+    return std::isalnum(byte) || byte == '_';
+  }
+  // Returns the size of the end of line at text[at]: \r\n, \n\r, \r or \n, as in LuaJIT; else 0.
+  static size_t newline_size(std::string_view text, size_t at) {
+    const auto is_end = [&](size_t i) {
+      return i < text.size() && (text[i] == '\n' || text[i] == '\r');
+    };
+    if (!is_end(at)) return 0;
+    return is_end(at + 1) && text[at + 1] != text[at] ? 2 : 1;
   }
   void skip_line() {
     while (at_ < text_.size() && text_[at_] != '\n') ++at_;
@@ -104,28 +117,33 @@ class LuaLexer {
     at_ += close.size();
     const size_t end = text_.find(close, at_);
     if (end == std::string_view::npos) return false;
-    std::string_view body = text_.substr(at_, end - at_);
+    const std::string_view body = text_.substr(at_, end - at_);
     for (char c : body) line_ += c == '\n';
-    // Lua drops a newline right after the bracket.
-    if (body.starts_with('\n')) body.remove_prefix(1);
-    if (out != nullptr) *out = body;
     at_ = end + close.size();
+    if (out == nullptr) return true;
+    // Lua drops a newline right after the bracket.
+    for (size_t i = newline_size(body, 0); i < body.size();) {
+      const size_t newline = newline_size(body, i);
+      *out += newline != 0 ? '\n' : body[i];
+      i += newline != 0 ? newline : 1;
+    }
     return true;
   }
 
   LuaToken number() {
-    // strtod needs a terminated copy; copying the whole rest for each number would be quadratic.
-    const std::string rest(text_.substr(at_, 64));
+    const size_t begin = at_;
+    const bool hex = peek() == '0' && (peek(1) == 'x' || peek(1) == 'X');
+    const std::string_view exponent = hex ? "pP" : "eE";
+    // All that LuaJIT takes as one number, well-formed or not: 1e-3, 1..2.
+    while (name_byte() || peek() == '.' ||
+           ((peek() == '-' || peek() == '+') && exponent.find(text_[at_ - 1]) != exponent.npos)) {
+      ++at_;
+    }
+    LuaToken read = token(LuaTokenKind::kNumber, std::string(text_.substr(begin, at_ - begin)));
     char* end = nullptr;
-    LuaToken read = token(LuaTokenKind::kNumber);
-    read.number = std::strtod(rest.c_str(), &end);
-    const size_t size = static_cast<size_t>(end - rest.c_str());
-    at_ += size;
-    const size_t suffix = at_;
-    // strtod accepts a prefix; letters or digits after it mean that it is not a Lua number.
-    while (name_byte()) ++at_;
-    read.text = rest.substr(0, size) + std::string(text_.substr(suffix, at_ - suffix));
-    if (at_ > suffix)
+    read.number = std::strtod(read.text.c_str(), &end);
+    // strtod accepts a prefix.
+    if (end != read.text.c_str() + read.text.size())
       return bad(line_, read.text + ", which is not a plain number");  // 1LL, 2i, 3x
     if (!std::isfinite(read.number)) return bad(line_, read.text + ", which is out of range");
     return read;
@@ -149,7 +167,6 @@ class LuaLexer {
         read.text += text_[at_++];
       } else if (!escape(read.text)) {
         // Continue to the closing quote, so that the text after it keeps its meaning.
-        at_ = std::max(at_, begin + 1);
         if (wrong.empty()) wrong = text_.substr(begin, at_ + 1 - begin);
       }
     }
@@ -158,7 +175,8 @@ class LuaLexer {
     return wrong.empty() ? read : bad(read.line, wrong + ", which is not an escape");
   }
 
-  // Appends the bytes of an escape. Returns false, with at_ inside the escape, if it is not one.
+  // Appends the bytes of an escape. Returns false if it is not one, with at_ at the last character
+  // that shows it.
   bool escape(std::string& out) {
     ++at_;
     constexpr std::string_view kFrom = "abfnrtv", kTo = "\a\b\f\n\r\t\v";
@@ -184,12 +202,18 @@ class LuaLexer {
       int value = 0;
       // Up to three decimal digits, as in Lua 5.1.
       for (int i = 0; i < 3 && digit(); ++i) value = value * 10 + (text_[at_++] - '0');
-      if (value > 255) return false;
+      if (value > 255) {
+        --at_;
+        return false;
+      }
       out += static_cast<char>(value);
+    } else if (const size_t newline = newline_size(text_, at_); newline != 0) {
+      // A backslash before the end of a line keeps it.
+      for (char end : text_.substr(at_, newline)) line_ += end == '\n';
+      out += '\n';
+      at_ += newline;
     } else {
-      if (std::string_view("\\\"'\n").find(c) == std::string_view::npos || c == '\0') return false;
-      // A backslash before a line feed keeps it.
-      line_ += c == '\n';
+      if (std::string_view("\\\"'").find(c) == std::string_view::npos || c == '\0') return false;
       out += c;
       ++at_;
     }
@@ -218,7 +242,10 @@ class LuaLexer {
       at_ += two.size();
       return token(LuaTokenKind::kSign, std::string(two));
     }
-    return token(LuaTokenKind::kSign, std::string(1, text_[at_++]));
+    // A full-width sign as a whole.
+    const size_t size = read_utf8(text_, at_).size;
+    at_ += size;
+    return token(LuaTokenKind::kSign, std::string(text_.substr(at_ - size, size)));
   }
 
   std::string_view text_;

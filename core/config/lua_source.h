@@ -19,7 +19,8 @@ inline constexpr std::string_view kLuaKeywords[] = {
     "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
     "repeat",   "return", "then", "true", "until",  "while"};
 
-// Returns true if a string can be written as a field: t.text.
+// Returns true if a string can be written as a field: t.text. Only in ASCII: LuaJIT takes any other
+// byte as a letter, even one that is not UTF-8.
 bool is_lua_name(std::string_view text);
 
 // Returns an input of the prompt as a chunk whose top-level locals outlive it: `local x, y` becomes

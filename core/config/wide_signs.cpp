@@ -36,6 +36,10 @@ std::string ascii_form(uint32_t point, std::string_view colon) {
 
 }  // namespace
 
+bool is_wide_sign(std::string_view text) {
+  return !text.empty() && !ascii_form(read_utf8(text, 0).value, ":").empty();
+}
+
 std::string wide_sign_hint(std::string_view text, std::string_view colon) {
   if (text.empty()) return "";
   const CodePoint point = read_utf8(text, 0);
@@ -57,7 +61,6 @@ std::string wide_source_hint(std::string_view text, int first, int last) {
   int line = 0;
   for (const LuaToken& token : lex_lua(text)) {
     if (token.line > last) break;
-    // The lexer makes a sign of each byte that is not ASCII.
     if (token.line < first || token.line == line || token.kind != LuaTokenKind::kSign) continue;
     const std::string found = wide_sign_hint(text.substr(token.begin));
     if (found.empty()) continue;

@@ -7,6 +7,9 @@
 
 namespace xrun {
 
+// Returns true if `text` begins with such a character.
+bool is_wide_sign(std::string_view text);
+
 // Returns "`，` (U+FF0C) is not ASCII; write ," if `text` begins with such a character, else "".
 // The hint for a full-width colon proposes `colon`, which is "=" in a config.
 std::string wide_sign_hint(std::string_view text, std::string_view colon = ":");

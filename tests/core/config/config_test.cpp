@@ -25,6 +25,14 @@ TEST(RecipeConfig, ReadsLiteralsWithTheirLines) {
   EXPECT_EQ(c.origin("optim.schedule"), "default");
 }
 
+TEST(RecipeConfig, AKeyMayHaveLettersBeyondAscii) {
+  const std::string text = config_text("\u03b2 = 0.1", "print(cfg.\u03b2)");
+  EXPECT_EQ(read_config(text).number("\u03b2"), 0.1);
+  EXPECT_EQ(read_config(text, {"\u03b2=0.2"}).number("\u03b2"), 0.2);
+  EXPECT_NE(resolve_error(config_text("\u03b2 = 0.1")).find("`\u03b2`"), std::string::npos)
+      << resolve_error(config_text("\u03b2 = 0.1"));
+}
+
 TEST(RecipeConfig, AcceptsAnyLocalNameAndParentheses) {
   EXPECT_EQ(read_config("local c = x.config({ beta = 2 })\nprint(c.beta)").number("beta"), 2);
   EXPECT_EQ(read_config("print('no config at all')").text("template"), "auto");

@@ -30,6 +30,43 @@ TEST(LuaSource, AFieldNameIsAnIdentifierThatIsNotAKeyword) {
   }
 }
 
+TEST(LuaSource, AnEndOfLineInAStringIsALineFeed) {
+  for (const char* text : {"[[\r\na\r\nb]] c", "[[\n\ra\n\rb]] c", "[[\na\nb]] c",
+                           "'a\\\r\nb' c", "'a\\\n\rb' c", "'a\\\nb' c"}) {
+    const std::vector<LuaToken> tokens = lex_lua(text);
+    EXPECT_EQ(tokens[0].kind, LuaTokenKind::kString) << text;
+    EXPECT_EQ(tokens[0].text, "a\nb");
+    EXPECT_EQ(tokens[1].line, text[0] == '[' ? 3 : 2) << text;
+  }
+  EXPECT_EQ(lex_lua("[[\r\n\r\n\r\r]]")[0].text, "\n\n\n");
+}
+
+TEST(LuaSource, AWrongDecimalEscapeEndsWithItsDigits) {
+  EXPECT_EQ(lex_lua("'a\\300'")[0].text, "\\300, which is not an escape");
+  EXPECT_EQ(lex_lua("'a\\300' b")[1].text, "b");
+}
+
+TEST(LuaSource, ANumberMayHaveAnyNumberOfDigits) {
+  const std::string digits = "0.1" + std::string(68, '0') + "1";
+  EXPECT_EQ(lex_lua(digits)[0].kind, LuaTokenKind::kNumber);
+  EXPECT_EQ(lex_lua(digits)[0].number, 0.1);
+  EXPECT_EQ(lex_lua(digits)[0].text, digits);
+  EXPECT_EQ(lex_lua("1e-3-2")[0].number, 1e-3);
+  EXPECT_EQ(lex_lua("0x1e-3")[0].number, 0x1e);
+  for (const char* text : {"1LL", "2i", "3x", "1..2", "1.2.3", "1e-", "1\xCE\xB2"}) {
+    EXPECT_EQ(lex_lua(text)[0].text, std::string(text) + ", which is not a plain number");
+  }
+}
+
+TEST(LuaSource, LettersBeyondAsciiMakeNames) {
+  EXPECT_EQ(names("local \xCE\xB2 = a\xC3\xA9z.\xCE\xB2", true),
+            (std::vector<std::string>{"local", "\xCE\xB2", "a\xC3\xA9z.\xCE\xB2"}));
+  // A byte order mark is not a letter of the first word; a full-width comma is a sign.
+  EXPECT_EQ(names("\xEF\xBB\xBFlocal a\xEF\xBC\x8C" "b", false),
+            (std::vector<std::string>{"local", "a", "b"}));
+  EXPECT_TRUE(is_sign(lex_lua("a\xEF\xBC\x8C" "b")[1], "\xEF\xBC\x8C"));
+}
+
 TEST(LuaSource, AnOpenStringIsUnfinishedUpToItsEnd) {
   const std::vector<LuaToken> tokens = lex_lua("f('ab");
   ASSERT_EQ(tokens.size(), 4u);
