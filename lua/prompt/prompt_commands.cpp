@@ -1,7 +1,6 @@
 // Colon commands: time, prof, mem, set, save, quit, and those that need a paused recipe.
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include "core/base/error.h"
@@ -53,14 +52,14 @@ std::string memory(Prompt& prompt, std::string_view) {
   table.add({count_text(ledger.live_tensors()) + " tensors with a Lua handle",
              bytes(ledger.live_bytes())});
   table.add({"all tensors on the CPU", bytes(count.held)});
-  table.add({"peak so far", bytes(count.peak)});
+  table.add({"peak on the CPU", bytes(count.peak)});
   table.add({"free in the process's heap", bytes(free_heap_bytes())});
   table.add({"the process (resident)", bytes(resident_bytes())});
   const c10::Device device = recipe_device(recipe_context(L).options);
   const DeviceMemory of_device = device_memory(device);
   if (device.type() != c10::kCPU) {
     table.add({"tensors on " + device.str(), bytes(of_device.held)});
-    table.add({"peak so far", bytes(of_device.peak)});
+    table.add({"peak on " + device.str(), bytes(of_device.peak)});
   }
   table.add({"available on " + device.str(), bytes(of_device.available)});
   std::string text = table.text(prompt.console().traits().width);
@@ -145,7 +144,7 @@ std::string set_key(Prompt& prompt, std::string_view rest) {
              "the config has no `{}`; :set changes existing keys{}", path, near_key(L, path));
   const std::string old = value_text(L, -1, {.width = 60});
   lua_pop(L, 1);
-  // A text that is not a literal needs no quotes: `:set data pairs.jsonl`.
+  // A text that is not a literal needs no quotes: `:set data.1.path pairs.jsonl`.
   const auto literal = parse_literal(text);
   push(L, literal ? literal_json(*literal) : Json(text));
   // A value of another type would fail later, far from this input.
@@ -182,7 +181,7 @@ std::string save(Prompt& prompt, std::string_view rest) {
   // A typing error must not overwrite a recipe.
   XRUN_CHECK(!path_exists(file), "{} exists; choose another name", file.string());
   const RecipeOptions& options = recipe_context(prompt.state()).options;
-  std::string command = command_of(options, file.filename().string());
+  std::string command = command_of(options, file.string());
   // The comment is one line; in a table of --set a space is as good as the end of a line.
   std::replace(command.begin(), command.end(), '\n', ' ');
   std::string text = "-- Inputs of a prompt; " + command + "\n";

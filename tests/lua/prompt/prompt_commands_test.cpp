@@ -89,7 +89,7 @@ TEST_F(PromptTest, SaveWritesTheInputsThatWorked) {
   say("x + 1");
   EXPECT_TRUE(says(":save " + file.string(), "2 inputs in "));
   EXPECT_EQ(read_file(file),
-            "-- Inputs of a prompt; xrun repl < xrun_prompt_save.lua\nx = 1\nx + 1\n");
+            "-- Inputs of a prompt; xrun repl < " + file.string() + "\nx = 1\nx + 1\n");
   EXPECT_TRUE(says(":save " + file.string(), " exists; choose another name"));
 }
 
