@@ -52,7 +52,7 @@ class Json {
 
   // Each throws Error that names both kinds if the value is of another kind.
   bool as_bool() const;
-  int64_t as_int() const;             // an integral double is accepted
+  int64_t as_int() const;             // an integral double up to 2^53 is accepted
   double as_double() const;           // an integer is accepted; beyond int64 the nearest double
   const std::string& digits() const;  // of a kBigInt, with its sign
   const std::string& as_string() const;

@@ -7,8 +7,8 @@
 
 namespace xrun {
 
-// The most elements of a slice. The sum of squares of a gradient adds up sums over slices, so the
-// slices fix its bits.
+// The most elements in a slice. A gradient's squared norm is summed slice by slice, so the slicing
+// fixes its bits.
 inline constexpr int64_t kSliceElements = 1 << 16;
 
 struct TensorShape {
@@ -77,7 +77,7 @@ class FlatIndex {
 
 // The ranges of `ranks` ranks. In each bucket they follow one another in rank order, are made of
 // whole slices, and cover the buffer; a range may be empty. Over all buckets of a group each rank
-// owns 1/ranks of the elements, give or take one slice.
+// owns at most 1/ranks of the elements plus one slice.
 class RankRanges {
  public:
   RankRanges(const FlatIndex& index, int64_t ranks);

@@ -17,7 +17,7 @@ namespace xrun {
 
 namespace {
 
-constexpr int64_t kBucketBytes = 16 << 20;  // the least size of a bucket of gradients
+constexpr int64_t kBucketBytes = 16 << 20;  // a full bucket of gradients in fp32
 constexpr int kExchanges = 9;               // the first is not counted
 constexpr const char* kLoopbackAddress = "127.0.0.1";
 

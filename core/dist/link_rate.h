@@ -1,5 +1,5 @@
 #pragma once
-// The rate at which processes of this machine exchange tensors.
+// Measures how fast ranks on this machine exchange tensors.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
-// A string travels in a block of fixed size; what does not fit follows in a second collective. A
-// gathered block begins with the hash of its label: all gathers look alike to c10d, so ranks in
-// different ones would take each other's strings.
+// A string travels in a fixed-size block; the rest follows in a second collective. A gather block
+// carries its label's hash, because c10d cannot tell gathers apart and ranks in different ones would
+// take each other's strings.
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The refusal of a row gives its surest explanation: wrong names in `fields`, else a row of another
-// kind or columns of public data sets, else a guess.
+// Explains a refused row by the surest cause: wrong names in `fields`; else a row of another kind or
+// of a known public data set; else a guess.
 
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kColumnsText = 150;  // of column names in a row's refusal
+constexpr size_t kColumnsText = 150;  // characters of column names to list
 
 // "a, b, c and 4 more"
 std::string name_list(const std::vector<std::string>& names) {
@@ -57,7 +57,8 @@ bool is_conversation(const Json& row) {
          }) < 2;
 }
 
-// Returns true for two texts among simple values: a question and its answer, if no name says more.
+// Returns true for a row of scalars of which exactly two are text, apart from the row's origin: a
+// question and its answer, unless names say otherwise.
 bool is_two_texts(const Json& row) {
   size_t texts = 0;
   for (const Json::Member& member : row.as_object()) {
@@ -111,7 +112,7 @@ std::string RowFields::known_row_hint(const Json& row,
   // A pair comes first: another column of such a row may look like the answer.
   const std::string pair = pair_hint(row);
   if (!pair.empty() && (kind_ == RowKind::kChat || kind_ == RowKind::kFeedback)) return pair;
-  // A conversation beside columns that hold no answers, such as an id and tools.
+  // A conversation with at most one other column that may be an answer.
   if (kind_ == RowKind::kPreference && fits_no_format(kind_, columns) &&
       other_format(kind_, columns) == nullptr && is_conversation(row)) {
     return fmt::format("; wanted: {}", fmt::join(nearest_format(kind_, columns).columns, ", ")) +

@@ -15,7 +15,7 @@ namespace xrun {
 struct ModelConfig;
 struct PackedBatch;
 
-// C computed tokens: T without folding. Index tensors are on the micro-batch's device.
+// F computed tokens: T without folding. Index tensors are on the micro-batch's device.
 struct ComputedPack {
   PackInput input;                         // on the host
   std::shared_ptr<const FoldedPack> fold;  // null: every token of the pack is computed
@@ -24,7 +24,7 @@ struct ComputedPack {
   // where every loss row is one.
   at::Tensor edge_hidden, edge_target;  // [E] int64
   at::Tensor row_edge;                  // [R] int64
-  at::Tensor multiplicity;              // [C] float32, sequences that share a token; undefined: 1
+  at::Tensor multiplicity;              // [F] float32, sequences that share a token; undefined: 1
   std::vector<int64_t> last_token;      // [S], the computed last token of each segment
 
   int64_t token_count() const { return input.tokens.size(0); }

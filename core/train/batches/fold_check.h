@@ -29,7 +29,7 @@ double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& fol
                   const RowText& row_name, HeldPrefix* prefix = nullptr);
 
 struct HiddenStates {
-  at::Tensor folded;  // [C, D] of the tokens of a folded pack
+  at::Tensor folded;  // [F, D] of the tokens of a folded pack
   at::Tensor whole;   // [n, D] of the tokens of whole segments of the pack
   size_t first_segment = 0;
 };

@@ -29,11 +29,11 @@ constexpr int64_t kColumnsFormat = 2, kHiddenFormat = 1;
 // Entries held in memory before they are written; a kill may lose as many.
 constexpr size_t kRowsFlushAt = 64;
 
-// The rows of a companion that belong to segment s, [first, second): rows rise with their slots.
+// Returns the range [first, second) of a companion's rows that belong to segment s; rows ascend by
+// slot.
 std::pair<size_t, size_t> rows_of(const CompanionPack& tokens, size_t s) {
   const auto first =
       std::lower_bound(tokens.hidden.begin(), tokens.hidden.end(), tokens.cu_seqlens[s]);
-  // From `first` on, since slots rise over the whole pack.
   const auto last = std::lower_bound(first, tokens.hidden.end(), tokens.cu_seqlens[s + 1]);
   return {static_cast<size_t>(first - tokens.hidden.begin()),
           static_cast<size_t>(last - tokens.hidden.begin())};
@@ -67,7 +67,7 @@ uint64_t stamp_of(const CompanionPack& alone, bool chunks) {
                   (chunks ? fmt::format("{:016x}", hash_of(alone.chunk)) : ""));
 }
 
-// [n] rows of `width` bytes each as one string; the tensor is contiguous and on the host.
+// Returns a tensor's elements, row by row, as raw bytes.
 std::string bytes_of(const at::Tensor& tensor) {
   const at::Tensor host = tensor.cpu().contiguous();
   return {static_cast<const char*>(host.const_data_ptr()), host.nbytes()};
