@@ -1,6 +1,6 @@
-// The lexer follows LuaJIT: strings keep their bytes except for ends of lines; escapes are Lua 5.1's,
-// \xXX, \z and \u{XXX}; bytes beyond ASCII are letters. Full-width signs are signs, so that messages
-// can name them.
+// The lexer follows LuaJIT: strings keep their bytes except for ends of lines; escapes are
+// Lua 5.1's, \xXX, \z and \u{XXX}; bytes beyond ASCII are letters. Full-width signs are signs, so
+// that messages can name them.
 
 #include "core/config/lua_lexer.h"
 
@@ -19,7 +19,8 @@ class LuaLexer {
  public:
   explicit LuaLexer(std::string_view text) : text_(text) {
     if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
-    if (text_.substr(at_).starts_with("#!")) skip_line();  // a lone '#' is an operator at the prompt: #names
+    // A lone '#' is an operator at the prompt: #names.
+    if (text_.substr(at_).starts_with("#!")) skip_line();
   }
 
   std::vector<LuaToken> all() {

@@ -43,7 +43,8 @@ std::vector<LuaToken> lua_names(std::string_view text, bool dotted) {
 }
 
 bool is_lua_name(std::string_view text) {
-  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x80; })) return false;
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x80; }))
+    return false;
   const std::vector<LuaToken> tokens = lex_lua(text);
   return tokens.front().kind == LuaTokenKind::kName && tokens.front().end == text.size() &&
          tokens.front().begin == 0 &&

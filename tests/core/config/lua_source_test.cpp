@@ -31,8 +31,8 @@ TEST(LuaSource, AFieldNameIsAnIdentifierThatIsNotAKeyword) {
 }
 
 TEST(LuaSource, AnEndOfLineInAStringIsALineFeed) {
-  for (const char* text : {"[[\r\na\r\nb]] c", "[[\n\ra\n\rb]] c", "[[\na\nb]] c",
-                           "'a\\\r\nb' c", "'a\\\n\rb' c", "'a\\\nb' c"}) {
+  for (const char* text : {"[[\r\na\r\nb]] c", "[[\n\ra\n\rb]] c", "[[\na\nb]] c", "'a\\\r\nb' c",
+                           "'a\\\n\rb' c", "'a\\\nb' c"}) {
     const std::vector<LuaToken> tokens = lex_lua(text);
     EXPECT_EQ(tokens[0].kind, LuaTokenKind::kString) << text;
     EXPECT_EQ(tokens[0].text, "a\nb");
@@ -62,9 +62,9 @@ TEST(LuaSource, LettersBeyondAsciiMakeNames) {
   EXPECT_EQ(names("local \xCE\xB2 = a\xC3\xA9z.\xCE\xB2", true),
             (std::vector<std::string>{"local", "\xCE\xB2", "a\xC3\xA9z.\xCE\xB2"}));
   // A byte order mark is not a letter of the first word; a full-width comma is a sign.
-  EXPECT_EQ(names("\xEF\xBB\xBFlocal a\xEF\xBC\x8C" "b", false),
+  EXPECT_EQ(names("\xEF\xBB\xBFlocal a\uff0cb", false),
             (std::vector<std::string>{"local", "a", "b"}));
-  EXPECT_TRUE(is_sign(lex_lua("a\xEF\xBC\x8C" "b")[1], "\xEF\xBC\x8C"));
+  EXPECT_TRUE(is_sign(lex_lua("a\uff0cb")[1], "\uff0c"));
 }
 
 TEST(LuaSource, AnOpenStringIsUnfinishedUpToItsEnd) {
