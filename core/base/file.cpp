@@ -18,7 +18,6 @@
 #include "core/base/file_access.h"
 #include "core/base/file_fault.h"
 #include "core/base/folder.h"
-#include "core/base/open_file.h"
 
 namespace xrun {
 

@@ -105,6 +105,11 @@ class FileWriter {
   int fd_ = -1;
 };
 
+// Returns a descriptor of a file to read, after check_read; -1 with errno set if the system cannot.
+// In a process that runs an untrusted recipe, throws Error for anything but a regular file or a
+// folder, since a pipe would wait for its writer.
+int open_to_read(const std::filesystem::path& path);
+
 // Reads up to `size` bytes of an open file and returns their number, which is smaller only at the
 // end of the file; -1, with errno set, if the system cannot read.
 int64_t read_open_file(int fd, char* to, size_t size);

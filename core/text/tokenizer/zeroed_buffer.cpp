@@ -15,7 +15,6 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "core/base/open_file.h"
 
 namespace xrun {
 
