@@ -218,10 +218,12 @@ int command_align(int argc, char** argv) {
       "partner has [-1,-1] on the other side",
       "xrun align");
   AlignArguments arguments;
-  app.add_option("--student", arguments.student, "its folder, or a name that --model takes")
+  app.add_option("--student", arguments.student,
+                 "a tokenizer folder, or a model name as --model takes")
       ->required()
       ->type_name("DIR");
-  app.add_option("--teacher", arguments.teacher, "its folder, or a name that --model takes")
+  app.add_option("--teacher", arguments.teacher,
+                 "a tokenizer folder, or a model name as --model takes")
       ->required()
       ->type_name("DIR");
   app.add_option(

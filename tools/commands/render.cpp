@@ -9,7 +9,6 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/console/terminal/shown_text.h"
-#include "core/data/rows/ledger.h"
 #include "core/data/rows/lost_turns.h"
 #include "core/data/rows/messages.h"
 #include "core/data/rows/tool_calls.h"
@@ -47,8 +46,8 @@ Json number_array(const auto& values) {
   return Json(std::move(out));
 }
 
-// Returns a hint at the command for rows that training reads from other columns; "" if there are
-// none.
+// Returns a hint naming the command for rows that training reads from other columns; "" if there
+// are none.
 std::string other_columns_hint(const Json& row) {
   for (const char* column :
        {"chosen", "prompt", "completion", "instruction", "conversations", "text"}) {
@@ -158,7 +157,8 @@ int command_render(int argc, char** argv) {
       "add_generation_prompt, ...) as an argument of the template",
       "xrun render");
   RenderArguments arguments;
-  app.add_option("--tokenizer", arguments.tokenizer, "its folder, or a name that --model takes")
+  app.add_option("--tokenizer", arguments.tokenizer,
+                 "a tokenizer folder, or a model name as --model takes")
       ->required()
       ->type_name("DIR");
   app.add_option("--template", arguments.chat_template,

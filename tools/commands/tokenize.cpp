@@ -118,7 +118,8 @@ int command_tokenize(int argc, char** argv) {
   CLI::App app("Writes the token ids of each line, and the bytes that each token covers",
                "xrun tokenize");
   TokenizeArguments arguments;
-  app.add_option("--tokenizer", arguments.tokenizer, "its folder, or a name that --model takes")
+  app.add_option("--tokenizer", arguments.tokenizer,
+                 "a tokenizer folder, or a model name as --model takes")
       ->required()
       ->type_name("DIR");
   app.add_option("FILE", arguments.file,

@@ -248,7 +248,7 @@ int diff_files(const ProjectionArguments& arguments) {
 void add_tokenizers(CLI::App& command, ProjectionArguments& arguments, bool required) {
   command
       .add_option("--student", arguments.student,
-                  "the student's tokenizer: a folder, or a name that --model takes")
+                  "the student's tokenizer: a folder, or a model name as --model takes")
       ->required(required)
       ->type_name("DIR");
   command.add_option("--teacher", arguments.teacher, "the teacher's tokenizer")
