@@ -51,13 +51,14 @@ Session& Preview::session() { return session_of(state()); }
 
 void Preview::start(RecipeOptions options, std::shared_ptr<Console> console, double own_time_s) {
   options.purpose = RecipePurpose::kPreview;
-  // Without a recipe, the state is that of an empty one.
+  // Without a recipe, open a state for an empty one.
   const bool bare = options.recipe.empty();
   if (bare) options.recipe = kNoRecipe;
   set_up_torch(options.threads);
   const std::string text = bare ? "" : read_recipe(options);
   error_ = error_of([&] { recipe_ = std::make_unique<Recipe>(options, engine_modules(), text); });
-  if (error_ != nullptr) {  // its text or configuration is wrong: opens a state without it
+  if (error_ != nullptr) {
+    // Its text or config is wrong: open a state without it.
     resolved_ = false;
     std::vector<std::string> sets = std::exchange(options.sets, {});
     recipe_ = std::make_unique<Recipe>(options, engine_modules(), "");

@@ -82,8 +82,8 @@ std::string PausedRun::reload() {
   const bool changed = carried_.has_value();
   carried_.reset();
   return fmt::format(
-      "{} was read again; {}it is paused before step 0 with the weights of its folder", file,
-      changed ? "its config changed, so " : "");
+      "{} was read again; {}it is paused before step 0 with the weights of the model's folder",
+      file, changed ? "its config changed, so " : "");
 }
 
 }  // namespace xrun

@@ -38,7 +38,7 @@ TEST_F(Reload, ARejectedTextLeavesNothingToCarryOver) {
   say("continue()");
   EXPECT_TRUE(paused_->done());
   write_file_atomic("test.lua", head() + loop_);
-  EXPECT_TRUE(says(":reload", "paused before step 0 with the weights of its folder"));
+  EXPECT_TRUE(says(":reload", "paused before step 0 with the weights of the model's folder"));
 }
 
 TEST_F(Reload, SaysWhichSettingsOfThePromptAreUndone) {
