@@ -41,7 +41,7 @@ int32_t StringIds::add(std::string_view text) {
   return id;
 }
 
-// Most joined tokens are longer than every string.
+// Most lookups are of joined tokens, longer than any stored string: skip the hash.
 int32_t StringIds::find(std::string_view text) const {
   if (text.size() > longest_) return -1;
   return slots_[slot_of(text, hash_piece(text))].id;

@@ -7,7 +7,7 @@
 namespace xrun {
 
 // Keeps a folder from being removed by another holder of it. The destructor of the holder that made
-// the folder removes it again if it is empty and nobody else holds it; else it stays. Not copied.
+// the folder removes it again if it is empty and nobody else holds it; else it stays. Not copyable.
 class HeldFolder {
  public:
   // Makes the folder if it is missing, and those above it. Throws Error if it cannot be made.

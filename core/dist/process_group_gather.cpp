@@ -1,6 +1,6 @@
 // A string travels in a fixed-size block; the rest follows in a second collective. A gather block
-// carries its label's hash, because c10d cannot tell gathers apart and ranks in different ones would
-// take each other's strings.
+// carries its label's hash, because c10d cannot tell gathers apart and ranks in different ones
+// would take each other's strings.
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>

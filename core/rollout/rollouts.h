@@ -76,7 +76,8 @@ using RolloutList = std::vector<std::shared_ptr<Rollout>>;
 // Returns the tokens of its prompt and those after it: a segment of the batch.
 std::vector<int32_t> whole_ids(const Rollout& one);
 
-// The chunks of a batch of rollouts (companion_source.h).
+// The chunks of a batch of rollouts: aligned with a companion (companion_source.h), or one per loss
+// row.
 struct RolloutChunks {
   // Has a companion for each rollout; null: each loss row is a chunk.
   std::shared_ptr<const CompanionSource> companions;
@@ -112,7 +113,7 @@ class Rollouts : public Batch {
   // Returns true if the experts of some answers were recorded (Rollout::routes).
   bool has_routes() const;
   // Returns the experts of rollout i, [tokens, layers, top_k] int64 over prompt and answer except
-  // the last token; -1 where none is known. Undefined if they were not recorded.
+  // the last token; -1 where none is known. An undefined tensor if they were not recorded.
   at::Tensor routes(int64_t i) const;
 
   // Returns the rollouts at these indices, ascending, with every field, column and chunk.

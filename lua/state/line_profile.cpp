@@ -30,8 +30,7 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-LineProfile::LineProfile(LuaState& state)
-    : state_(state), began_(std::chrono::steady_clock::now()) {
+LineProfile::LineProfile(LuaState& state) : state_(state), began_(SteadyClock::now()) {
   XRUN_CHECK(active == nullptr, "a profile is being taken already");
   active = this;
   profiled_thread = true;
@@ -62,7 +61,6 @@ const LineProfile::CalledLine* LineProfile::caller(lua_State* L) {
 }
 
 bool LineProfile::enter(lua_State* L) {
-  // Workers have their own states; `active` belongs to one thread.
   if (!profiled_thread) return false;
   LineProfile& profile = *active;
   const CalledLine* key = profile.caller(L);
@@ -72,8 +70,7 @@ bool LineProfile::enter(lua_State* L) {
   const bool open = std::any_of(profile.open_.begin(), profile.open_.end(),
                                 [&](const OpenCall& call) { return call.line == &line; });
   const MemoryCount memory = memory_count();
-  profile.open_.push_back(
-      {&line, std::chrono::steady_clock::now(), 0, memory.allocated, 0, memory.held, !open});
+  profile.open_.push_back({&line, SteadyClock::now(), 0, memory.allocated, 0, memory.held, !open});
   return true;
 }
 

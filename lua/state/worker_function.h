@@ -33,8 +33,8 @@ class WorkerFunction {
 };
 
 // Opens a Lua state for one worker thread. Code in it
-//   - has string, table, math (without random) and the basic functions; any other global, such as
-//     files, modules and clocks, is an error;
+//   - has string, table, bit, math (without random) and the basic functions; any other global, such
+//     as files, modules and clocks, is an error;
 //   - gets an error for the text of a table or function, which would be its address;
 //   - may print, to debug rows; the order of the lines depends on the threads;
 //   - is ended by an interruption, even in a loop.

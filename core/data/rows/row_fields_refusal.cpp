@@ -1,5 +1,5 @@
-// Explains a refused row by the surest cause: wrong names in `fields`; else a row of another kind or
-// of a known public data set; else a guess.
+// Explains a refused row by the surest cause: wrong names in `fields`; else a row of another kind
+// or of a known public data set; else a guess.
 
 #include <fmt/ranges.h>
 

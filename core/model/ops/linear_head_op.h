@@ -17,9 +17,10 @@ namespace xrun {
 //   lse                  [R]
 //   top_logprob, top_id  [R, k]
 //   x                    [R, D], the gathered rows
-//   saved_rows           [n, V] logits, or softmax minus one-hot if wants_targets_alone
+//   saved_rows           [n, V], the first n <= U rows that head_mb holds: logits, or softmax minus
+//                        one-hot if wants_targets_alone
 // All but top_id are float32. If wants_targets_alone, neighbouring rows of equal index share a row
-// of lse, x and saved_rows on the CPU: these then have U <= R rows.
+// of lse, x and saved_rows on the CPU: these then have U <= R rows, else U = R.
 using LinearHeadForward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
         const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& index,

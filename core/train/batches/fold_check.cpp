@@ -25,8 +25,8 @@ namespace xrun {
 
 namespace {
 
-// In fp32 far above the effect of another order of sums and far below that of a wrong token. Below
-// fp32 the rounding of thirty layers reaches a few percent.
+// 1e-4 is far above the rounding of another summation order in fp32 and far below the effect of a
+// wrong token. Below fp32, rounding over thirty layers reaches a few percent.
 constexpr double kMostFloat = 1e-4, kMostNarrow = 0.1;
 
 at::Tensor folded_hidden(Model& model, const PackInput& input, HeldPrefix* prefix) {
@@ -36,8 +36,8 @@ at::Tensor folded_hidden(Model& model, const PackInput& input, HeldPrefix* prefi
 }
 
 // Returns ranges of segments, [begin, end), of at most as many tokens as the folded pack computes,
-// or of one segment. A pack that would take more than two of them is compared at segments evenly
-// spaced, the first and the last among them: the comparison must not cost what folding saves.
+// or of one segment. A pack that needs more than two ranges is sampled: evenly spaced segments,
+// including the first and last, so that the check does not cost what folding saves.
 std::vector<std::pair<size_t, size_t>> compared_ranges(const PackedBatch& pack, int64_t computed) {
   const auto& cu = pack.cu_seqlens;
   const size_t segments = cu.size() - 1;
@@ -90,11 +90,10 @@ double check_hidden(const PackedBatch& pack, const FoldedPack& fold, const Hidde
   const auto& cu = pack.cu_seqlens;
   const auto s =
       static_cast<size_t>(std::upper_bound(cu.begin(), cu.end(), token) - cu.begin()) - 1;
-  throw Error(
-      fmt::format("{}: folding changes the hidden state of token {} by {:.2g}, wanted at most "
-                  "{:.0e}: this is a "
-                  "defect of xrun, please report it; --set batch.fold=false trains without folding",
-                  row_name(pack.row_id[s]), token - cu[s], largest, most));
+  throw Error(fmt::format(
+      "{}: folding changes the hidden state of token {} by {:.2g}, wanted at most {:.0e}: "
+      "this is a defect of xrun, please report it; --set batch.fold=false trains without folding",
+      row_name(pack.row_id[s]), token - cu[s], largest, most));
 }
 
 double check_fold(Model& model, const PackedBatch& pack, const ComputedPack& folded,

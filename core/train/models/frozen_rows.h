@@ -24,8 +24,8 @@ enum class FrozenCache {
 };
 
 // Returns a pack's own tokens and loss rows in the form of a companion: what a teacher of the same
-// vocabulary reads. The chunks are those of the pack, numbered from 0, without the loss rows outside
-// them; if it has none, or those of its companion, each loss row is a chunk.
+// vocabulary reads. The chunks are those of the pack, numbered from 0, without the loss rows
+// outside them; if it has none, or those of its companion, each loss row is a chunk.
 CompanionPack own_tokens(const PackedBatch& pack);
 
 // The values of those rows of a companion that predict its chunks, stored as one list per segment.
