@@ -32,9 +32,9 @@ class AlignmentQuality {
   // A run of tokens that no correct pair supervises, or a long correct pair, with its text.
   struct Example {
     int64_t row = 0;
-    bool lost = false;  // false: a correct pair of many tokens
+    bool lost = false;   // false: a correct pair of many tokens
     int64_t tokens = 0;  // lost: of the student; otherwise of both sides together
-    std::string text;                           // the student's text, in UTF-8
+    std::string text;    // the student's text, in UTF-8
     std::vector<std::string> student, teacher;  // the tokens; a special one by its spelling
   };
 

@@ -37,9 +37,9 @@ struct RatioSums {
 struct PathCounts {
   int64_t tokens = 0;                  // on a path; 0: no policy gradient
   int64_t clipped = 0, corrected = 0;  // of these
-  int64_t oldest = 0;                  // updates since the oldest answer was sampled, trained or not
-  RatioSums old;                       // to old_logprob, of tokens on a path
-  RatioSums sampler;                   // to the sampler, of tokens that the present weights sampled
+  int64_t oldest = 0;  // updates since the oldest answer was sampled, trained or not
+  RatioSums old;       // to old_logprob, of tokens on a path
+  RatioSums sampler;   // to the sampler, of tokens that the present weights sampled
 
   void add(const PathCounts& other);
 };

@@ -105,9 +105,7 @@ class ScopedVariable {
   ScopedVariable& operator=(const ScopedVariable&) = delete;
 
  private:
-  void set(const char* value) {
-    value == nullptr ? ::unsetenv(name_) : ::setenv(name_, value, 1);
-  }
+  void set(const char* value) { value == nullptr ? ::unsetenv(name_) : ::setenv(name_, value, 1); }
 
   const char* name_;
   std::optional<std::string> before_;
@@ -131,8 +129,7 @@ TEST(TemporaryRoot, AFolderThatIsMissingIsAnErrorWithTheFix) {
 
 TEST(TemporaryDir, RemovesFoldersThatKilledProcessesLeft) {
   const std::string name = "test_left" + std::to_string(::getpid());
-  const std::filesystem::path left =
-      temporary_root() / ("xrun-" + name + "-000000");
+  const std::filesystem::path left = temporary_root() / ("xrun-" + name + "-000000");
   fill(left);
   const auto before = std::filesystem::last_write_time(left) - std::chrono::minutes(1);
   std::filesystem::last_write_time(left, before);

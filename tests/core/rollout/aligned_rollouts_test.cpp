@@ -162,14 +162,15 @@ TEST_F(AlignedRolloutsTest, NamesTheRowWhoseConversationCannotGoOn) {
   turn.reply = parse_json(R"([{"role":"tool","content":"4"}])", "test");
   one->turns.push_back(turn);
   AnswerTeacher strict = teacher();
-  strict.chat_template =
-      make_jinja_template("{% for m in messages %}{% if m.role == 'tool' %}"
-                          "{{ raise_exception('no tools') }}{% endif %}"
-                          "{{ m.content + '<|endoftext|>' }}{% endfor %}",
-                          "test", template_tokens(*pieces()));
+  strict.chat_template = make_jinja_template(
+      "{% for m in messages %}{% if m.role == 'tool' %}"
+      "{{ raise_exception('no tools') }}{% endif %}"
+      "{{ m.content + '<|endoftext|>' }}{% endfor %}",
+      "test", template_tokens(*pieces()));
   const std::string error = error_of([&] { align_rollouts(Rollouts(info_, {one}), strict); });
-  EXPECT_TRUE(error.starts_with("row 9: the teacher cannot read the environment's messages: the "
-                                "chat template \"test\" cannot continue a sampled turn: "))
+  EXPECT_TRUE(
+      error.starts_with("row 9: the teacher cannot read the environment's messages: the "
+                        "chat template \"test\" cannot continue a sampled turn: "))
       << error;
   EXPECT_TRUE(error.ends_with("; give align() a template that can read them")) << error;
 }
