@@ -127,9 +127,8 @@ size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
 
 // The nodes of a tree that are drawn, in the order of the pack.
 struct FoldTreeNodes {
-  std::vector<size_t>
-      shared;         // all nodes below, and including, a root that several sequences share
-  int64_t alone = 0;  // sequences that share nothing
+  std::vector<size_t> shared;  // every root that several sequences share, and all nodes below it
+  int64_t alone = 0;           // sequences that share nothing
 };
 FoldTreeNodes fold_tree_nodes(const InspectedFold& fold);
 
