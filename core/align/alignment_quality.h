@@ -26,15 +26,15 @@ struct QualityDocument {
   WalkFindings findings = {};
 };
 
-// Adds up the figures of documents. Not thread-safe.
+// Adds up the counts of many documents. Not thread-safe.
 class AlignmentQuality {
  public:
   // A run of tokens that no correct pair supervises, or a long correct pair, with its text.
   struct Example {
     int64_t row = 0;
-    bool lost = false;  // false: a correct pair of many tokens
-    int64_t tokens = 0;
-    std::string text;                           // the student's text, in UTF-8
+    bool lost = false;   // false: a correct pair of many tokens
+    int64_t tokens = 0;  // lost: of the student; otherwise of both sides together
+    std::string text;    // the student's text, in UTF-8
     std::vector<std::string> student, teacher;  // the tokens; a special one by its spelling
   };
 
@@ -51,7 +51,7 @@ class AlignmentQuality {
   // Returns a warning that names the coverage and the worst example, "file:row", if the coverage is
   // below kLeastCoverage.
   std::optional<std::string> warning(const std::string& file) const;
-  // Two tokenizers whose pieces spell bytes reach 1; below this, most rows have a span without
+  // Two tokenizers whose pieces spell bytes reach 1; below this, too many tokens go without
   // supervision.
   static constexpr double kLeastCoverage = 0.98;
 

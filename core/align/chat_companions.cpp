@@ -51,7 +51,7 @@ std::vector<CompanionTokens> ChatCompanions::align(const std::vector<Document>& 
     } catch (const Error& error) {
       throw Error(
           fmt::format("{}: the teacher cannot read this conversation: {}; give align() a "
-                      "template that can, or leave such rows out with a filter",
+                      "template that can read it, or leave such rows out with a filter",
                       set_.location(documents[i].row), error.what()));
     }
   });

@@ -1,5 +1,4 @@
-// edit_distance is Damerau-Levenshtein by dynamic programming: cost[i][j] is the distance of the
-// first i bytes of one text to the first j bytes of the other.
+// All functions work on bytes; none depends on the locale.
 
 #include "core/base/strings.h"
 
@@ -35,11 +34,11 @@ std::string counted(int64_t count, std::string_view noun, std::string_view endin
 std::string format_bytes(double bytes) {
   constexpr const char* kUnits[] = {"bytes", "KB", "MB", "GB", "TB"};
   size_t unit = 0;
-  // 999.5 would round to "1000 KB", and 9.95 to "10.0 KB".
+  // 999.5 would round to "1000 KB", and 9.96 to "10.0 KB".
   for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
   const bool whole = unit == 0 || bytes >= 9.95;
-  return whole ? fmt::format("{:.0f} {}", bytes, kUnits[unit])
-               : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+  const std::string number = fmt::format("{:.{}f}", bytes, whole ? 0 : 1);
+  return number + " " + (unit == 0 && number == "1" ? "byte" : kUnits[unit]);
 }
 
 std::string shortest_decimal(double value) {
@@ -94,6 +93,8 @@ std::string listed(std::span<const std::string> names, size_t most) {
   return text;
 }
 
+// Optimal string alignment: cost[i][j] is the distance between the first i bytes of a and the first
+// j of b.
 int edit_distance(std::string_view a, std::string_view b) {
   const size_t width = b.size() + 1;
   // The first row and column: an empty text against i or j bytes.

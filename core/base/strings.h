@@ -64,7 +64,8 @@ std::string listed(std::span<const std::string> names, size_t most);
 
 // ---- did you mean
 
-// Returns the Damerau-Levenshtein distance (adjacent swaps count 1), in bytes.
+// Returns the number of insertions, deletions, replacements and adjacent swaps of bytes that make b
+// of a, without changing a byte twice (optimal string alignment).
 int edit_distance(std::string_view a, std::string_view b);
 
 // Returns the nearest of `known` within a distance of 2 and at most a third of the length of `name`

@@ -6,7 +6,8 @@
 
 namespace xrun {
 
-// Returns the folder for temporary files: TMPDIR, else /tmp. Throws Error if it is not a folder.
+// Returns the folder for temporary files: TMPDIR, or /tmp if that is unset or empty. Throws Error
+// if it is not a folder.
 std::filesystem::path temporary_root();
 
 // Made by the constructor, removed with all its contents by the destructor. A folder that a killed
@@ -24,6 +25,7 @@ class TemporaryDir {
  private:
   std::filesystem::path path_;
   int lock_ = -1;
+  int slot_ = -1;  // its entry in the table of remove_temporary_dirs()
 };
 
 // Removes every temporary folder of this process, for an exit without destructors (_exit).

@@ -1,5 +1,5 @@
 // {"type": "ByteLevel", "add_prefix_space": false, ...}; every member is written, since
-// other readers' defaults differ from the library's.
+// other readers' defaults differ from the tokenizers library's.
 
 #include "core/base/tokenizer_json_entries.h"
 

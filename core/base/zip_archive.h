@@ -16,8 +16,7 @@ struct ZipMember {
   uint32_t crc = 0;  // as the archive's directory has it
 };
 
-// Wording of the errors of one kind of archive: the beginning of every message, and endings of
-// three that depend on the program that made the archive.
+// Error wording for one kind of archive: the prefix of every message, and the endings of three.
 struct ZipReadText {
   std::string where;  // the file
   std::string no_archive = "";

@@ -44,17 +44,25 @@ std::vector<SampledCall> calls_from(const Json& calls) {
   return out;
 }
 
+// The prompt of a row, in the teacher's template.
+struct TeacherPrompt {
+  std::string row;  // "pairs.jsonl:17"
+  Conversation conversation;
+  std::vector<int32_t> ids;
+};
+
 // Makes the companion of one rollout.
 class AnswerCompanion {
  public:
   AnswerCompanion(const AnswerTeacher& teacher, std::optional<int32_t> turn_end,
-                  const Conversation& prompt)
+                  const TeacherPrompt& prompt)
       : retokenizer_(*teacher.retokenizer),
         turn_end_(turn_end),
-        tail_(retokenizer_.teacher(), prompt) {}
+        prompt_(prompt),
+        tail_(retokenizer_.teacher(), prompt.conversation) {}
 
-  CompanionTokens make(const Rollout& one, const std::vector<int32_t>& teacher_prompt) {
-    out_.ids = teacher_prompt;
+  CompanionTokens make(const Rollout& one) {
+    out_.ids = prompt_.ids;
     const auto prompt = static_cast<int32_t>(one.prompt_ids->size());
     for (const RolloutTurn& turn : turns_of(one)) {
       const auto begin = static_cast<size_t>(turn.begin);
@@ -91,11 +99,22 @@ class AnswerCompanion {
   }
 
   void add_tail(const RolloutTurn& turn) {
-    const std::vector<int32_t> tail = tail_.append(calls_from(turn.calls), turn.reply);
+    const std::vector<int32_t> tail = tail_of(turn);
     // The template's tail begins with the end of the turn, which an answer that stopped has
     // already.
     const bool has_end = !tail.empty() && out_.ids.back() == tail.front();
     out_.ids.insert(out_.ids.end(), tail.begin() + (has_end ? 1 : 0), tail.end());
+  }
+
+  std::vector<int32_t> tail_of(const RolloutTurn& turn) {
+    try {
+      return tail_.append(calls_from(turn.calls), turn.reply);
+    } catch (const Error& error) {
+      throw Error(fmt::format(
+          "{}: the teacher cannot read the environment's messages: {}; give align() a template that "
+          "can read them",
+          prompt_.row, error.what()));
+    }
   }
 
   void cut(int64_t limit) {
@@ -107,6 +126,7 @@ class AnswerCompanion {
 
   const Retokenizer& retokenizer_;
   std::optional<int32_t> turn_end_;
+  const TeacherPrompt& prompt_;
   TurnTail tail_;
   CompanionTokens out_;
 };
@@ -129,30 +149,27 @@ class TeacherPrompts {
       TeacherPrompt& prompt = by_row_[rows[i]];
       prompt.conversation = std::move(read[i]);
       prompt.conversation.chat_template = teacher.chat_template;
-      prompt.ids = render(prompt.conversation, row_text(info, rows[i]));
+      prompt.row = row_text(info, rows[i]);
+      prompt.ids = render(prompt);
     }
   }
 
-  struct TeacherPrompt {
-    Conversation conversation;
-    std::vector<int32_t> ids;
-  };
   const TeacherPrompt& of(int64_t row) const { return by_row_.at(row); }
 
  private:
-  std::vector<int32_t> render(const Conversation& conversation, const std::string& row) const {
-    Json kwargs = conversation.kwargs;
+  std::vector<int32_t> render(const TeacherPrompt& prompt) const {
+    Json kwargs = prompt.conversation.kwargs;
     // The answer follows, so the prompt ends with the header of the assistant's turn.
     kwargs.set("add_generation_prompt", true);
     try {
       return encode_chat(teacher_.retokenizer->teacher(), *teacher_.chat_template,
-                         conversation.messages, kwargs)
+                         prompt.conversation.messages, kwargs)
           .ids;
     } catch (const Error& error) {
       throw Error(
-          fmt::format("{}: the teacher cannot read this prompt: {}; give align() a "
-                      "template that can",
-                      row, error.what()));
+          fmt::format("{}: the teacher cannot read this prompt: {}; give align() a template that "
+                      "can read it",
+                      prompt.row, error.what()));
     }
   }
 
@@ -187,8 +204,7 @@ class AnswerCompanions : public CompanionSource {
     std::vector<CompanionTokens> made(rollouts_.size());
     for_each_on_threads(rollouts_.size(), teacher_.workers, [&](size_t i) {
       const Rollout& one = *rollouts_[i];
-      const TeacherPrompts::TeacherPrompt& prompt = prompts.of(one.row);
-      made[i] = AnswerCompanion(teacher_, turn_end, prompt.conversation).make(one, prompt.ids);
+      made[i] = AnswerCompanion(teacher_, turn_end, prompts.of(one.row)).make(one);
     });
     for (size_t i = 0; i < rollouts_.size(); ++i) {
       known_.emplace(key_of(rollouts_[i]->row, whole_ids(*rollouts_[i])), std::move(made[i]));

@@ -22,7 +22,7 @@ struct AnswerTeacher {
 // ended a turn pairs with the end of a turn in the teacher's template. There are no chunks of
 // prompts, of an environment's messages, or of tokens beyond retokenizer->limit(), which the
 // teacher cannot read. Throws Error if the rollouts lack the prompts of a data set, or if the
-// template refuses a conversation; the message then names its row.
+// template refuses a prompt or an environment's messages; the message then names the row.
 std::shared_ptr<Rollouts> align_rollouts(const Rollouts& rollouts, const AnswerTeacher& teacher);
 
 // Returns the same rollouts for a teacher with the student's vocabulary: each trained token is a

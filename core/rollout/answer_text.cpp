@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 
 namespace xrun {
@@ -25,13 +26,8 @@ size_t open_end(std::string_view text, const std::vector<std::string>& stops) {
   return longest;
 }
 
-// ASCII alone: other letters compare as they are.
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool is_word(char c) {
-  const char low = lower(c);
-  return (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9');
-}
+// Of a text in lower case.
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
 }  // namespace
 
@@ -74,16 +70,15 @@ void check_stop_strings(const std::vector<std::string>& stops) {
 
 bool holds_answer(std::string_view text, std::string_view answer) {
   if (answer.empty()) return false;
-  const auto same = [](char a, char b) { return lower(a) == lower(b); };
-  for (auto at = text.begin();; ++at) {
-    at = std::search(at, text.end(), answer.begin(), answer.end(), same);
-    if (at == text.end()) return false;
-    const auto after = at + static_cast<std::string_view::difference_type>(answer.size());
+  const std::string in = lower_case(text), wanted = lower_case(answer);
+  for (size_t at = in.find(wanted); at != in.npos; at = in.find(wanted, at + 1)) {
+    const size_t after = at + wanted.size();
     // "4" is not held by "42"; an answer that begins with a sign needs no border there.
-    const bool begins = at == text.begin() || !is_word(at[-1]) || !is_word(answer.front());
-    const bool ends = after == text.end() || !is_word(*after) || !is_word(answer.back());
+    const bool begins = at == 0 || !is_word(in[at - 1]) || !is_word(wanted.front());
+    const bool ends = after == in.size() || !is_word(in[after]) || !is_word(wanted.back());
     if (begins && ends) return true;
   }
+  return false;
 }
 
 }  // namespace xrun

@@ -58,7 +58,7 @@ bool owns_prompt(const Ranks* ranks, int64_t prompt) {
 
 RolloutList share_rollouts(
     Ranks* ranks, const std::function<RolloutList()>& sample,
-    const std::function<std::shared_ptr<Rollout>(int64_t prompt, int64_t sample)>& made) {
+    const std::function<std::shared_ptr<Rollout>(int64_t prompt, int64_t sample)>& new_rollout) {
   if (ranks == nullptr) return sample();
   const std::vector<std::string> messages = gather_results(ranks, "rollouts", [&] {
     MessageWriter own;
@@ -70,8 +70,8 @@ RolloutList share_rollouts(
     MessageReader in(message);
     while (!in.done()) {
       const int64_t prompt = in.int64();
-      // `made` fills in what every rank knows: row, prompt, weights, version.
-      read(in, *all.emplace_back(made(prompt, in.int64())));
+      // `new_rollout` fills in what every rank knows: row, prompt, weights, version.
+      read(in, *all.emplace_back(new_rollout(prompt, in.int64())));
     }
   }
   // The order of one process, whichever rank sampled.

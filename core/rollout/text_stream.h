@@ -1,5 +1,5 @@
 #pragma once
-// The text of one sequence while its tokens arrive: decoded, and cut at stop strings.
+// Decodes the tokens of one sequence as they arrive and cuts the text at the first stop string.
 
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// Refers to the tokenizer and the stop strings. Not thread-safe.
+// The tokenizer and the stop strings must outlive it. Not thread-safe.
 class TextStream {
  public:
   TextStream(const Tokenizer& tokenizer, const std::vector<std::string>& stops)

@@ -1,6 +1,6 @@
 #pragma once
-// A record of how the updates of a body used its rollouts: the loss path of each trained token, and
-// the distance between the sampler's log-probs and the training forward's.
+// Records how the updates of a body used its rollouts: how many trained tokens took each loss path,
+// and how far the sampler's log-probs were from those of the training forward.
 //
 // Paths of a policy-gradient loss: on-policy (the answer was sampled by the weights that the update
 // changes, so its ratio is 1), clipped (sampled by earlier weights, the loss reads old_logprob),
@@ -37,9 +37,9 @@ struct RatioSums {
 struct PathCounts {
   int64_t tokens = 0;                  // on a path; 0: no policy gradient
   int64_t clipped = 0, corrected = 0;  // of these
-  int64_t oldest = 0;                  // updates since the oldest trained answer was sampled
-  RatioSums old;                       // to old_logprob, of tokens on a path
-  RatioSums sampler;                   // to the sampler, of tokens that the present weights sampled
+  int64_t oldest = 0;  // updates since the oldest answer was sampled, trained or not
+  RatioSums old;       // to old_logprob, of tokens on a path
+  RatioSums sampler;   // to the sampler, of tokens that the present weights sampled
 
   void add(const PathCounts& other);
 };

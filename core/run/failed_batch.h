@@ -1,5 +1,5 @@
 #pragma once
-// The batch behind a non-finite loss, written to a file so that it can be read and run again.
+// The batch behind a non-finite loss, written to a file so that its rows can be read.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,7 +22,8 @@ using RowName = std::function<std::string(int64_t row_id)>;
 Json describe_batch(int64_t step, std::span<const PackedBatch* const> packs, const RowName& name);
 
 // Writes `dir`/failed_batch.json and returns "the batch is saved in FILE; its rows: a:1, a:7, ..."
-// (at most 8 named) for the error message. Throws Error.
+// (at most 8 named) for the error message. Throws Error if the file cannot be
+// written.
 std::string save_failed_batch(const std::filesystem::path& dir, int64_t step,
                               std::span<const PackedBatch* const> packs, const RowName& name);
 

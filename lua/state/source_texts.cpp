@@ -1,4 +1,4 @@
-// A chunk is named "@FILE", as Lua names it.
+// Chunk names: "@dpo.lua" for a file, "@input 3" for a line typed at the prompt.
 
 #include "lua/state/source_texts.h"
 
@@ -11,7 +11,11 @@
 
 namespace xrun {
 
+namespace {
+
 constexpr uint64_t kMostSourceBytes = uint64_t{1} << 20;
+
+}  // namespace
 
 void remember_source(lua_State* L, std::string chunk_name, std::string text) {
   auto& texts = LuaState::of(L).service<SourceTexts>();

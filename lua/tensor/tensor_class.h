@@ -1,6 +1,6 @@
 #pragma once
-// The files that make up class Tensor and the tensor functions of the module. Members of Tensor are
-// plain functions of the Lua stack, because at::Tensor is not bound as a Class.
+// Declares the parts of class Tensor and of the module's tensor functions, one source file each.
+// at::Tensor is not bound as a Class, so its members are plain Lua functions.
 
 #include "lua/state/class.h"
 
@@ -36,7 +36,8 @@ struct TensorMembers {
 // + - * / % ^ unary - # .. < <= ==
 void add_tensor_operators(TensorMembers tensor);
 
-// xrun.tensor, no_grad, scope, keep, close, manual_seed and the names of dtypes.
+// xrun.tensor, no_grad, scope, keep, manual_seed, and the names of dtypes, memory formats and
+// layouts.
 void open_tensor_functions(LuaState& state);
 
 // xrun.ops.<namespace>.<operator>, and xrun.<operator> for every public operator of ATen; an

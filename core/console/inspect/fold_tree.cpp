@@ -1,7 +1,9 @@
 // A tree as text. A node begins where its parent ends; children follow their parent, as in the
 // folded pack.
 //   ├─ 1,024 tokens x2: <|im_start|>system
-//   │  ├─ 128 tokens: Paris. (chosen pairs.jsonl:17)
+//   │  ├─ 128 tokens (chosen pairs.jsonl:17): Paris.
+
+#include <fmt/core.h>
 
 #include "core/base/strings.h"
 #include "core/console/inspect/inspected_pack.h"
@@ -16,25 +18,19 @@ class TreeWriter {
  public:
   TreeWriter(const InspectedFold& fold, int width)
       : fold_(fold), width_(width), children_(fold.nodes.size()) {
-    for (size_t n = 0; n < fold.nodes.size(); ++n) {
+    const FoldTreeNodes drawn = fold_tree_nodes(fold);
+    alone_ = drawn.alone;
+    for (const size_t n : drawn.shared) {
       const int32_t parent = fold.tree.parent[n];
       (parent < 0 ? roots_ : children_[static_cast<size_t>(parent)]).push_back(n);
     }
   }
 
   std::vector<std::string> write() {
-    std::vector<size_t> shared;
-    // A root with one segment shares nothing.
-    for (const size_t root : roots_) {
-      if (fold_.nodes[root].segments > 1) shared.push_back(root);
+    for (size_t i = 0; i < roots_.size(); ++i) {
+      add(roots_[i], "", alone_ == 0 && i + 1 == roots_.size());
     }
-    const size_t alone = roots_.size() - shared.size();
-    for (size_t i = 0; i < shared.size(); ++i) {
-      add(shared[i], "", alone == 0 && i + 1 == shared.size());
-    }
-    if (alone > 0) {
-      lines_.push_back("└─ " + shares_nothing_text(static_cast<int64_t>(alone)));
-    }
+    if (alone_ > 0) lines_.push_back(cut_to_width("└─ " + shares_nothing_text(alone_), width_));
     return std::move(lines_);
   }
 
@@ -58,6 +54,7 @@ class TreeWriter {
   int width_;
   std::vector<std::vector<size_t>> children_;
   std::vector<size_t> roots_;
+  int64_t alone_ = 0;
   std::vector<std::string> lines_;
 };
 
@@ -65,7 +62,8 @@ class TreeWriter {
 
 FoldTreeNodes fold_tree_nodes(const InspectedFold& fold) {
   FoldTreeNodes found;
-  // Nodes follow their parents, so a root is decided before the nodes below it.
+  // A root with one segment shares nothing. Nodes follow their parents, so a root is decided before
+  // the nodes below it.
   std::vector<bool> shown(fold.nodes.size());
   for (size_t n = 0; n < fold.nodes.size(); ++n) {
     const int32_t parent = fold.tree.parent[n];
@@ -77,8 +75,7 @@ FoldTreeNodes fold_tree_nodes(const InspectedFold& fold) {
 }
 
 std::string shares_nothing_text(int64_t alone) {
-  return alone == 1 ? "1 sequence that shares nothing"
-                    : fmt::format("{} sequences that share nothing", alone);
+  return counted(alone, "sequence") + (alone == 1 ? " that shares nothing" : " that share nothing");
 }
 
 std::vector<std::string> fold_tree_lines(const InspectedFold& fold, int width) {

@@ -127,7 +127,7 @@ size_t shared_tokens(const InspectedSegment& a, const InspectedSegment& b);
 
 // The nodes of a tree that are drawn, in the order of the pack.
 struct FoldTreeNodes {
-  std::vector<size_t> shared;  // the nodes of trees whose root several sequences share
+  std::vector<size_t> shared;  // every root that several sequences share, and all nodes below it
   int64_t alone = 0;           // sequences that share nothing
 };
 FoldTreeNodes fold_tree_nodes(const InspectedFold& fold);

@@ -180,7 +180,10 @@ class StepWriter {
     TokenLineStyle style = token_line_style({&side}, width, style_.colors);
     if (!roles) style.role_width = 0;
     std::vector<TextLine> lines = token_lines(side, shared, side.tokens.size(), style);
-    if (lines.empty()) lines.push_back({"(nothing more)", 14});
+    if (lines.empty()) {
+      const std::string nothing = cut_to_width("(nothing more)", width);
+      lines.push_back({nothing, text_width(nothing)});
+    }
     return lines;
   }
 

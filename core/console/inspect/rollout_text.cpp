@@ -26,9 +26,16 @@ namespace xrun {
 namespace {
 
 constexpr size_t kMostLines = 3;  // of a prompt or an answer
-constexpr int kLabelWidth = 10;   // "rejected" and two blanks
+constexpr int kLabelWidth = 10;   // "rejected", the longest label, and two blanks
 
 constexpr std::string_view kDot = " · ";  // between items
+
+// Returns the columns for text beside a label, with room for an ellipsis.
+int text_columns(int width) { return std::max(1, width - kLabelWidth - 4); }
+
+std::string labelled_line(const std::string& label, const std::string& line, int width) {
+  return "\n" + cut_to_width("  " + pad_to_width(label, kLabelWidth) + line, std::max(1, width));
+}
 
 std::string short_number(double value) { return fmt::format("{:.4g}", value); }
 
@@ -111,7 +118,7 @@ std::string one_paragraph(const std::string& bytes) {
 std::string labelled_text(const std::string& label, const std::string& text, int width,
                           bool is_prompt) {
   if (text.empty()) return "";
-  std::vector<std::string> lines = broken_lines(text, std::max(20, width - kLabelWidth - 4));
+  std::vector<std::string> lines = broken_lines(text, text_columns(width));
   if (lines.size() > kMostLines && is_prompt) {
     // The question is at the end of a prompt, after examples and system text.
     lines.erase(lines.begin(), lines.end() - kMostLines);
@@ -122,7 +129,7 @@ std::string labelled_text(const std::string& label, const std::string& text, int
   }
   std::string out;
   for (const std::string& line : lines) {
-    out += "\n  " + pad_to_width(out.empty() ? label : "", kLabelWidth) + line;
+    out += labelled_line(out.empty() ? label : "", line, width);
   }
   return out;
 }
@@ -169,9 +176,8 @@ std::string rollout_groups_text(const RecordedRollouts& rollouts, int64_t most, 
       text += labelled_text("", one_paragraph(answers[i].text), width, false);
     }
     std::string label = "shared";
-    for (const std::string& line :
-         answer_tree_lines(answers, std::max(20, width - kLabelWidth - 4))) {
-      text += "\n  " + pad_to_width(label, kLabelWidth) + line;
+    for (const std::string& line : answer_tree_lines(answers, text_columns(width))) {
+      text += labelled_line(label, line, width);
       label.clear();
     }
     text += "\n";

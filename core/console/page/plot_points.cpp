@@ -1,5 +1,5 @@
-// Each slice of the x axis has its lowest and highest point, and one gap if a value in it was not
-// finite.
+// reduce_points keeps the lowest and the highest point of each slice of the x axis, plus one gap if
+// a value there was not finite; smooth_points keeps the last point.
 
 #include "core/console/page/plot_points.h"
 

@@ -1,5 +1,5 @@
-// The thread owns the connections and the views. It shares the verdict, this rank's failure and the
-// request to end with the main thread, under the mutex. watchdog_verdict.cpp judges the views.
+// The watchdog's thread alone uses the connections and the views. Everything below mutex_ in the
+// header is shared with the main thread. watchdog_verdict.cpp judges the views.
 
 #include "core/dist/watch/watchdog.h"
 
@@ -33,7 +33,7 @@ constexpr int64_t kOwnPauseMs = 2000;  // a longer gap means that this process w
 constexpr double kReplyS = 3;
 constexpr std::chrono::seconds kTogether{10};
 constexpr std::chrono::seconds kStop{60};  // a rank may be computing
-// Asking for the line interrupts Lua, so only code without calls for this long is asked.
+// ask_line interrupts Lua, so it is called only after this long without a call into the engine.
 constexpr int64_t kAskLineMs = 3000;
 // Checked only after this long without activity, since the check reads a file for each thread.
 constexpr int64_t kOutsideCheckMs = 2000;

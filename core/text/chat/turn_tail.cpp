@@ -1,6 +1,7 @@
 // tail = the rendering of (prompt, placeholder, messages, generation prompt) after the
-// placeholder, from the first special token of the template on. A special token splits a text for
-// every tokenizer, so the tail has the tokens that it has in the whole rendering.
+// placeholder, from the special token that ends the turn: the last one inside its generation block,
+// or else the first one after it. A special token splits a text for every tokenizer, so the tail
+// has the tokens that it has in the whole rendering.
 
 #include "core/text/chat/turn_tail.h"
 

@@ -30,7 +30,7 @@ using ReadMerges = std::function<BpeMerges(const Vocabulary&)>;
 
 class Bpe : public TokenModel {
  public:
-  // finish_loading(), or else the first text, calls `read_merges`.
+  // `read_merges` is called once, by finish_loading() or by the first call that needs the merges.
   //   maps_bytes  as in ModelSource; requires options without prefix, suffix and byte_fallback
   Bpe(Vocabulary vocabulary, ReadMerges read_merges, BpeOptions options, bool maps_bytes);
 
@@ -51,7 +51,7 @@ class Bpe : public TokenModel {
   // Returns the id of word[begin, end), one character, or -1.
   int32_t character_id(std::string_view word, uint32_t begin, uint32_t end) const;
   void add_unknown(uint32_t begin, uint32_t end, std::vector<ModelToken>& symbols) const;
-  // Returns the id of the token that is the whole word.
+  // Returns the id of the token that is the whole word; nullopt if there is none.
   std::optional<int32_t> whole_token_id(std::string_view word) const;
 
   Vocabulary vocabulary_;

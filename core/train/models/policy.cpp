@@ -43,12 +43,11 @@ std::shared_ptr<Policy> Policy::open(const std::filesystem::path& dir,
   // From config.json: data are tokenised and checked before any weight is read.
   policy->vocab_ = config.vocab;
   if (is_trained_on) {
-    XRUN_CHECK(
-        !options.lora,
-        "{0} is already an adapter, with settings of its own that lora cannot change; "
-        "train it on by a recipe without lora, for example dpo.lua in place of dpo_lora.lua, "
-        "with --set model={0}",
-        dir.string());
+    XRUN_CHECK(!options.lora,
+               "{0} is already an adapter, with settings of its own that lora cannot change; "
+               "continue training it with a recipe without lora, for example dpo.lua in place of "
+               "dpo_lora.lua, with --set model={0}",
+               dir.string());
     policy->adapter_dir_ = dir;
   }
   // Checked here, before any data are read: the expert kernels exist for the CPU alone.

@@ -16,7 +16,12 @@ TEST(CountText, GroupsDigitsByThousands) {
 }
 
 TEST(FormatBytes, CountsInPowersOfAThousand) {
+  EXPECT_EQ(format_bytes(0), "0 bytes");
+  EXPECT_EQ(format_bytes(1), "1 byte");
   EXPECT_EQ(format_bytes(999), "999 bytes");
+  EXPECT_EQ(format_bytes(1e3), "1.0 KB");
+  EXPECT_EQ(format_bytes(9.94e3), "9.9 KB");
+  EXPECT_EQ(format_bytes(9.96e3), "10 KB");
   EXPECT_EQ(format_bytes(1.6e9), "1.6 GB");
   EXPECT_EQ(format_bytes(512e3), "512 KB");
 }

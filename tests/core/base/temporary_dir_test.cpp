@@ -12,6 +12,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -63,6 +64,24 @@ TEST(TemporaryDir, IsRemovedByItsDestructor) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// 10 x deeper than a removal recurses, with an entry of the name that a moved folder would get.
+TEST(TemporaryDir, IsRemovedHoweverDeepItsFoldersAre) {
+  std::filesystem::path path;
+  {
+    const TemporaryDir folder("test");
+    path = folder.path();
+    std::ofstream(path / "deep-00000000") << "a file";
+    fill(path / "deep-00000001");
+    for (const char* name : {"x", "y"}) {
+      std::filesystem::path deep = path / name;
+      for (int i = 0; i < 160; ++i) deep /= name;
+      fill(deep);
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  std::filesystem::remove_all(path);
+}
+
 TEST(TemporaryDir, CanBeRemovedBeforeTheProcessEnds) {
   const TemporaryDir folder("test");
   const TemporaryDir other("test");
@@ -74,22 +93,43 @@ TEST(TemporaryDir, CanBeRemovedBeforeTheProcessEnds) {
   EXPECT_FALSE(std::filesystem::exists(other.path()));
 }
 
+// Sets or, if null, unsets an environment variable for one scope.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* before = ::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~ScopedVariable() { set(before_ ? before_->c_str() : nullptr); }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  void set(const char* value) { value == nullptr ? ::unsetenv(name_) : ::setenv(name_, value, 1); }
+
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+TEST(TemporaryRoot, IsTmpWithoutTMPDIR) {
+  const ScopedVariable other("TMP", "/no/such/folder");
+  for (const char* unset : {static_cast<const char*>(nullptr), ""}) {
+    const ScopedVariable variable("TMPDIR", unset);
+    EXPECT_EQ(temporary_root(), "/tmp");
+  }
+}
+
 TEST(TemporaryRoot, AFolderThatIsMissingIsAnErrorWithTheFix) {
-  const char* const before = ::getenv("TMPDIR");
-  const std::string kept = before == nullptr ? "" : before;
-  ::setenv("TMPDIR", "/no/such/folder", 1);
+  const ScopedVariable variable("TMPDIR", "/no/such/folder");
   const std::string message = error_of([] { temporary_root(); });
-  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", kept.c_str(), 1);
   EXPECT_TRUE(message.starts_with("/no/such/folder: is not a folder for temporary files: "))
       << message;
   EXPECT_TRUE(message.ends_with("; set TMPDIR to one that can be written")) << message;
-  EXPECT_EQ(temporary_root(), std::filesystem::temp_directory_path());
 }
 
 TEST(TemporaryDir, RemovesFoldersThatKilledProcessesLeft) {
   const std::string name = "test_left" + std::to_string(::getpid());
-  const std::filesystem::path left =
-      std::filesystem::temp_directory_path() / ("xrun-" + name + "-000000");
+  const std::filesystem::path left = temporary_root() / ("xrun-" + name + "-000000");
   fill(left);
   const auto before = std::filesystem::last_write_time(left) - std::chrono::minutes(1);
   std::filesystem::last_write_time(left, before);

@@ -154,5 +154,26 @@ TEST_F(AlignedRolloutsTest, NamesWhatCannotBeAligned) {
   EXPECT_EQ(error.find("row 9: the teacher cannot read this prompt: "), 0u) << error;
 }
 
+TEST_F(AlignedRolloutsTest, NamesTheRowWhoseConversationCannotGoOn) {
+  auto one = answer(9, "first", true);
+  RolloutTurn turn;
+  turn.end = std::ssize(one->ids);
+  turn.finish = "stop";
+  turn.reply = parse_json(R"([{"role":"tool","content":"4"}])", "test");
+  one->turns.push_back(turn);
+  AnswerTeacher strict = teacher();
+  strict.chat_template = make_jinja_template(
+      "{% for m in messages %}{% if m.role == 'tool' %}"
+      "{{ raise_exception('no tools') }}{% endif %}"
+      "{{ m.content + '<|endoftext|>' }}{% endfor %}",
+      "test", template_tokens(*pieces()));
+  const std::string error = error_of([&] { align_rollouts(Rollouts(info_, {one}), strict); });
+  EXPECT_TRUE(
+      error.starts_with("row 9: the teacher cannot read the environment's messages: the "
+                        "chat template \"test\" cannot continue a sampled turn: "))
+      << error;
+  EXPECT_TRUE(error.ends_with("; give align() a template that can read them")) << error;
+}
+
 }  // namespace
 }  // namespace xrun::aligned_rollouts_test

@@ -26,7 +26,7 @@ TEST(DiskSpace, RefusesWithoutRoomForOneCheckpointAndWarnsWithoutRoomForAll) {
         << text;
   }
   const std::string warning = check_disk_space(dir, {1, 3, kTooMuch});
-  EXPECT_NE(warning.find("up to 3 checkpoints of 1 bytes"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("up to 3 checkpoints of 1 byte"), std::string::npos) << warning;
   EXPECT_NE(warning.find("save.keep"), std::string::npos) << warning;
   EXPECT_EQ(warning.find("answers"), std::string::npos) << warning;
   const std::string answers = check_disk_space(dir, {1, 3, 1, kTooMuch});

@@ -4,6 +4,7 @@
 
 #include "core/base/json.h"
 #include "core/base/strings.h"
+#include "core/console/terminal/text_width.h"
 #include "tests/core/console/inspect/inspect_fixture.h"
 
 namespace xrun::fold_tree_test {
@@ -56,10 +57,27 @@ TEST_F(FoldTree, TextDrawsANodeALineWithinTheWidth) {
   const std::vector<std::string> lines = fold_tree_lines(*step.packs.at(0).fold, 60);
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
+  for (const std::string& line : lines) EXPECT_LE(text_width(line), 60) << line;
   EXPECT_EQ(lines.size(), step.packs.at(0).fold->nodes.size()) << text;
   EXPECT_TRUE(has(text, " x2: ")) << text;
   EXPECT_TRUE(has(text, "(chosen ")) << text;
   EXPECT_TRUE(has(step_text(step, {}), "computed of 400")) << step_text(step, {});
+}
+
+TEST_F(FoldTree, CountsSequencesThatShareNothingWithinTheWidth) {
+  InspectedFold fold;
+  fold.tree.parent = {-1, -1, 1, -1};
+  fold.nodes = {{4, 1, "a", {}}, {5, 2, "b", {}}, {6, 1, "c", {}}, {7, 1, "d", {}}};
+  const std::vector<std::string> whole = {"├─ 5 tokens x2: b", "│  └─ 6 tokens: c",
+                                          "└─ 2 sequences that share nothing"};
+  EXPECT_EQ(fold_tree_lines(fold, 33), whole);
+  for (int width = 1; width < 33; ++width) {
+    for (const std::string& line : fold_tree_lines(fold, width)) {
+      EXPECT_LE(text_width(line), width) << line;
+    }
+  }
+  EXPECT_EQ(shares_nothing_text(1), "1 sequence that shares nothing");
+  EXPECT_EQ(shares_nothing_text(1024), "1,024 sequences that share nothing");
 }
 
 TEST_F(FoldTree, ANameOfAFileCannotActOnTheTerminal) {

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "core/console/terminal/text_width.h"
+
 namespace xrun::rollout_text_test {
 namespace {
 
@@ -86,6 +90,18 @@ TEST(RolloutText, DrawsTheBeginningsThatAnswersShare) {
   step.answers = answers;
   EXPECT_NE(rollout_groups_text(step, -1, 80).find("\n  shared    ├─ 2 tokens x4"),
             std::string::npos);
+}
+
+TEST(RolloutText, ALabelledTextFitsTheWidth) {
+  const std::string text = "the hills of the north and a river, 水の上";
+  for (int width = 1; width <= 60; ++width) {
+    for (const bool is_prompt : {false, true}) {
+      std::istringstream lines(labelled_text("prompt", text, width, is_prompt));
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_LE(text_width(line), width) << line;
+      }
+    }
+  }
 }
 
 TEST(RolloutText, NamesBeginNoLine) {
