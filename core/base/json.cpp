@@ -1,4 +1,5 @@
-// Writing is one pass without intermediate strings; doubles take their shortest form.
+// JSON values and their text: one pass appends to one string; doubles take the shortest form that
+// reads back equal.
 
 #include "core/base/json.h"
 
@@ -15,7 +16,7 @@ namespace xrun {
 
 namespace {
 
-const char* kKindNames[] = {"null",   "boolean", "integer", "number", "integer beyond 64 bits",
+const char* kKindNames[] = {"null",   "boolean", "integer", "number", "integer beyond int64",
                             "string", "array",   "object"};
 
 // Shows the start of the value, since a message about a kind alone is hard to act on.
@@ -43,7 +44,7 @@ Json::Json(uint64_t value) {
   }
 }
 
-// Integers beyond 64 bits keep their digits, since Python's have any size.
+// Integers beyond int64 keep their digits, since Python's have any size.
 Json Json::big_integer(std::string digits) {
   const size_t sign = digits.starts_with('-') ? 1 : 0;
   // No leading zero, only digits, and out of range for from_chars.
@@ -52,7 +53,7 @@ Json Json::big_integer(std::string digits) {
   int64_t small = 0;
   const char* end = digits.data() + digits.size();
   XRUN_CHECK(spelled && std::from_chars(digits.data(), end, small).ec != std::errc(),
-             "\"{}\" is not an integer beyond 64 bits", digits.substr(0, 60));
+             "\"{}\" is not an integer beyond int64", digits.substr(0, 60));
   double nearest = 0;
   XRUN_CHECK(std::from_chars(digits.data(), end, nearest).ec == std::errc(),
              "an integer of {} digits is beyond a double's range", digits.size() - sign);
@@ -92,7 +93,7 @@ double Json::as_double() const {
 
 const std::string& Json::digits() const {
   if (const BigInt* value = std::get_if<BigInt>(&value_)) return value->digits;
-  wrong_kind(*this, "an integer beyond 64 bits");
+  wrong_kind(*this, "an integer beyond int64");
 }
 
 const std::string& Json::as_string() const {
@@ -159,10 +160,11 @@ std::string text_member(const Json* object, std::string_view key) {
   return value != nullptr && value->is_string() ? value->as_string() : "";
 }
 
-// Doubles and integers compare by value, so that a reread file equals what was written.
+// A double and an int64 compare by value, so that a reread file equals what was written; a double
+// and an integer beyond int64 by the double nearest to it.
 bool Json::operator==(const Json& other) const {
   if (is_number() && other.is_number() && kind() != other.kind()) {
-    // 1 == 1.0 as in Python; an integer beyond 64 bits never equals one within them.
+    // 1 == 1.0 as in Python; an integer beyond int64 never equals one within it.
     if (kind() != Kind::kDouble && other.kind() != Kind::kDouble) return false;
     if (as_double() != other.as_double()) return false;
     if (kind() == Kind::kBigInt || other.kind() == Kind::kBigInt) return true;

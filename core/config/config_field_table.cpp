@@ -103,7 +103,7 @@ std::vector<ConfigField> of_order() {
   return {
       of_kind(K::kTable, "valid", Json::object(), "The validation set."),
       foreign({"val_set_size"},
-              below(number("valid.fraction", 0, 0, 1, "The share of rows that is held out."))),
+              below_most(number("valid.fraction", 0, 0, 1, "The share of rows that is held out."))),
       foreign({"eval_steps", "eval_strategy"},
               whole("valid.every", 0, 0,
                     "Steps between evaluations, for the recipe's loop; 0 is off.")),
@@ -187,8 +187,9 @@ std::vector<ConfigField> of_model() {
       foreign({"lora_r", "r", "lora_rank"}, whole("lora.rank", 16, 1, "Rows of A, columns of B.")),
       foreign({"lora_alpha"},
               above_zero("lora.alpha", 32, "The adapter's output is scaled by alpha / rank.")),
-      foreign({"lora_dropout"}, below(number("lora.dropout", 0, 0, 1,
-                                             "Dropout of the adapters' inputs, in training."))),
+      foreign({"lora_dropout"},
+              below_most(number("lora.dropout", 0, 0, 1,
+                                "Dropout of the adapters' inputs, in training."))),
       foreign({"lora_target_modules", "target_modules", "lora_attn_modules"},
               of_kind(K::kTexts, "lora.targets", Json(Json::Array{"all"}),
                       "Linear maps, by the last component of their names ({ \"q_proj\", "

@@ -4,6 +4,7 @@
 #include "core/config/config_where.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/base/error.h"
 #include "core/base/strings.h"

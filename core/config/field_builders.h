@@ -82,7 +82,7 @@ inline ConfigField of_data_set(ConfigField field) {
   return field;
 }
 
-inline ConfigField below(ConfigField field) {
+inline ConfigField below_most(ConfigField field) {
   field.below_most = true;
   return field;
 }
@@ -92,10 +92,10 @@ inline ConfigField betas(std::string path, Json default_value, std::string doc) 
   ConfigField field = numbers(std::move(path), std::move(default_value), 0, std::move(doc));
   field.most = 1;
   field.elements = 2;
-  return below(std::move(field));
+  return below_most(std::move(field));
 }
 
-// Adds the field's names in other libraries: arguments of TRL, Transformers and PEFT, Axolotl's
+// Sets the field's names in other libraries: arguments of TRL, Transformers and PEFT, Axolotl's
 // YAML.
 inline ConfigField foreign(std::vector<std::string> names, ConfigField field) {
   field.foreign = std::move(names);

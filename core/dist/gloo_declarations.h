@@ -1,6 +1,6 @@
 #pragma once
-// Declarations of Gloo that c10d's ProcessGroupGloo.hpp names. LibTorch's wheel has the library
-// without its headers; CMake gives this file their names. Nothing here is constructed by xrun.
+// The Gloo types that c10d's ProcessGroupGloo.hpp names. LibTorch's wheel lacks Gloo's headers, so
+// CMake links this file under their names. Nothing here is constructed by xrun.
 
 #include <chrono>
 #include <memory>

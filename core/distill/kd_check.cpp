@@ -1,4 +1,4 @@
-// Ids are read on the CPU: they come from the batch plan, which is there.
+// Ids are checked on the CPU, where the batch plan makes them.
 
 #include "core/distill/kd_check.h"
 
@@ -18,6 +18,8 @@ constexpr const char* kKd = "xrun.kd";
 void check_row_ids(const at::Tensor& ids, int64_t rows, int64_t bound, const std::string& name) {
   check_type(kKd, name.c_str(), ids, at::kLong, ids.device());
   check_sizes(kKd, name.c_str(), ids, {rows}, ids.device());
+  XRUN_CHECK(bound > 0 || rows == 0, "{}: {} has {} ids, but there is nothing that they can name",
+             kKd, name, rows);
   const at::Tensor host = ids.cpu().contiguous();
   const int64_t* const id = host.const_data_ptr<int64_t>();
   for (int64_t r = 0; r < rows; ++r) {

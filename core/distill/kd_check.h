@@ -12,7 +12,7 @@ namespace xrun {
 int64_t kd_columns(const KdSide& side);
 
 // Throws Error unless the tensors of a side fit each other and its ids are in range. `name` is
-// "student" or "teacher", `chain` says that the targets are read.
+// "student" or "teacher". `chain`: the loss reads the targets, so they must be set.
 void check_kd_side(const KdSide& side, const char* name, bool chain);
 
 // Throws Error unless `k` cached columns of a teacher that has `columns` suffice for the loss.

@@ -13,7 +13,7 @@
 #include "core/model/model.h"
 #include "core/model/ops/device.h"
 #include "core/model/ops/rope.h"
-#include "core/rollout/sampler.h"
+#include "core/rollout/queued_request.h"
 
 namespace xrun {
 

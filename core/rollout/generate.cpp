@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/model/model.h"
+#include "core/rollout/queued_request.h"
 
 namespace xrun {
 

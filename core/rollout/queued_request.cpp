@@ -76,9 +76,6 @@ std::span<const int32_t> QueuedSequence::draft(const ModelConfig& config, int64_
   return ids.first(static_cast<size_t>(stop - ids.begin()));
 }
 
-// The draft window doubles while whole drafts are accepted and shrinks to the accepted part. It
-// closes at the second draft whose first token was wrong: a wrong draft costs a forward of its
-// rows.
 void QueuedSequence::adapt_window(int64_t offered, int64_t accepted) {
   if (offered == 0) return;
   if (accepted == offered) {

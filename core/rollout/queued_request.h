@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/model/ops/moe_routing.h"
@@ -36,13 +37,13 @@ struct QueuedSequence {
   std::span<const int32_t> draft(const ModelConfig& config, int64_t max_ids) const;
   // Moves the routes of prompt and answer to `made`, if they were recorded.
   void take_routes();
-  // Grows the draft window after a right guess and shrinks it after a wrong one; stops drafting
-  // after two windows whose first token was wrong.
+  // Doubles the draft window after a whole draft was accepted, else shrinks it to the accepted
+  // part; stops drafting after two drafts whose first token was wrong.
   void adapt_window(int64_t offered, int64_t accepted);
 };
 
 struct QueuedRequest {
-  // Throws as Sampler::submit.
+  // Throws as Sampler::submit does.
   QueuedRequest(const ModelConfig& config, Ticket number, SampleRequest request);
   QueuedRequest(const QueuedRequest&) = delete;
 
@@ -60,6 +61,10 @@ struct QueuedRequest {
 //   routes  [layers] of [rows, k] int64, undefined in layers without experts
 void record_routes(QueuedSequence& sequence, const std::vector<at::Tensor>& routes, int64_t begin,
                    int64_t end, int64_t position);
+
+// Throws Error, naming `what`, for ids that the model cannot continue.
+void check_prompt(const ModelConfig& config, const std::vector<int32_t>& ids,
+                  const std::string& what);
 
 // Returns true if `a` was submitted before `b`.
 bool submitted_before(const QueuedSequence* a, const QueuedSequence* b);

@@ -143,8 +143,4 @@ class Sampler {
   std::unique_ptr<Decoding> decoding_;
 };
 
-// Throws Error, naming `what`, for ids that the model cannot continue.
-void check_prompt(const ModelConfig& config, const std::vector<int32_t>& ids,
-                  const std::string& what);
-
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// Every differing step is an error on the recorded kind of machine. Elsewhere only the first one is
-// reported: later ones differ because of it.
+// On the recorded kind of machine a differing step is an error, with --force a notice. A notice is
+// given once: later steps differ because of the first.
 
 #include "core/run/first_steps.h"
 
@@ -58,7 +58,7 @@ std::string FirstSteps::compare(const Json& metrics) {
   const bool first = !differs_;
   differs_ = true;
   const std::string text =
-      fmt::format("step {}: {} is {}, and {} in the bundle (relative difference {:.1e})",
+      fmt::format("step {}: {} is {}, but {} in the bundle (relative difference {:.1e})",
                   apart->step, apart->metric, apart->now, apart->recorded, apart->relative);
   XRUN_CHECK(!machine_.empty() || terms_.force,
              "{}; this kind of machine should give the same bits; pass --force to continue anyway",

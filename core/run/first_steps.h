@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// The properties of this run on which equal steps depend.
+// Inputs of FirstSteps that come from this run.
 struct FirstStepsTerms {
   Json machine, environment;         // as run.json has them
   std::vector<Difference> settings;  // from the bundle's, of those that decide numbers

@@ -45,7 +45,8 @@ size_t count_valid_bytes(std::string_view bytes, int64_t step,
     const size_t end = bytes.find('\n', valid_bytes);
     if (end == std::string::npos) break;  // torn
     const auto found = line_step(bytes.substr(valid_bytes, end - valid_bytes));
-    // Everything after the first bad line is removed too: lines ascend, so it is of a later step.
+    // Everything after the first bad line is removed too: lines ascend, so it is of later steps
+    // than that line.
     if (!found || *found >= step) break;
     valid_bytes = end + 1;
     keeps(*found);
@@ -83,11 +84,7 @@ int64_t cut_metrics(const std::filesystem::path& path, int64_t step) {
   const std::string bytes = read_file(path);
   int64_t lines = 0;
   const size_t valid_bytes = count_valid_bytes(bytes, step, [&](int64_t) { ++lines; });
-  if (valid_bytes < bytes.size()) {
-    std::error_code code;
-    std::filesystem::resize_file(path, valid_bytes, code);
-    XRUN_CHECK(!code, "{}: cannot be cut at step {}: {}", path.string(), step, code.message());
-  }
+  if (valid_bytes < bytes.size()) set_file_size(path, valid_bytes);
   return lines;
 }
 
@@ -134,7 +131,7 @@ Json MetricsLog::write(int64_t step) {
   }
   if (!last_nulls_.empty()) object.set("nonfinite", std::ssize(last_nulls_));
   write_line(step, dump_json(object) + "\n");
-  // After the write, which may fail: the body is then closed again.
+  // After the write: if it fails, the same step is written again and must not count twice.
   for (const std::string& name : last_nulls_) ++nonfinite_[name];
   pending_.clear();
   return object;

@@ -31,8 +31,9 @@ using MetricSpan = std::span<const std::pair<std::string, double>>;
 // Doubles take the shortest form that reads back equal. Not thread-safe.
 class MetricsLog {
  public:
-  // Opens `dir`/metrics.jsonl and `dir`/tb, keeping the objects of steps below first_step and
-  // dropping the rest, a torn last line included. Throws Error if they cannot be written.
+  // Opens `dir`/metrics.jsonl and `dir`/tb, keeping the leading whole objects of steps below
+  // first_step and dropping the rest: a damaged line and all after it, a torn last line included.
+  // Throws Error if they cannot be written.
   //   writes  false: nothing is written or read; the first rank does so
   MetricsLog(const std::filesystem::path& dir, int64_t first_step, bool writes = true);
 

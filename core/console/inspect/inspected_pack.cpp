@@ -179,7 +179,9 @@ InspectedStep inspect_step(const InspectedSource& source, const std::vector<int6
   const int64_t shown = rows < 0 ? step.units : std::min(rows, step.units);
   step.units_left_out = step.units - shown;
   TokenPieces pieces(source.tokenizer);
-  const bool windows = source.set.window_length() > 0;  // never folded
+  // Windows are planned without folding, so nothing explains why they are not folded. A pack of
+  // them may still fold.
+  const bool windows = source.set.window_length() > 0;
   for (size_t p = 0; p < packs.size(); ++p) {
     const PackedBatch& packed = packs[p];
     InspectedPack pack;

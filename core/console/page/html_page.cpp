@@ -1,5 +1,5 @@
-// The second defence after html_escape is a content policy. Its nonce is a digest of the whole
-// page, so no text in the page can contain it.
+// Untrusted text is escaped; as a second defence, a content policy allows only the script with the
+// nonce, a digest of title, body, style and script.
 
 #include "core/console/page/html_page.h"
 

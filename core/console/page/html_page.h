@@ -35,8 +35,8 @@ struct HtmlPage {
 };
 
 // Returns the whole file. Its content policy forbids every load and every script except `script`,
-// so that untrusted text could do nothing even unescaped. Throws Error if style or script contains
-// "</".
+// so that untrusted text could run no script and load nothing even unescaped. Throws Error if style
+// or script contains "</".
 std::string html_page(const HtmlPage& page);
 
 // Rows of cells under a header. Cells are HTML: untrusted text goes through html_escape first.

@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kTextValueBytes = 200;
 constexpr size_t kListedNames = 8;
+constexpr size_t kListedFacts = 200;
 constexpr size_t kDigestDigits = 12;
 constexpr int kExactWidth = 80;         // least columns for numbers with all digits
 constexpr int kTableWidth = 60;         // least columns for two values side by side
@@ -130,9 +131,9 @@ class ComparisonText {
       section("code", "");
       prose("a recipe.lua is missing, so the recipes cannot be compared");
     } else if (!one_.code_differs()) {
-      section("code", one_.recipe.empty()
-                          ? "the same recipe and program"
-                          : "the same except for comments and blanks of the recipe");
+      section("code", one_.recipe.empty() ? "the same recipe and program"
+                                          : "the same except for comments, blanks and spellings of "
+                                            "numbers in the recipe");
     } else {
       section("code", "");
       if (one_.recipe.empty()) prose("the same recipe.lua");
@@ -150,9 +151,13 @@ class ComparisonText {
   void list(const std::vector<FactDifference>& facts) {
     std::vector<TextRow> rows;
     for (const FactDifference& fact : facts) {
+      if (rows.size() == kListedFacts) break;
       rows.push_back({shown(fact.name), shown(fact.a), shown(fact.b), ""});
     }
     values("", rows);
+    if (facts.size() > rows.size()) {
+      prose(fmt::format("and {} more", count_text(std::ssize(facts) - std::ssize(rows))));
+    }
   }
 
   // For recipes and bundles only the files are compared, and the settings that decide how they are

@@ -24,7 +24,7 @@ int columns_of(uint32_t code_point) {
   return range != end && code_point >= range->first ? range->columns : 1;
 }
 
-// True for the blocks of emoji; their other characters do not follow a joiner.
+// True for the blocks that contain emoji; their other characters never follow a joiner.
 bool is_symbol(uint32_t c) { return (c >= 0x2190 && c < 0x2C00) || (c >= 0x1F000 && c < 0x20000); }
 bool is_skin_tone(uint32_t c) { return c >= 0x1F3FB && c <= 0x1F3FF; }
 bool is_regional(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
@@ -34,9 +34,9 @@ bool is_regional(uint32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
 size_t escape_size(std::string_view text, size_t at) {
   if (text[at] != '\x1b' || at + 1 >= text.size() || text[at + 1] != '[') return 0;
   size_t end = at + 2;
-  // ECMA-48: the final byte is @ to ~.
-  while (end < text.size() && !(text[end] >= '@' && text[end] <= '~')) ++end;
-  return end < text.size() ? end + 1 - at : 0;
+  // ECMA-48: parameter and intermediate bytes are blank to ?, the final byte is @ to ~.
+  while (end < text.size() && text[end] >= ' ' && text[end] <= '?') ++end;
+  return end < text.size() && text[end] >= '@' && text[end] <= '~' ? end + 1 - at : 0;
 }
 
 }  // namespace

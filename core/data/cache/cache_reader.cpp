@@ -42,9 +42,8 @@ void CacheReader::open_shard(const ShardEntry& entry) {
   XRUN_CHECK(header.key == manifest_.key && header.index == shards_.size() &&
                  header.rows == static_cast<uint64_t>(entry.rows) &&
                  header.first_row == static_cast<uint64_t>(entry.first_row),
-             "{}: is shard {} of cache {} with rows {} to {}; the manifest names another",
-             shard->name(), header.index, header.key, header.first_row,
-             header.first_row + header.rows);
+             "{}: is shard {} of cache {} with {} rows from row {} on; the manifest names another",
+             shard->name(), header.index, header.key, header.rows, header.first_row);
   for (size_t c = 0; c < header.columns.size(); ++c) {
     XRUN_CHECK(header.columns[c].elements == static_cast<uint64_t>(entry.elements[c]),
                "{}: column {} has {} elements, the manifest says {}", shard->name(), c,
@@ -65,7 +64,7 @@ void CacheReader::check_bad_rows_size() const {
              manifest_.bad_rows.bytes, kRebuildHint);
 }
 
-// Compares the type too, since a cache of another version may have widened a column.
+// Compares the type too: the vocabulary decides whether ids have 16 or 32 bits.
 size_t CacheReader::column(const std::string& name, ColumnType type) const {
   for (size_t c = 0; c < manifest_.columns.size(); ++c) {
     const Column& column = manifest_.columns[c];

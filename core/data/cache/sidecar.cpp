@@ -35,6 +35,7 @@ constexpr const char* kValuesName = "values.bin";
 constexpr uint64_t kMaxKeyBytes = 1 << 20;
 constexpr uint64_t kHeadBytes = 24;
 constexpr uint64_t kCheckBytes = 8;
+constexpr uint64_t kRecordAlignment = 8;   // of the begin of a record in bytes
 constexpr uint64_t kPieceBytes = 1 << 20;  // read at once
 
 struct RecordHead {
@@ -45,8 +46,20 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) == kHeadBytes);
 
-// Keeps every record aligned to 8 bytes.
-uint64_t padded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
+uint64_t padded(uint64_t bytes) {
+  return (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+}
+
+class ClosedAtEnd {
+ public:
+  explicit ClosedAtEnd(int fd) : fd_(fd) {}
+  ~ClosedAtEnd() { ::close(fd_); }
+  ClosedAtEnd(const ClosedAtEnd&) = delete;
+  ClosedAtEnd& operator=(const ClosedAtEnd&) = delete;
+
+ private:
+  int fd_;
+};
 
 // Returns `size` bytes of a file from `at` on; fewer only at its end.
 std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
@@ -71,6 +84,8 @@ std::string read_at(int fd, const fs::path& path, uint64_t at, uint64_t size) {
 // Calls take(head, offset of the values) for each whole record from `at` on and returns where the
 // records end. Sets `intact` to false if the next record is damaged, and to true if the file ends
 // there or inside that record. Calls poll() between pieces of the file.
+// A jagged record that reaches beyond the end of the file is torn, or its count is damaged. Only a
+// whole record behind its head tells: nobody appends after a torn one.
 template <class Take>
 uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_bytes, int64_t width,
                    bool& intact, void (*poll)(), const Take& take) {
@@ -88,20 +103,45 @@ uint64_t read_from(int fd, const fs::path& path, uint64_t at, uint64_t value_byt
     }
     return std::string_view(piece).substr(from - begin, count);
   };
-  while (at + kHeadBytes + kCheckBytes <= size) {
+  const auto head_at = [&](uint64_t from) {
     RecordHead head{};
-    std::memcpy(&head, bytes_at(at, kHeadBytes).data(), kHeadBytes);
-    // At most 2^32 values of 8 bytes, so a hostile count does not overflow.
-    const uint64_t body = kHeadBytes + padded(head.count * value_bytes);
+    const std::string_view bytes = bytes_at(from, kHeadBytes);
+    // Fewer bytes if another process has just cut the file.
+    std::memcpy(&head, bytes.data(), bytes.size());
+    return head;
+  };
+  // At most 2^32 values of 8 bytes, so a hostile count does not overflow.
+  const auto body_of = [&](const RecordHead& head) {
+    return kHeadBytes + padded(head.count * value_bytes);
+  };
+  const auto is_whole = [&](uint64_t from, uint64_t body) {
+    if (from + body + kCheckBytes > size) return false;
+    const std::string_view record = bytes_at(from, body + kCheckBytes);
+    if (record.size() != body + kCheckBytes) return false;
+    uint64_t check = 0;
+    std::memcpy(&check, record.data() + body, kCheckBytes);
+    return check == hash_u64(record.substr(0, body));
+  };
+  const auto has_whole_record_from = [&](uint64_t from) {
+    for (; from + kHeadBytes + kCheckBytes <= size; from += kRecordAlignment) {
+      const RecordHead head = head_at(from);
+      // Most heads inside values fail here, so that few are hashed.
+      if (head.row < 0 || head.side < -1 || head.side > 1) continue;
+      if (is_whole(from, body_of(head))) return true;
+    }
+    return false;
+  };
+  while (at + kHeadBytes + kCheckBytes <= size) {
+    const RecordHead head = head_at(at);
+    const uint64_t body = body_of(head);
     // Another count than the width is damage, not a torn tail: nothing after it can be trusted.
     intact = width == 0 || head.count == static_cast<uint64_t>(width);
-    if (!intact || at + body + kCheckBytes > size) break;
-    const std::string_view record = bytes_at(at, body + kCheckBytes);
-    uint64_t check = 0;
-    if (record.size() == body + kCheckBytes) {
-      std::memcpy(&check, record.data() + body, kCheckBytes);
+    if (!intact) break;
+    if (at + body + kCheckBytes > size) {
+      intact = width != 0 || !has_whole_record_from(at + kHeadBytes);
+      break;
     }
-    intact = record.size() == body + kCheckBytes && check == hash_u64(record.substr(0, body));
+    intact = is_whole(at, body);
     if (!intact) break;
     take(head, at + kHeadBytes);
     at += body + kCheckBytes;
@@ -278,16 +318,11 @@ std::vector<SidecarCheck> verify_sidecars(const fs::path& root) {
       const ColumnType type = column_type_of(key.at("type").as_string());
       const fs::path path = dir / kValuesName;
       if (const int fd = open_values(path); fd >= 0) {
+        const ClosedAtEnd closed(fd);
         bool intact = true;
-        uint64_t end = 0;
-        try {
-          end = read_from(fd, path, 0, column_bytes(type, 1), key.at("width").as_int(), intact,
-                          check_interrupt, [&](const RecordHead&, uint64_t) { ++check.entries; });
-        } catch (...) {
-          ::close(fd);
-          throw;
-        }
-        ::close(fd);
+        const uint64_t end =
+            read_from(fd, path, 0, column_bytes(type, 1), key.at("width").as_int(), intact,
+                      check_interrupt, [&](const RecordHead&, uint64_t) { ++check.entries; });
         XRUN_CHECK(intact,
                    "{}: is damaged at byte {}; the next run computes the values after it again",
                    path.string(), end);

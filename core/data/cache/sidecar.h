@@ -33,7 +33,7 @@ struct SidecarKey {
   Json document() const;
 };
 
-// The answers that a reader of sidecars has given since its creation, in documents or segments.
+// Numbers of answers a reader of sidecars has given, in documents or segments.
 struct SidecarCounts {
   int64_t cached = 0;    // read from a sidecar
   int64_t computed = 0;  // computed, and stored where they have a row
@@ -56,7 +56,8 @@ std::filesystem::path sidecar_root();
 // next writer. Not thread-safe.
 class Sidecar {
  public:
-  // Returns true if the sidecar of a key has at least one entry. Makes no folder.
+  // Returns true if the values of a key have at least the bytes of one record, which may be torn.
+  // Makes no folder.
   static bool exists(const std::filesystem::path& root, const SidecarKey& key);
 
   // Opens or makes the sidecar of a key. Throws Error if the folder's key.json has another key or a
@@ -124,7 +125,9 @@ struct SidecarCheck {
   std::filesystem::path dir;
   std::string name;
   int64_t entries = 0;
-  std::string problem;  // "" if every byte is whole; a torn tail is not a problem
+  // "" if every byte is whole. A torn tail is not a problem; a last record whose count is damaged
+  // and reaches beyond the end of a jagged file looks like one.
+  std::string problem;
 };
 // Reads every record of every sidecar under `root`. Throws Interrupted.
 std::vector<SidecarCheck> verify_sidecars(const std::filesystem::path& root);

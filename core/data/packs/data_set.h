@@ -96,7 +96,7 @@ class DataSet {
   // Returns best-fit-decreasing packs of whole units, ordered by their first unit; units in a pack
   // are ordered as in `units`.
   //   - A pack has at most max_tokens tokens. With `fold` only computed tokens count
-  //     (plan_folded_packs), except for windows, which share no prefixes.
+  //     (plan_folded_packs), except for windows, which seldom share prefixes.
   //   - The sides of a pair are adjacent, chosen first; its pair_id is its index in `units`.
   //   - Pieces of a window without a trained token of positive weight are left out.
   // Throws Error that names the row if a unit is longer than a pack may be, and for a pack from a

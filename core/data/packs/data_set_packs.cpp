@@ -183,7 +183,7 @@ void DataSet::append_window(PackedBatch& batch, int64_t unit, int64_t index) con
 
 std::vector<PackedBatch> DataSet::pack(const std::vector<int64_t>& units,
                                        const PackLimits& limits) const {
-  // Windows are pieces of running text and share no prefixes.
+  // Windows are pieces of running text and seldom share prefixes.
   if (limits.fold && !windows_) return pack_folded(units, limits);
   std::vector<int64_t> sizes;
   for (const int64_t unit : units) {

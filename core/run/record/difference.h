@@ -1,5 +1,5 @@
 #pragma once
-// Field-by-field differences of two JSON values, in the order before -> now.
+// Field-by-field differences of two JSON values, each with its value before and now.
 
 #include <string>
 #include <vector>

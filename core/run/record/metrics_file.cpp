@@ -1,4 +1,4 @@
-// Invariant: the whole lines of ascending steps are read, whatever else the file holds.
+// Reads every whole line whose step is above the last one; reports the others.
 
 #include "core/run/record/metrics_file.h"
 
@@ -27,7 +27,7 @@ class MetricsReader {
   RunMetrics finish();
 
  private:
-  bool take(const Json& object);
+  std::string take(const Json& object);
   MetricSeries* series_of(const std::string& name);
 
   std::string name_;
@@ -51,17 +51,16 @@ MetricSeries* MetricsReader::series_of(const std::string& name) {
   return &metrics_.series.back();
 }
 
-// Returns false, with first_problem_ set, if the object has no step after the last one.
-bool MetricsReader::take(const Json& object) {
+// Returns the problem of an object that has no step after the last one, else "".
+std::string MetricsReader::take(const Json& object) {
   const Json* step = object.find("step");
-  if (step == nullptr || !step->is_int()) {
-    first_problem_ = "has no whole number \"step\"";
-    return false;
-  }
+  if (step == nullptr || !step->is_int()) return "has no whole number \"step\"";
   if (step->as_int() <= metrics_.last_step) {
-    first_problem_ = fmt::format("is of step {}, the line before it of step {}", step->as_int(),
-                                 metrics_.last_step);
-    return false;
+    // No line was taken yet.
+    if (metrics_.last_step < 0)
+      return fmt::format("is of step {}, wanted 0 or more", step->as_int());
+    return fmt::format("is of step {}, the line before it of step {}", step->as_int(),
+                       metrics_.last_step);
   }
   metrics_.last_step = step->as_int();
   missing_.has(metrics_.last_step);
@@ -77,7 +76,7 @@ bool MetricsReader::take(const Json& object) {
     metrics_.nonfinite += value.is_null() ? 1 : 0;
   }
   ++metrics_.objects;
-  return true;
+  return "";
 }
 
 void MetricsReader::line(std::string_view text, bool last_and_torn) {
@@ -89,20 +88,16 @@ void MetricsReader::line(std::string_view text, bool last_and_torn) {
                     name_, lines_));
     return;
   }
-  // Only the first bad line is described; later ones are counted.
-  const std::string problem_before = first_problem_;
-  bool taken = false;
+  std::string problem;
   try {
-    taken = take(parse_json(text, name_, lines_));
+    problem = take(parse_json(text, name_, lines_));
   } catch (const Error&) {
-    first_problem_ = "is not a JSON object";
+    problem = "is not a JSON object";
   }
-  if (taken) return;
-  if (++bad_ == 1) {
-    first_bad_ = lines_;
-  } else {
-    first_problem_ = problem_before;
-  }
+  // Only the first bad line is described; later ones are counted.
+  if (problem.empty() || ++bad_ > 1) return;
+  first_bad_ = lines_;
+  first_problem_ = std::move(problem);
 }
 
 RunMetrics MetricsReader::finish() {

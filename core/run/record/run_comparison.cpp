@@ -19,8 +19,6 @@ namespace xrun {
 
 namespace {
 
-constexpr size_t kListedFacts = 200;
-
 const Json& object_at(const Json& value, std::initializer_list<std::string_view> path) {
   static const Json kNone = Json::object();
   // Any missing key, or a value that is not an object, reads as an empty object.
@@ -38,8 +36,7 @@ std::string bare(const std::string& text) {
 void add_differences(const Json& a, const Json& b, const std::string& name,
                      std::vector<FactDifference>& out) {
   for (const Difference& difference : find_differences(a, b, name)) {
-    if (out.size() < kListedFacts)
-      out.push_back({difference.path, bare(difference.before), bare(difference.now)});
+    out.push_back({difference.path, bare(difference.before), bare(difference.now)});
   }
 }
 
@@ -182,9 +179,10 @@ bool same_to_lua(const std::string& a, const std::string& b) {
   // By tokens: comments, blanks and the spelling of numbers do not change a program.
   return std::equal(first.begin(), first.end(), second.begin(), second.end(),
                     [](const LuaToken& x, const LuaToken& y) {
-                      return x.kind != LuaTokenKind::kBad && x.kind == y.kind && x.text == y.text &&
-                             // By bits, so that 0 and -0 are two programs.
-                             std::bit_cast<uint64_t>(x.number) == std::bit_cast<uint64_t>(y.number);
+                      if (x.kind == LuaTokenKind::kBad || x.kind != y.kind) return false;
+                      if (x.kind != LuaTokenKind::kNumber) return x.text == y.text;
+                      // The text of a number is its spelling.
+                      return std::bit_cast<uint64_t>(x.number) == std::bit_cast<uint64_t>(y.number);
                     });
 }
 

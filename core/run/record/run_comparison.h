@@ -14,7 +14,7 @@
 
 namespace xrun {
 
-// One value of both runs; "" if a run lacks it.
+// One value of both runs; "absent" for a run that lacks it.
 struct FactDifference {
   std::string name;
   std::string a, b;
@@ -38,7 +38,7 @@ struct RunComparison {
   std::string name_a, name_b;
   std::vector<SettingDifference> settings;
   bool recipe_known = true;             // both have their recipe.lua
-  bool recipe_same = true;              // comments and blanks aside
+  bool recipe_same = true;              // comments, blanks and the spelling of numbers aside
   std::vector<DiffLine> recipe;         // empty if the recipes are equal
   std::vector<FactDifference> program;  // xrun's own binaries, and modules that recipes require
   bool data_known = true;               // both say which files they read

@@ -97,7 +97,7 @@ TEST(Json, AnIntegerBeyondInt64KeepsItsDigits) {
   EXPECT_EQ(value.as_array()[5].as_double(), -0x1p63);
   EXPECT_EQ(dump_json(Json(uint64_t{1} << 63)), "9223372036854775808");
   EXPECT_EQ(message_of<Error>([&] { large.as_int(); }),
-            "is an integer beyond 64 bits (18446744073709551615), wanted an integer");
+            "is an integer beyond int64 (18446744073709551615), wanted an integer");
 }
 
 TEST(Json, LargeIntegersCompareByDigitsAndWithDoublesByValue) {
@@ -111,7 +111,7 @@ TEST(Json, LargeIntegersCompareByDigitsAndWithDoublesByValue) {
 TEST(Json, RefusesBigIntegersThatFitInt64OrAreMalformed) {
   for (const char* digits : {"", "-", "12", "1844674407370955161x", "018446744073709551616"}) {
     EXPECT_EQ(error_of([&] { Json::big_integer(digits); }),
-              fmt::format("\"{}\" is not an integer beyond 64 bits", digits));
+              fmt::format("\"{}\" is not an integer beyond int64", digits));
   }
   EXPECT_EQ(error_of([] { Json::big_integer("1" + std::string(400, '0')); }),
             "an integer of 401 digits is beyond a double's range");

@@ -81,6 +81,10 @@ TEST(KdErrors, IdsOutOfRange) {
   p = small(KdLoss::kUld);
   p.teacher.chunk = id_list({0, -1, 1});
   EXPECT_EQ(message(p, options), "xrun.kd: teacher.chunk[1] is -1, wanted 0 to 1");
+  p = small(KdLoss::kUld);
+  p.chunks = 0;
+  EXPECT_EQ(message(p, options),
+            "xrun.kd: student.chunk has 3 ids, but there is nothing that they can name");
 }
 
 TEST(KdErrors, ChunksThatFallOrLackASide) {

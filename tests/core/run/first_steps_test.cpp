@@ -53,16 +53,16 @@ TEST(FirstSteps, ADifferenceEndsTheRunUnlessItIsForced) {
   FirstSteps steps(recorded(), terms());
   EXPECT_EQ(
       error_of([&] { steps.compare(step(0, other)); }),
-      "step 0: train/loss is 0.5000000000000001, and 0.5 in the bundle (relative difference "
+      "step 0: train/loss is 0.5000000000000001, but 0.5 in the bundle (relative difference "
       "2.2e-16); this kind of machine should give the same bits; pass --force to continue anyway");
-  EXPECT_TRUE(throws<Error>("step 1: train/loss is 0.25000000000000006, and 0.25 in the bundle",
+  EXPECT_TRUE(throws<Error>("step 1: train/loss is 0.25000000000000006, but 0.25 in the bundle",
                             [&] { steps.compare(step(1, std::nextafter(0.25, 1))); }))
       << "at every such step";
   FirstStepsTerms forced = terms();
   forced.force = true;
   FirstSteps goes_on(recorded(), forced);
   EXPECT_EQ(goes_on.compare(step(0, other)),
-            "step 0: train/loss is 0.5000000000000001, and 0.5 in the bundle (relative difference "
+            "step 0: train/loss is 0.5000000000000001, but 0.5 in the bundle (relative difference "
             "2.2e-16)");
   EXPECT_EQ(goes_on.compare(step(1, 0.25)), "");
   EXPECT_EQ(goes_on.end(), "");
@@ -74,7 +74,7 @@ TEST(FirstSteps, AnotherMachineIsReportedAndItsDifferencesToo) {
   FirstSteps steps(recorded(), elsewhere);
   EXPECT_NE(steps.comparison_notice().find("(cpu: \"A\" -> \"B\")"), std::string::npos);
   EXPECT_EQ(steps.compare(step(0, 0.4)),
-            "step 0: train/loss is 0.4, and 0.5 in the bundle (relative difference 2.0e-01)");
+            "step 0: train/loss is 0.4, but 0.5 in the bundle (relative difference 2.0e-01)");
 }
 
 TEST(FirstSteps, OtherSettingsAreNotCompared) {
@@ -95,7 +95,7 @@ TEST(FirstSteps, AMissingMetricAndANanAreDifferences) {
   FirstSteps nan(recorded(), terms());
   EXPECT_EQ(
       error_of([&] { nan.compare(step(0, std::numeric_limits<double>::quiet_NaN())); }),
-      "step 0: train/loss is null, and 0.5 in the bundle (relative difference nan); this kind of "
+      "step 0: train/loss is null, but 0.5 in the bundle (relative difference nan); this kind of "
       "machine should give the same bits; pass --force to continue anyway");
 }
 

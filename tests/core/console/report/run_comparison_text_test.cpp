@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "core/console/report/report.h"
 #include "core/console/terminal/text_width.h"
 
@@ -53,6 +55,19 @@ TEST(RunComparisonText, EqualRunsTakeOneLinePerSection) {
             "data      the same rows, tokens and order\n"
             "results   the same in all 16 lines of metrics, bit for bit; both have 16 steps\n"
             "machine   the same kind of machine and settings\n");
+}
+
+TEST(RunComparisonText, DifferencesBeyondTheLimitAreCounted) {
+  RunComparison comparison;
+  for (int i = 0; i < 203; ++i) {
+    comparison.machine.push_back({"machine.m" + std::to_string(i), "1", "2"});
+  }
+  const std::string text = text_of(comparison);
+  EXPECT_NE(text.find("machine.m199"), std::string::npos);
+  EXPECT_EQ(text.find("machine.m200"), std::string::npos);
+  EXPECT_TRUE(text.ends_with("\n  and 3 more\n"));
+  comparison.machine.resize(200);
+  EXPECT_EQ(text_of(comparison).find("more"), std::string::npos);
 }
 
 TEST(RunComparisonText, RecipesAreComparedByTheirFilesAndSettings) {

@@ -17,6 +17,12 @@ TEST(TextWidth, CountsColumnsNotBytes) {
   EXPECT_EQ(text_width(""), 0);
 }
 
+TEST(TextWidth, AnEscapeSequenceEndsAtAnyOtherByte) {
+  EXPECT_EQ(text_width("\x1b[38:2::1:2:3 qx"), 1);
+  EXPECT_EQ(text_width("\x1b[日本m"), 7);
+  EXPECT_EQ(text_width("\x1b[3\nm"), 5);
+}
+
 TEST(TextWidth, AHangulSyllableOfJamoTakesTwo) {
   EXPECT_EQ(text_width("한"), 2);
   EXPECT_EQ(text_width("\u1112\u1161\u11ab"), 2);

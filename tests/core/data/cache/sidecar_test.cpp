@@ -232,6 +232,27 @@ TEST_F(SidecarTest, VerifyFindsAFlippedByteAndAnotherKey) {
   EXPECT_NE(problem().find("does not hash to the name of its folder"), std::string::npos);
 }
 
+TEST_F(SidecarTest, VerifyFindsAJaggedCountBeyondTheEndUnlessItIsTheLastRecord) {
+  key_.width = 0;
+  write_three();
+  const fs::path path = file();
+  const std::string whole = read_file(path);
+  for (const uint64_t record : {0, 1, 2}) {
+    std::string bytes = whole;
+    bytes[record * kRecord + 12 + 2] = 1;  // 65,537 values
+    std::ofstream(path, std::ios::binary) << bytes;
+    const SidecarCheck check = verify_sidecars(folder_.path()).at(0);
+    EXPECT_EQ(check.entries, static_cast<int64_t>(record));
+    // Nothing tells the last one from a torn one.
+    EXPECT_EQ(check.problem.find("is damaged at byte") == std::string::npos, record == 2);
+  }
+  // A kill inside a record leaves no whole one behind its head.
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    std::ofstream(path, std::ios::binary) << whole.substr(0, bytes);
+    ASSERT_EQ(verify_sidecars(folder_.path()).at(0).problem, "") << bytes;
+  }
+}
+
 TEST_F(SidecarTest, TwoWritersKeepEachOthersValues) {
   Sidecar one = open(), two = open();
   add(one, {1, 0, 1}, -1.f);

@@ -73,6 +73,14 @@ TEST(MetricsFile, ADecreasingStepIsReported) {
             "metrics.jsonl:2: is of step -3, the line before it of step 0; that line is left out");
 }
 
+TEST(MetricsFile, ANegativeStepOfTheFirstLineIsReported) {
+  const RunMetrics metrics = metrics_of("{\"step\":-5,\"a\":1}\n{\"step\":0,\"a\":2}\n");
+  EXPECT_EQ(metrics.objects, 1);
+  ASSERT_EQ(metrics.notices.size(), 1u);
+  EXPECT_EQ(metrics.notices[0],
+            "metrics.jsonl:1: is of step -5, wanted 0 or more; that line is left out");
+}
+
 TEST(MetricsFile, ManyNamesAreOnlyCounted) {
   std::string line = "{\"step\":0";
   for (size_t i = 0; i < RunMetrics::kMostSeries + 3; ++i) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace xrun::run_comparison_test {
 namespace {
@@ -106,6 +107,30 @@ TEST(RunComparison, ACommentInTheRecipeHasNoEffect) {
   EXPECT_TRUE(comparison.code_differs());
   EXPECT_EQ(diff_text(comparison.recipe, 0),
             (std::vector<std::string>{"-   1  local beta = 1", "+   1  local beta = 2"}));
+}
+
+TEST(RunComparison, TheSpellingOfANumberInTheRecipeHasNoEffect) {
+  RunFiles a = a_run("a"), b = a_run("b");
+  a.recipe = "local beta, n = 0.1, 1000\nreturn beta\n";
+  b.recipe = "local beta, n = 1e-1, 1e3\nreturn beta\n";
+  EXPECT_TRUE(compare_runs(a, b).same());
+  b.recipe = "local beta, n = 0.10000000000000002, 1000\nreturn beta\n";
+  EXPECT_TRUE(compare_runs(a, b).code_differs());
+  // A string of digits is not a number.
+  b.recipe = "local beta, n = \"0.1\", 1000\nreturn beta\n";
+  EXPECT_TRUE(compare_runs(a, b).code_differs());
+}
+
+TEST(RunComparison, NoDifferenceIsLeftOut) {
+  RunFiles a = a_run("a"), b = a_run("b");
+  Json first = Json::object(), second = Json::object();
+  for (int i = 0; i < 300; ++i) {
+    first.set("m" + std::to_string(i), 1);
+    second.set("m" + std::to_string(i), 2);
+  }
+  a.record.set("machine", std::move(first));
+  b.record.set("machine", std::move(second));
+  EXPECT_EQ(comparison_json(compare_runs(a, b)).at("machine").size(), 300u);
 }
 
 TEST(RunComparison, AnotherProgramIsOtherCodeAndAnotherMachineIsNot) {
