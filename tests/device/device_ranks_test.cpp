@@ -31,7 +31,7 @@ namespace {
 TEST(DeviceRanks, AStreamEndsThoughARankWithAnErrorNeverJoins) {
   pretend_device();
   const int64_t aborted = aborted_groups();
-  std::atomic<bool> waits = false;
+  std::atomic<bool> fails = false;
   const std::vector<std::string> errors = run_ranks(3, [&](Ranks& ranks) {
     const int64_t me = ranks.rank();
     const auto gather = [&](const char* label) {
@@ -42,13 +42,16 @@ TEST(DeviceRanks, AStreamEndsThoughARankWithAnErrorNeverJoins) {
     };
     const at::Tensor all = gather("weights");
     EXPECT_TRUE(at::equal(all, at::arange(3, at::kFloat))) << all;
+    ranks.barrier("every stream is free");
     std::string error = "no luck";
     if (me == 0) {
-      waits = true;
+      // Rank 1 fails once this stream waits.
       EXPECT_TRUE(std::isnan(gather("gradients")[2].item<float>()));
       error = error_of([&] { ranks.barrier("metrics"); });
     }
-    while (!waits) std::this_thread::yield();
+    while (me == 1 && waiting_streams() == 0) std::this_thread::yield();
+    if (me == 1) fails = true;
+    while (!fails) std::this_thread::yield();
     if (me == 2) error = error_of([&] { ranks.barrier("metrics"); });
     if (me != 1) {
       EXPECT_EQ(error.substr(0, error.find('\n')), "rank 1 of 3: before step 0: no luck");

@@ -26,7 +26,7 @@ namespace {
 constexpr std::chrono::milliseconds kPoll{5};
 constexpr int64_t kGarbage = 0xff;  // as floats these bytes are NaN
 
-std::atomic<int64_t> aborted_count = 0;
+std::atomic<int64_t> aborted_count = 0, waiting_count = 0;
 
 using Aborted = std::shared_ptr<std::atomic<bool>>;
 
@@ -41,8 +41,10 @@ class PretendWork : public c10d::Work {
         aborted_(std::move(aborted)) {}
 
   bool wait(std::chrono::milliseconds /*timeout*/) override {
+    ++waiting_count;
     while (!*aborted_ && !wait_once(*work_, kPoll)) {
     }
+    --waiting_count;
     if (*aborted_) {
       device_.fill_(kGarbage);
     } else {
@@ -98,6 +100,8 @@ class PretendBackend : public c10d::Backend {
 }  // namespace
 
 int64_t aborted_groups() { return aborted_count; }
+
+int64_t waiting_streams() { return waiting_count; }
 
 }  // namespace xrun
 

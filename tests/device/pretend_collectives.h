@@ -9,4 +9,7 @@ namespace xrun {
 // Returns how many groups have been aborted since the program began.
 int64_t aborted_groups();
 
+// Returns how many streams stand in a collective now.
+int64_t waiting_streams();
+
 }  // namespace xrun
