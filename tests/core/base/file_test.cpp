@@ -104,7 +104,7 @@ TEST_F(File, AFlushAfterAFailureRepeatsNoBytes) {
   FileWriter writer(path);
   writer.write(text);
   set_file_fault("write", 2);  // after the first kWriteBytes
-  EXPECT_THROW(writer.flush(), FileError);
+  EXPECT_TRUE(throws<FileError>("No space left on device", [&] { writer.flush(); }));
   set_file_fault("", 0);
   writer.write("c\n");
   writer.close();

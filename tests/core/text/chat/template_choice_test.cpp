@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/text/chat/template_fixture.h"
+#include "tests/error_of.h"
 
 namespace xrun::template_choice_test {
 
@@ -184,7 +185,8 @@ TEST_F(TemplateChoice, RowsWithToolsGoThroughTheTemplateNamedToolUse) {
                                        "tool_use": "U{% generation %}{% endgeneration %}"}})",
                  "config"));
   EXPECT_NE(resolve_template(*other).chat_template->digest(), resolved.chat_template->digest());
-  EXPECT_THROW(resolve_template(*named, "auto", "2024-02-30"), UsageError);
+  EXPECT_TRUE(throws<UsageError>("\"2024-02-30\" is not a date",
+                                 [&] { resolve_template(*named, "auto", "2024-02-30"); }));
 }
 
 TEST_F(TemplateChoice, AToolUseTemplateWithoutMarksRefusesItsRowsOnly) {
